@@ -1,0 +1,36 @@
+//! The words that every part of netrig shares: time, units, packets, random streams, samples, and
+//! the contracts that models, endpoints and substrates obey.
+//!
+//! It never does I/O, never asks a clock, and never draws a random number that has no name.
+//!
+//! Start from [`Instant`] (what time is), [`Header`] (what a packet is to a link), [`Seeds`] (where
+//! chance comes from) and the contracts [`Link`], [`QueueDiscipline`] and [`Endpoint`].
+//!
+//! Three rules hold for everything built on this crate:
+//!
+//! * **Time is told.** Whatever needs the time takes `now`. For one object `now` never runs backwards,
+//!   and time stands still while a call is handled.
+//! * **One mutation, then drain.** After any call that changes an [`Endpoint`], take all that it has to
+//!   say before the next one ([`drain`] is the only place that does it). A deadline told before is stale.
+//! * **Chance has a name.** The same seed and the same name give the same numbers on any machine
+//!   ([`Seeds::stream`]), so two runs, two protocols and two substrates can meet the same bad luck.
+#![forbid(unsafe_code)]
+
+mod data;
+mod endpoint;
+mod link;
+mod packet;
+pub mod quantity;
+mod random;
+mod sample;
+mod time;
+pub mod units;
+
+pub use data::{CloseReason, ConnectionEvent, Data, StreamId};
+pub use endpoint::{Endpoint, Output, drain};
+pub use link::{Backlog, Dequeue, DropReason, InFlight, Link, LinkEvent, Observer, QueueDiscipline, Waiting};
+pub use packet::{Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
+pub use random::{Seeds, Stream};
+pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject};
+pub use time::{Duration, Instant};
+pub use units::{Fraction, Rate, Size, UnitError};

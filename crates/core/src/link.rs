@@ -1,0 +1,214 @@
+//! The contracts of queues and lines, and of those who watch them.
+
+use crate::{Duration, Instant};
+
+/// Why a packet was dropped. Every drop has exactly one reason, so that packets can be balanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// The queue had no room.
+    QueueFull,
+    /// Active queue management dropped it early (RED and its kin).
+    Early,
+    /// Random or periodic loss on the line.
+    Loss,
+    /// An explicit list named this packet.
+    Listed,
+    /// Bits were flipped; the far end's frame check threw it away.
+    Corrupted,
+    /// The link was down.
+    LinkDown,
+    /// No link leads to its destination, or it is longer than the link carries.
+    Undeliverable,
+}
+
+impl DropReason {
+    /// All reasons, in the order of [`DropReason::index`].
+    pub const ALL: [Self; 7] = [
+        Self::QueueFull,
+        Self::Early,
+        Self::Loss,
+        Self::Listed,
+        Self::Corrupted,
+        Self::LinkDown,
+        Self::Undeliverable,
+    ];
+
+    /// Its place in [`DropReason::ALL`], for tables of counters.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The word for it in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue-full",
+            Self::Early => "early",
+            Self::Loss => "loss",
+            Self::Listed => "listed",
+            Self::Corrupted => "corrupted",
+            Self::LinkDown => "link-down",
+            Self::Undeliverable => "undeliverable",
+        }
+    }
+}
+
+/// What a model tells the measuring side.
+///
+/// A type parameter wherever it is passed, never `dyn`: an observer that ignores an event must cost
+/// nothing. Tuples compose. Moments may lie before the caller's `now`, for a line that is polled late
+/// does what was due at the time it was due.
+pub trait Observer<P> {
+    /// The packet left the queue for the line at `at`, after having waited for `waited`.
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        let _ = (at, packet, waited);
+    }
+    /// The packet came out of the far end at `at`.
+    fn delivered(&mut self, at: Instant, packet: &P) {
+        let _ = (at, packet);
+    }
+    /// The last that anybody sees of this packet: here a router gives the frame's slot back.
+    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
+        let _ = (at, packet, why);
+    }
+    /// The line made one more of this packet, which will be delivered or dropped on its own.
+    fn duplicated(&mut self, at: Instant, packet: &P) {
+        let _ = (at, packet);
+    }
+}
+
+impl<P> Observer<P> for () {}
+
+impl<P, O: Observer<P>> Observer<P> for &mut O {
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        (**self).served(at, packet, waited);
+    }
+    fn delivered(&mut self, at: Instant, packet: &P) {
+        (**self).delivered(at, packet);
+    }
+    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
+        (**self).dropped(at, packet, why);
+    }
+    fn duplicated(&mut self, at: Instant, packet: &P) {
+        (**self).duplicated(at, packet);
+    }
+}
+
+impl<P, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        self.0.served(at, packet, waited);
+        self.1.served(at, packet, waited);
+    }
+    fn delivered(&mut self, at: Instant, packet: &P) {
+        self.0.delivered(at, packet);
+        self.1.delivered(at, packet);
+    }
+    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
+        self.0.dropped(at, packet, why);
+        self.1.dropped(at, packet, why);
+    }
+    fn duplicated(&mut self, at: Instant, packet: &P) {
+        self.0.duplicated(at, packet);
+        self.1.duplicated(at, packet);
+    }
+}
+
+/// What a queue discipline answers when the line asks for the next packet.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Dequeue<P> {
+    /// This one, which has waited since the given moment.
+    Packet(P, Instant),
+    /// Packets wait, but none may leave before this moment, which is later than now. Void after the next
+    /// `enqueue`: a packet of another class may go at once.
+    NotBefore(Instant),
+    /// Nothing waits.
+    Empty,
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets that wait. The one on the line is not among them.
+    pub packets: usize,
+    /// Their IP lengths added up, bytes.
+    pub bytes: u64,
+}
+
+/// Order and drop policy of a queue. Knows nothing of rate or delay; may drop at either end.
+///
+/// Not dyn-safe on purpose: what a file can choose, and nest, is a closed set of disciplines.
+pub trait QueueDiscipline<P> {
+    /// A packet arrives to wait, or is dropped.
+    fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>);
+    /// The line is free at `now`: the next packet.
+    fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P>;
+    /// Drops all that waits. Not a loop over `dequeue`: a shaper would refuse, an AQM would learn from it.
+    fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>);
+    /// What waits.
+    fn backlog(&self) -> Backlog;
+}
+
+/// What an outage does to packets that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Waiting {
+    /// They, and what is offered meanwhile as far as there is room, wait until the link is up.
+    Keep,
+    /// They are dropped, and so is what is offered meanwhile.
+    Drop,
+}
+
+/// What an outage does to packets on the line, the one being sent included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InFlight {
+    /// They still arrive.
+    Deliver,
+    /// They are lost.
+    Lose,
+}
+
+/// A change of a line during a run. A packet that is already on the line keeps the rate and delay it
+/// started with. `Down` twice is down, `Up` twice is up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LinkEvent {
+    /// Nothing passes any more.
+    Down {
+        /// What becomes of packets that wait.
+        queue: Waiting,
+        /// What becomes of packets on the line.
+        in_flight: InFlight,
+    },
+    /// Passes again.
+    Up,
+    /// Another rate, bits of IP packet (and framing) per second.
+    Rate {
+        /// Bits per second, above zero.
+        bits_per_s: u64,
+    },
+    /// Another propagation delay.
+    Delay(Duration),
+    /// Independent random loss with this probability takes the place of whatever random loss there was.
+    Loss {
+        /// Between 0 and 1.
+        probability: f64,
+    },
+}
+
+/// One direction of a line: discipline, then rate, then delay and impairments.
+///
+/// `now` never runs backwards. What is due by `now` happens first, at its own time, and then the call
+/// takes effect: calling late changes nothing. A line serves from the moment it became free, not from
+/// `now`, so a driver that wakes late does not slow it.
+pub trait Link<P> {
+    /// A packet arrives at the near end.
+    fn offer(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>);
+    /// The line changes.
+    fn apply(&mut self, now: Instant, event: LinkEvent, obs: &mut impl Observer<P>);
+    /// When to call [`Link::poll_deliver`] next. Stale after any call that takes `&mut self`.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// The next packet that has arrived by `now`, and when it did: before `now` if the driver is late.
+    #[must_use]
+    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Option<(Instant, P)>;
+    /// Packets that wait or are on the line: offered + duplicated = delivered + dropped + inside.
+    fn inside(&self) -> usize;
+}

@@ -1,0 +1,93 @@
+//! What a link, a router and a queue may know of a packet.
+
+use std::net::IpAddr;
+
+/// IP protocol numbers (IANA) that netrig's models speak.
+pub mod protocol {
+    /// RFC 9293.
+    pub const TCP: u8 = 6;
+    /// RFC 768.
+    pub const UDP: u8 = 17;
+    /// RFC 9260.
+    pub const SCTP: u8 = 132;
+}
+
+/// A DiffServ code point, 0 to 63 (RFC 2474).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dscp(pub u8);
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// The sender does not understand ECN.
+    #[default]
+    NotEct,
+    /// ECN-capable, codepoint 10.
+    Ect0,
+    /// ECN-capable, codepoint 01.
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// Addresses, ports and protocol: which conversation a packet belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FiveTuple {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// IP protocol number, see [`protocol`].
+    pub protocol: u8,
+}
+
+impl FiveTuple {
+    /// The same conversation seen from the other end.
+    pub const fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
+    }
+
+    /// Length of the IP header without options, bytes: 20 (RFC 791) or 40 (RFC 8200).
+    pub const fn ip_header_len(&self) -> u32 {
+        match self.src {
+            IpAddr::V4(_) => 20,
+            IpAddr::V6(_) => 40,
+        }
+    }
+}
+
+/// All that a link, meter, marker or queue discipline may know of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Which conversation.
+    pub flow: FiveTuple,
+    /// Length of the IP packet, bytes, its header included. What a line adds by framing is the line's affair.
+    pub ip_len: u32,
+    /// DiffServ code point.
+    pub dscp: Dscp,
+    /// ECN field.
+    pub ecn: Ecn,
+}
+
+/// A packet that carries its header with it, be its body a structure or an index into a ring of frames.
+///
+/// Models never follow the body, so a real frame costs a model no more than a simulated packet.
+pub trait PacketMeta {
+    /// The header.
+    fn header(&self) -> &Header;
+    /// The header, to be marked.
+    fn header_mut(&mut self) -> &mut Header;
+}
+
+impl PacketMeta for Header {
+    fn header(&self) -> &Header {
+        self
+    }
+    fn header_mut(&mut self) -> &mut Header {
+        self
+    }
+}

@@ -1,0 +1,125 @@
+//! The quantities that every substrate can measure, so that one reduction serves them all.
+//!
+//! An application that measures something of its own declares its quantities beside itself.
+
+use crate::sample::{Kind, Quantity};
+
+macro_rules! quantities {
+    ($($(#[doc = $doc:literal])+ $id:ident = $name:literal, $unit:literal, $kind:ident;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub static $id: Quantity =
+                Quantity { name: $name, unit: $unit, kind: Kind::$kind, doc: concat!($($doc),+) };
+        )+
+
+        /// All of them, in the order of this page.
+        pub static ALL: &[&Quantity] = &[$(&$id),+];
+    };
+}
+
+quantities! {
+    // Flows, counted per sampling interval.
+    /// Application bytes that the application gave to its transport.
+    OFFERED_BYTES = "offered_bytes", "B", Count;
+    /// Application bytes handed to the receiving application, in order and once.
+    RECEIVED_BYTES = "received_bytes", "B", Count;
+    /// IP bytes of packets with user data that reached the receiving host, duplicates included.
+    WIRE_BYTES = "wire_bytes", "B", Count;
+    /// Packets with user data that reached the receiving host, duplicates included.
+    DATA_PACKETS_RECEIVED = "data_packets_received", "packets", Count;
+    /// Packets with user data sent, first time or again.
+    DATA_PACKETS_SENT = "data_packets_sent", "packets", Count;
+    /// Packets of any kind sent by both ends.
+    PACKETS_SENT = "packets_sent", "packets", Count;
+    /// User bytes sent again.
+    RETRANSMITTED_BYTES = "retransmitted_bytes", "B", Count;
+    /// Segments or chunks sent again in fast recovery.
+    FAST_RETRANSMISSIONS = "fast_retransmissions", "segments", Count;
+    /// Segments or chunks sent again after a time-out.
+    TIMEOUT_RETRANSMISSIONS = "timeout_retransmissions", "segments", Count;
+    /// Times a retransmission timer ran out.
+    TIMEOUTS = "timeouts", "1", Count;
+    // Flows, moments.
+    /// The handshake was done at the opening end.
+    ESTABLISHED = "established", "s", Mark;
+    /// A packet with user data reached the receiving host: the first of the run, and the first after each pause of
+    /// more than one sampling interval.
+    DATA_RESUMED = "data_resumed", "s", Mark;
+    /// A packet with user data reached the receiving host: the last before each pause of more than one
+    /// sampling interval, and the last of the run.
+    DATA_PAUSED = "data_paused", "s", Mark;
+    /// The connection ended; the value is 0 if everything had arrived, 1 aborted, 2 timed out, 3 refused.
+    CLOSED = "closed", "s", Mark;
+    // Paths of a flow, moments; the subject is the path.
+    /// The sender's retransmission timer ran out on this path; the value is the count in a row.
+    PATH_TIMEOUT = "path_timeout", "s", Mark;
+    /// The sender gave the path up (inactive) or set it aside (potentially failed).
+    PATH_FAILED = "path_failed", "s", Mark;
+    /// The sender takes the path for usable again.
+    PATH_ACTIVE = "path_active", "s", Mark;
+    /// New data goes over this path from now on.
+    DATA_PATH = "data_path", "s", Mark;
+    // Paths of a flow, traced at each change if a trace is wanted.
+    /// Congestion window.
+    CWND = "cwnd", "B", Level;
+    /// Slow-start threshold, while it is bounded.
+    SSTHRESH = "ssthresh", "B", Level;
+    /// User bytes outstanding.
+    FLIGHT = "flight", "B", Level;
+    /// Retransmission timer, back-off included.
+    RTO = "rto", "s", Level;
+    /// Smoothed round-trip time.
+    SRTT = "srtt", "s", Level;
+    /// Highest sequence number sent on the path, from the start of the connection.
+    SEQUENCE = "sequence", "B", Level;
+    // Messages and objects, one observation each.
+    /// From the moment the application meant to send an object until its last byte was delivered.
+    OBJECT_TIME = "object_time", "s", Value;
+    /// From the request until the last byte of the response.
+    RESPONSE_TIME = "response_time", "s", Value;
+    /// From sending a datagram until its delivery.
+    ONE_WAY_DELAY = "one_way_delay", "s", Value;
+    /// Objects that were sent completely.
+    OBJECTS_SENT = "objects_sent", "objects", Count;
+    /// Objects that arrived completely.
+    OBJECTS_RECEIVED = "objects_received", "objects", Count;
+    /// Datagrams sent.
+    DATAGRAMS_SENT = "datagrams_sent", "packets", Count;
+    /// Datagrams received.
+    DATAGRAMS_RECEIVED = "datagrams_received", "packets", Count;
+    // Links, one direction.
+    /// Packets offered to the line.
+    LINK_OFFERED = "link_offered", "packets", Count;
+    /// Packets that came out of the far end.
+    LINK_DELIVERED = "link_delivered", "packets", Count;
+    /// IP bytes that came out of the far end.
+    LINK_BYTES = "link_bytes", "B", Count;
+    /// Packets dropped, for whatever reason.
+    LINK_DROPPED = "link_dropped", "packets", Count;
+    /// Packets that left the queue for the line.
+    LINK_SERVED = "link_served", "packets", Count;
+    /// Time that the packets served had waited, added up.
+    LINK_WAITED = "link_waited", "s", Count;
+    /// Time during which the line was sending.
+    LINK_BUSY = "link_busy", "s", Count;
+    /// Packets that wait, averaged over time; the one on the line is not among them.
+    QUEUE_LENGTH = "queue_length", "packets", Level;
+    /// Time one packet waited in the queue before it was sent.
+    WAITING_TIME = "waiting_time", "s", Value;
+    // The run as a whole: what the tester itself did.
+    /// Time a real-time driver was late, at most, since the last sample.
+    LATENESS = "lateness", "s", Value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = ALL.iter().map(|q| q.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+}

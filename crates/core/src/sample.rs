@@ -1,0 +1,100 @@
+//! Measured values on their way from a model, an application or an agent to the experiment.
+
+use crate::Instant;
+
+/// What kind of number a quantity is, and so how it may be reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// How much was added since the last sample (bytes received, packets dropped): sums and rates.
+    Count,
+    /// One observation (an object's completion time, a packet's wait): means, quantiles, extremes.
+    Value,
+    /// The mean level since the last sample (queue length, window): time averages.
+    Level,
+    /// Something happened at this moment (first data, path failed): times and differences of times. The
+    /// value is free for a detail, such as the number of a path.
+    Mark,
+}
+
+/// Something that can be measured. Declared once, as a `static`, by the crate that measures it.
+#[derive(Debug)]
+pub struct Quantity {
+    /// Its name in the store and in files: `snake_case`.
+    pub name: &'static str,
+    /// Its unit as written in tables: `B`, `s`, `packets`; `1` for a pure number.
+    pub unit: &'static str,
+    /// How it may be reduced.
+    pub kind: Kind,
+    /// One sentence that defines it.
+    pub doc: &'static str,
+}
+
+/// Which way along a link: from the first node that the file names to the second, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the first named node to the second.
+    Forward,
+    /// From the second named node to the first.
+    Backward,
+}
+
+/// What a sample is about. The numbers are places in the scenario's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// The run as a whole.
+    Run,
+    /// One flow.
+    Flow(u32),
+    /// One path of a flow, by its place in the flow's list of paths.
+    Path(u32, u8),
+    /// One direction of a link.
+    Link(u32, Direction),
+    /// One node.
+    Node(u32),
+}
+
+/// One measured value.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// When; for a [`Kind::Count`] or [`Kind::Level`] the end of the interval it is about.
+    pub at: Instant,
+    /// What.
+    pub quantity: &'static Quantity,
+    /// How much, in the quantity's unit.
+    pub value: f64,
+}
+
+/// One line of a run's time line, in words: `T3-rtx on primary: cwnd 1500 B, error count 1 of 5`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// When.
+    pub at: Instant,
+    /// About what.
+    pub subject: Subject,
+    /// The words.
+    pub text: String,
+}
+
+/// Takes what a run reports: per interval or per message, never per packet unless a trace was asked for,
+/// so `dyn` is cheap enough.
+pub trait Sink {
+    /// A measured value.
+    fn sample(&mut self, subject: Subject, sample: Sample);
+
+    /// A line of the time line.
+    fn note(&mut self, note: Note) {
+        let _ = note;
+    }
+
+    /// Whether samples of this quantity are of any use: a source of one sample per packet asks first, once
+    /// per run, and saves itself the trouble. Others may be given without asking.
+    fn wants(&self, quantity: &'static Quantity) -> bool {
+        let _ = quantity;
+        true
+    }
+
+    /// Whether notes are wanted. Asked once per run.
+    fn wants_notes(&self) -> bool {
+        false
+    }
+}

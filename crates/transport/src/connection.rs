@@ -1,0 +1,208 @@
+//! What TCP connections and SCTP associations have in common.
+
+use std::fmt;
+
+use netrig_core::{ConnectionEvent, Data, Duration, Endpoint, Instant, StreamId};
+
+use crate::Packet;
+
+/// One of a connection's paths, by its place in the list that the connection was made with. TCP has path 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub u8);
+
+/// One TCP connection or SCTP association, without I/O.
+///
+/// A host owns many and finds them by five-tuple, as a kernel does. After every call that takes
+/// `&mut self` drain it: packets, events, then incidents.
+pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
+    /// Starts the handshake. Calling it again does nothing.
+    fn open(&mut self, now: Instant);
+
+    /// Gives data to send on `stream`; before the handshake is done it waits. Never refused.
+    fn send(&mut self, now: Instant, stream: StreamId, data: Data);
+
+    /// No more data will be given; what was given still arrives.
+    fn close(&mut self, now: Instant);
+
+    /// Ends the connection at once (RST, ABORT).
+    fn abort(&mut self, now: Instant);
+
+    /// Something outside the protocol happened: the user chose another primary path, an interface of this
+    /// host went down. What a protocol has no use for it ignores.
+    fn control(&mut self, now: Instant, control: Control);
+
+    /// Bytes that were given to [`Connection::send`] and are not yet acknowledged.
+    fn unacknowledged(&self) -> u64;
+
+    /// What was counted since the start.
+    fn counters(&self) -> Counters;
+
+    /// The state of one path, for traces and figures; `None` if there is no such path.
+    fn path_status(&self, path: PathId) -> Option<PathStatus>;
+
+    /// The next thing that happened and is worth a line in the run's time line, until `None`.
+    #[must_use]
+    fn poll_incident(&mut self) -> Option<Incident>;
+}
+
+/// What the user or the host's own interfaces tell a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// The user sets the primary path (RFC 9260 section 11.1.5 "SET PRIMARY").
+    SetPrimary(PathId),
+    /// This host's own interface on the path went down: the sender sees its packets fail at once.
+    InterfaceDown(PathId),
+    /// This host's own interface on the path is up again.
+    InterfaceUp(PathId),
+}
+
+/// What a connection counted since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets sent, of any kind.
+    pub packets_sent: u64,
+    /// Packets received, of any kind.
+    pub packets_received: u64,
+    /// Packets with user data sent, first time or again.
+    pub data_packets_sent: u64,
+    /// Packets with user data received, duplicates included.
+    pub data_packets_received: u64,
+    /// User bytes sent for the first time.
+    pub bytes_sent: u64,
+    /// User bytes sent again.
+    pub bytes_retransmitted: u64,
+    /// User bytes acknowledged by the peer.
+    pub bytes_acknowledged: u64,
+    /// User bytes handed to the user in order.
+    pub bytes_delivered: u64,
+    /// User bytes that arrived a second time.
+    pub bytes_duplicated: u64,
+    /// Segments or chunks sent again after a time-out.
+    pub timeout_retransmissions: u64,
+    /// Segments or chunks sent again in fast recovery.
+    pub fast_retransmissions: u64,
+    /// Times the retransmission timer ran out.
+    pub timeouts: u64,
+    /// Times fast recovery was entered.
+    pub fast_recoveries: u64,
+    /// Time-outs found to be spurious.
+    pub spurious_timeouts: u64,
+    /// Tail loss probes sent (RFC 8985 section 7).
+    pub tail_loss_probes: u64,
+    /// Congestion signals by ECN that were obeyed.
+    pub ecn_reductions: u64,
+}
+
+/// Reachability of one path as the sender sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// Not yet confirmed by a heartbeat (RFC 9260 section 5.4).
+    Unconfirmed,
+    /// In use or usable.
+    Active,
+    /// Potentially failed (RFC 7829).
+    PotentiallyFailed,
+    /// Given up for data (RFC 9260 section 8.2).
+    Inactive,
+}
+
+impl fmt::Display for PathState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unconfirmed => "unconfirmed",
+            Self::Active => "active",
+            Self::PotentiallyFailed => "potentially failed",
+            Self::Inactive => "inactive",
+        })
+    }
+}
+
+/// The sender's view of one path at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathStatus {
+    /// Reachability.
+    pub state: PathState,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes; `u64::MAX` while it is unbounded.
+    pub ssthresh: u64,
+    /// Bytes outstanding.
+    pub flight: u64,
+    /// Smoothed round-trip time, if measured.
+    pub srtt: Option<Duration>,
+    /// Retransmission timer, back-off included.
+    pub rto: Duration,
+    /// Consecutive time-outs on this path.
+    pub errors: u32,
+}
+
+/// Something that a reader of the run's time line wants to know of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Incident {
+    /// The handshake is done.
+    Established,
+    /// The retransmission timer ran out after `rto`; `errors` of at most `limit` in a row.
+    Timeout {
+        /// Where.
+        path: PathId,
+        /// The timer that ran out.
+        rto: Duration,
+        /// Consecutive time-outs on this path, this one included.
+        errors: u32,
+        /// How many the path may have.
+        limit: u32,
+        /// Congestion window afterwards, bytes.
+        cwnd: u64,
+    },
+    /// Fast retransmit; recovery begins.
+    FastRetransmit {
+        /// Where the loss was.
+        path: PathId,
+        /// Congestion window afterwards, bytes.
+        cwnd: u64,
+    },
+    /// Fast recovery is over.
+    Recovered {
+        /// Where.
+        path: PathId,
+        /// Congestion window afterwards, bytes.
+        cwnd: u64,
+    },
+    /// A time-out turned out to have been needless.
+    SpuriousTimeout {
+        /// Where.
+        path: PathId,
+    },
+    /// A tail loss probe was sent.
+    TailLossProbe {
+        /// Where.
+        path: PathId,
+    },
+    /// A path changed state.
+    PathChanged {
+        /// Which.
+        path: PathId,
+        /// What it is now.
+        state: PathState,
+    },
+    /// New data goes over this path from now on.
+    DataPathChanged {
+        /// Which.
+        path: PathId,
+    },
+    /// The user's primary path changed.
+    PrimaryChanged {
+        /// Which.
+        path: PathId,
+    },
+    /// ECN told of congestion.
+    EcnReduction {
+        /// Where.
+        path: PathId,
+        /// Congestion window afterwards, bytes.
+        cwnd: u64,
+    },
+    /// The connection is over.
+    Closed(netrig_core::CloseReason),
+}

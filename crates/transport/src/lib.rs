@@ -1,0 +1,24 @@
+//! Transport endpoints without I/O: TCP and SCTP as state machines that are told the time, take packets
+//! and give packets.
+//!
+//! They never open a socket, never ask a clock and never draw an unnamed random number; the same endpoint
+//! runs in the simulator and, where its packets have a wire format (SCTP), against a real peer.
+//!
+//! Start from [`Connection`], the contract that [`tcp::Connection`] and [`sctp::Association`] share, and
+//! from [`Profile`]: every constant of an endpoint is chosen by a profile, cites its source, and can be
+//! changed one by one.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod packet;
+mod profile;
+mod rto;
+mod serial;
+pub mod sctp;
+pub mod tcp;
+
+pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
+pub use packet::{Packet, Payload};
+pub use profile::{Constant, Profile};
+pub use rto::{RtoEstimator, RtoFloor, RtoRules};
+pub use serial::Serial;

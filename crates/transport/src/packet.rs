@@ -1,0 +1,45 @@
+//! The simulator's packet: a header that links look at, and a payload that only endpoints look at.
+
+use netrig_core::{Data, Header, PacketMeta};
+
+use crate::{sctp, tcp};
+
+/// What travels between two modelled hosts.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// What links and queues see.
+    pub header: Header,
+    /// What the endpoint sees.
+    pub payload: Payload,
+}
+
+/// The body of a packet, by protocol.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// A TCP segment as a structure.
+    Tcp(tcp::Segment),
+    /// An SCTP packet: common header and chunks.
+    Sctp(Box<sctp::Packet>),
+    /// A UDP datagram's data.
+    Udp(Data),
+}
+
+impl Payload {
+    /// Whether user data is in it, first sent or again.
+    pub fn carries_data(&self) -> bool {
+        match self {
+            Self::Tcp(segment) => segment.carries_data(),
+            Self::Sctp(packet) => packet.carries_data(),
+            Self::Udp(_) => true,
+        }
+    }
+}
+
+impl PacketMeta for Packet {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+}

@@ -1,0 +1,133 @@
+//! Profiles: where an endpoint's constants come from.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A named set of constants and behaviours. No code asks which study runs: it asks for a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// What the RFCs recommend.
+    Rfc,
+    /// What the Linux kernel does with its default settings.
+    Linux,
+    /// What ns-2 (2.35) does.
+    Ns2,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Self; 3] = [Self::Rfc, Self::Linux, Self::Ns2];
+
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rfc => "rfc",
+            Self::Linux => "linux",
+            Self::Ns2 => "ns2",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One constant of an endpoint as `netrig show profile` prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constant {
+    /// Its name in the experiment file.
+    pub name: &'static str,
+    /// What it is, in a sentence or two.
+    pub doc: &'static str,
+    /// Its value in the profile that was asked for, as it would stand in the file.
+    pub value: String,
+    /// Where the value comes from.
+    pub source: &'static str,
+}
+
+/// A value as it would stand in an experiment file.
+pub(crate) fn written<T: Serialize>(value: &T) -> String {
+    // A constant is a number, a switch, a quantity or a name: none of these can fail to be written.
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        Ok(value) => value.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Declares an endpoint's constants once: the resolved structure that the endpoint reads, the settings of
+/// the experiment file (each constant may be set, none must), and the table that `netrig show profile`
+/// prints.
+macro_rules! constants {
+    (
+        $(#[$meta:meta])*
+        pub struct $config:ident, $settings:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $name:ident: $type:ty {
+                    rfc: $rfc:expr, $rfc_source:literal;
+                    linux: $linux:expr, $linux_source:literal;
+                    ns2: $ns2:expr, $ns2_source:literal;
+                }
+            )+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+        pub struct $config {
+            $( $(#[doc = $doc])+ pub $name: $type, )+
+        }
+
+        /// The constants that an experiment file sets itself; the profile gives the others.
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $settings {
+            $(
+                $(#[doc = $doc])+
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $name: Option<$type>,
+            )+
+        }
+
+        impl $config {
+            /// The constants of a profile.
+            pub fn of(profile: $crate::Profile) -> Self {
+                match profile {
+                    $crate::Profile::Rfc => Self { $( $name: $rfc, )+ },
+                    $crate::Profile::Linux => Self { $( $name: $linux, )+ },
+                    $crate::Profile::Ns2 => Self { $( $name: $ns2, )+ },
+                }
+            }
+
+            /// These constants, but for those that `settings` sets.
+            #[must_use]
+            pub fn with(mut self, settings: &$settings) -> Self {
+                $( if let Some(value) = &settings.$name { self.$name = value.clone(); } )+
+                self
+            }
+
+            /// Every constant of `profile` with its value, meaning and source.
+            pub fn constants(profile: $crate::Profile) -> Vec<$crate::Constant> {
+                let values = Self::of(profile);
+                vec![$(
+                    $crate::Constant {
+                        name: stringify!($name),
+                        doc: concat!($($doc),+).trim(),
+                        value: $crate::profile::written(&values.$name),
+                        source: match profile {
+                            $crate::Profile::Rfc => $rfc_source,
+                            $crate::Profile::Linux => $linux_source,
+                            $crate::Profile::Ns2 => $ns2_source,
+                        },
+                    },
+                )+]
+            }
+        }
+    };
+}
+pub(crate) use constants;

@@ -1,0 +1,160 @@
+//! The retransmission timer's estimate of the round-trip time (RFC 6298; RFC 9260 section 6.3.1 is the same).
+
+use netrig_core::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the minimum applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RtoFloor {
+    /// The whole timer: RTO = max(minimum, SRTT + 4 RTTVAR) (RFC 6298 section 2.4).
+    Whole,
+    /// The variance term: RTO = SRTT + max(minimum, 4 RTTVAR), as Linux's TCP does (`tcp_set_rto`,
+    /// `__tcp_set_rto`, `tcp_rto_min` in net/ipv4/tcp_input.c).
+    Variance,
+}
+
+/// The constants of the estimate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RtoRules {
+    /// Before the first measurement.
+    pub initial: Duration,
+    /// Lower bound, applied as `floor` says.
+    pub min: Duration,
+    /// Upper bound, of the back-off too.
+    pub max: Duration,
+    /// What `min` bounds.
+    pub floor: RtoFloor,
+    /// Gain of the smoothed round-trip time: 1/8.
+    pub alpha: f64,
+    /// Gain of the variance: 1/4.
+    pub beta: f64,
+    /// Weight of the variance: 4.
+    pub k: f64,
+    /// Clock granularity G: the variance term is at least this.
+    pub granularity: Duration,
+    /// Measurements and the timer are whole numbers of this; zero for none (ns-2's `tcpTick_`).
+    pub tick: Duration,
+}
+
+/// Smoothed round-trip time, its variance, and the timer that follows from them.
+#[derive(Clone, Debug)]
+pub struct RtoEstimator {
+    rules: RtoRules,
+    /// Smoothed round-trip time and mean deviation, seconds.
+    smoothed: Option<(f64, f64)>,
+    /// The timer without back-off.
+    base: Duration,
+    backoff: u32,
+}
+
+impl RtoEstimator {
+    /// An estimator without measurements.
+    pub fn new(rules: RtoRules) -> Self {
+        Self { rules, smoothed: None, base: rules.initial.min(rules.max), backoff: 0 }
+    }
+
+    /// A round-trip time was measured, not of a retransmitted packet (Karn). Ends the back-off.
+    pub fn measured(&mut self, rtt: Duration) {
+        let r = rtt.round_up(self.rules.tick).as_secs_f64();
+        let (srtt, rttvar) = match self.smoothed {
+            // RFC 6298 (2.2): SRTT <- R, RTTVAR <- R/2.
+            None => (r, r / 2.0),
+            // RFC 6298 (2.3): RTTVAR first, with the SRTT of before.
+            Some((srtt, rttvar)) => {
+                let (alpha, beta) = (self.rules.alpha, self.rules.beta);
+                ((1.0 - alpha) * srtt + alpha * r, (1.0 - beta) * rttvar + beta * libm::fabs(srtt - r))
+            }
+        };
+        self.smoothed = Some((srtt, rttvar));
+        self.backoff = 0;
+        let floor = if self.rules.floor == RtoFloor::Variance { self.rules.min } else { Duration::ZERO };
+        let variance = (self.rules.k * rttvar)
+            .max(self.rules.granularity.as_secs_f64())
+            .max(floor.as_secs_f64());
+        let whole = Duration::from_secs_f64(srtt + variance).round_up(self.rules.tick);
+        self.base = whole.max(self.rules.min).min(self.rules.max);
+    }
+
+    /// The timer ran out: the next one is twice as long (RFC 6298 (5.5)), up to the maximum.
+    pub fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(63);
+    }
+
+    /// New data was acknowledged: the timer without back-off counts again.
+    pub fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// How often the timer was doubled since the last measurement or reset.
+    pub const fn backoffs(&self) -> u32 {
+        self.backoff
+    }
+
+    /// The retransmission timer, back-off included.
+    pub fn rto(&self) -> Duration {
+        self.base.saturating_mul(1 << self.backoff).min(self.rules.max)
+    }
+
+    /// Smoothed round-trip time, if one was measured.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.smoothed.map(|(srtt, _)| Duration::from_secs_f64(srtt))
+    }
+
+    /// Round-trip time variation, if a round-trip time was measured.
+    pub fn rttvar(&self) -> Option<Duration> {
+        self.smoothed.map(|(_, rttvar)| Duration::from_secs_f64(rttvar))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RFC: RtoRules = RtoRules {
+        initial: Duration::from_secs(1),
+        min: Duration::from_secs(1),
+        max: Duration::from_secs(60),
+        floor: RtoFloor::Whole,
+        alpha: 0.125,
+        beta: 0.25,
+        k: 4.0,
+        granularity: Duration::from_millis(1),
+        tick: Duration::ZERO,
+    };
+
+    #[test]
+    fn the_first_measurement_makes_three_round_trips() {
+        let mut e = RtoEstimator::new(RFC);
+        assert_eq!(e.rto(), Duration::from_secs(1));
+        e.measured(Duration::from_millis(500));
+        assert_eq!(e.rto(), Duration::from_millis(1500));
+        // SRTT stays 500 ms, RTTVAR 187.5 ms.
+        e.measured(Duration::from_millis(500));
+        assert_eq!(e.rto(), Duration::from_millis(1250));
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_the_maximum() {
+        let mut e = RtoEstimator::new(RFC);
+        let series: Vec<_> = (0..8)
+            .map(|_| {
+                let rto = e.rto();
+                e.back_off();
+                rto.as_nanos() / 1_000_000_000
+            })
+            .collect();
+        assert_eq!(series, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    #[test]
+    fn linux_adds_its_minimum_to_the_round_trip() {
+        let linux = RtoRules { min: Duration::from_millis(200), floor: RtoFloor::Variance, ..RFC };
+        let mut e = RtoEstimator::new(linux);
+        for _ in 0..100 {
+            e.measured(Duration::from_millis(100));
+        }
+        assert_eq!(e.rto(), Duration::from_millis(300));
+    }
+}
