@@ -77,6 +77,9 @@ pub enum ConnectionEvent {
         /// The data.
         data: Data,
     },
+    /// The peer will send nothing more (TCP's FIN); this end may still send, and should close when it is done. A protocol
+    /// without half-closed connections (SCTP) never says it.
+    PeerFinished,
     /// The connection is over; nothing follows.
     Closed(CloseReason),
 }

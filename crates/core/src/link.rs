@@ -1,5 +1,8 @@
 //! The contracts of queues and lines, and of those who watch them.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::{Duration, Instant};
 
 /// Why a packet was dropped. Every drop has exactly one reason, so that packets can be balanced.
@@ -59,6 +62,19 @@ impl DropReason {
 /// nothing. Tuples compose. Moments may lie before the caller's `now`, for a line that is polled late
 /// does what was due at the time it was due.
 pub trait Observer<P> {
+    /// The packet arrived at the near end at `at`. It will be delivered, dropped, or be inside.
+    fn offered(&mut self, at: Instant, packet: &P) {
+        let _ = (at, packet);
+    }
+    /// From `at` on the queue holds `backlog`. These moments never run backwards; several may be told of one
+    /// moment, and the last one holds.
+    fn queued(&mut self, at: Instant, backlog: Backlog) {
+        let _ = (at, backlog);
+    }
+    /// The queue set the packet's ECN field to "congestion experienced" at `at` instead of dropping it.
+    fn marked(&mut self, at: Instant, packet: &P) {
+        let _ = (at, packet);
+    }
     /// The packet left the queue for the line at `at`, after having waited for `waited`.
     fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
         let _ = (at, packet, waited);
@@ -80,6 +96,15 @@ pub trait Observer<P> {
 impl<P> Observer<P> for () {}
 
 impl<P, O: Observer<P>> Observer<P> for &mut O {
+    fn offered(&mut self, at: Instant, packet: &P) {
+        (**self).offered(at, packet);
+    }
+    fn queued(&mut self, at: Instant, backlog: Backlog) {
+        (**self).queued(at, backlog);
+    }
+    fn marked(&mut self, at: Instant, packet: &P) {
+        (**self).marked(at, packet);
+    }
     fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
         (**self).served(at, packet, waited);
     }
@@ -95,6 +120,18 @@ impl<P, O: Observer<P>> Observer<P> for &mut O {
 }
 
 impl<P, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    fn offered(&mut self, at: Instant, packet: &P) {
+        self.0.offered(at, packet);
+        self.1.offered(at, packet);
+    }
+    fn queued(&mut self, at: Instant, backlog: Backlog) {
+        self.0.queued(at, backlog);
+        self.1.queued(at, backlog);
+    }
+    fn marked(&mut self, at: Instant, packet: &P) {
+        self.0.marked(at, packet);
+        self.1.marked(at, packet);
+    }
     fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
         self.0.served(at, packet, waited);
         self.1.served(at, packet, waited);
@@ -149,7 +186,8 @@ pub trait QueueDiscipline<P> {
 }
 
 /// What an outage does to packets that wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Waiting {
     /// They, and what is offered meanwhile as far as there is room, wait until the link is up.
     Keep,
@@ -158,7 +196,8 @@ pub enum Waiting {
 }
 
 /// What an outage does to packets on the line, the one being sent included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum InFlight {
     /// They still arrive.
     Deliver,

@@ -1,1 +1,24 @@
-//! netrig-traffic
+//! Who sends what, and when: arrival processes, size distributions, and the applications made of them.
+//!
+//! An application knows no transport. It says `Open` and `Send`; whether a modelled TCP or a kernel's
+//! socket carries it is the substrate's affair, so the same seed offers the same traffic everywhere. It
+//! never does I/O, never asks a clock, and draws only from streams named after its flow.
+//!
+//! Start from [`Application`] (the contract), [`Settings`] (what an experiment file may say) and
+//! [`Settings::ends`] (the two applications of a flow, one for each end).
+#![forbid(unsafe_code)]
+
+mod application;
+mod bulk;
+mod datagrams;
+mod distribution;
+mod ends;
+mod file;
+mod inbox;
+mod settings;
+mod web;
+
+pub use application::{AppAction, AppEvent, Application, ConnId, react};
+pub use distribution::{SizeDistribution, SpanDistribution};
+pub use ends::{Ends, FlowContext};
+pub use settings::{Bulk, Cbr, File, OnOff, Poisson, Settings, SettingsError, Web, WebExchange};

@@ -18,7 +18,7 @@ pub mod sctp;
 pub mod tcp;
 
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
-pub use packet::{Packet, Payload};
+pub use packet::{Datagram, Packet, Payload};
 pub use profile::{Constant, Profile};
 pub use rto::{RtoEstimator, RtoFloor, RtoRules};
 pub use serial::Serial;

@@ -1,6 +1,6 @@
 //! The simulator's packet: a header that links look at, and a payload that only endpoints look at.
 
-use netrig_core::{Data, Header, PacketMeta};
+use netrig_core::{Data, Header, Instant, PacketMeta};
 
 use crate::{sctp, tcp};
 
@@ -20,8 +20,19 @@ pub enum Payload {
     Tcp(tcp::Segment),
     /// An SCTP packet: common header and chunks.
     Sctp(Box<sctp::Packet>),
-    /// A UDP datagram's data.
-    Udp(Data),
+    /// A UDP datagram.
+    Udp(Datagram),
+}
+
+/// A UDP datagram as its carrier stamped it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Counted by the sending end from 0: what is missing was lost.
+    pub number: u64,
+    /// When it was given to the network.
+    pub sent: Instant,
+    /// The application's payload.
+    pub data: Data,
 }
 
 impl Payload {

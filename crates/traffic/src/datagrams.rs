@@ -1,0 +1,252 @@
+//! Datagrams: Poisson, at a constant rate, on and off.
+
+use std::net::SocketAddr;
+
+use netrig_core::{Data, Duration, Instant, Rate, Sample, Stream, quantity};
+
+use crate::{
+    AppAction, AppEvent, Application, Cbr, Ends, FlowContext, OnOff, Poisson, SettingsError,
+    SizeDistribution, SpanDistribution,
+};
+
+/// What UDP and IPv4 add to a payload (RFC 768, RFC 791), bytes: a `rate` counts IP packets.
+pub(crate) const HEADERS: f64 = 28.0;
+
+impl Poisson {
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        one_of("interarrival", self.interarrival.map(Duration::is_zero), self.rate)?;
+        self.size.check("size")
+    }
+}
+
+impl Cbr {
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        one_of("interval", self.interval.map(Duration::is_zero), self.rate)
+    }
+}
+
+impl OnOff {
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        self.on.check("on")?;
+        self.off.check("off")?;
+        one_of("rate", None, Some(self.rate))
+    }
+}
+
+/// Exactly one of a gap and a rate, and not zero.
+fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> Result<(), SettingsError> {
+    match (gap_is_zero, rate) {
+        (Some(true), _) => Err(SettingsError::new(gap, "it must be above zero")),
+        (Some(_), Some(_)) => {
+            Err(SettingsError::new("rate", format!("give either `rate` or `{gap}`, not both")))
+        }
+        (None, None) => Err(SettingsError::new("rate", format!("either `rate` or `{gap}` is needed"))),
+        (None, Some(rate)) if rate.bits_per_s() == 0 => {
+            Err(SettingsError::new("rate", "it must be above zero"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// When the next datagram leaves, and how large it is.
+pub(crate) struct Pattern {
+    gap: SpanDistribution,
+    size: SizeDistribution,
+    gaps: Stream,
+    sizes: Stream,
+    bursts: Option<Bursts>,
+}
+
+/// Spans of on and off.
+struct Bursts {
+    on: SpanDistribution,
+    off: SpanDistribution,
+    spans: Stream,
+    /// When the present span of on ends.
+    until: Instant,
+}
+
+impl Pattern {
+    fn new(gap: SpanDistribution, size: SizeDistribution, flow: &FlowContext) -> Self {
+        Self { gap, size, gaps: flow.stream("gaps"), sizes: flow.stream("sizes"), bursts: None }
+    }
+
+    pub fn poisson(settings: &Poisson, flow: &FlowContext) -> Self {
+        let mean = settings.interarrival.unwrap_or_else(|| gap_at(settings.rate, settings.size.mean()));
+        Self::new(SpanDistribution::Exponential(mean), settings.size.clone(), flow)
+    }
+
+    pub fn cbr(settings: &Cbr, flow: &FlowContext) -> Self {
+        let gap = settings.interval.unwrap_or_else(|| gap_at(settings.rate, settings.size.bytes() as f64));
+        Self::new(SpanDistribution::Constant(gap), SizeDistribution::Constant(settings.size), flow)
+    }
+
+    pub fn on_off(settings: &OnOff, flow: &FlowContext) -> Self {
+        let gap = gap_at(Some(settings.rate), settings.size.bytes() as f64);
+        let mut spans = flow.stream("bursts");
+        let until = flow.start + settings.on.draw(&mut spans);
+        let bursts = Bursts { on: settings.on.clone(), off: settings.off.clone(), spans, until };
+        let size = SizeDistribution::Constant(settings.size);
+        Self { bursts: Some(bursts), ..Self::new(SpanDistribution::Constant(gap), size, flow) }
+    }
+
+    /// When to send after having sent (or started) at `now`.
+    fn next(&mut self, now: Instant) -> Instant {
+        let mut at = now + self.gap.draw(&mut self.gaps);
+        if let Some(bursts) = &mut self.bursts {
+            while at >= bursts.until {
+                // What was left of the gap is spent in the next span of on.
+                let rest = at.since(bursts.until);
+                let resumes = bursts.until + bursts.off.draw(&mut bursts.spans);
+                bursts.until = resumes + bursts.on.draw(&mut bursts.spans);
+                at = resumes + rest;
+            }
+        }
+        at
+    }
+}
+
+fn gap_at(rate: Option<Rate>, payload: f64) -> Duration {
+    // `check` has made sure that there is a rate where there is no gap.
+    let bits_per_s = rate.map_or(1, Rate::bits_per_s) as f64;
+    Duration::from_secs_f64((payload + HEADERS) * 8.0 / bits_per_s)
+}
+
+pub(crate) fn ends(pattern: Pattern, flow: &FlowContext) -> Ends {
+    let source = Source { server: flow.server, pattern, next: None, due: None };
+    Ends { client: Box::new(source), server: Box::new(Sink { pending: [None, None] }) }
+}
+
+struct Source {
+    server: SocketAddr,
+    pattern: Pattern,
+    next: Option<Instant>,
+    due: Option<AppAction>,
+}
+
+impl Application for Source {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => self.next = Some(self.pattern.next(now)),
+            AppEvent::Timeout => {
+                // From the time it was due, not from `now`: a carrier that wakes late offers no less.
+                let Some(at) = self.next.filter(|at| *at <= now) else { return };
+                let data = Data::Fill(self.pattern.size.draw(&mut self.pattern.sizes));
+                self.due = Some(AppAction::Datagram { to: self.server, data });
+                self.next = Some(self.pattern.next(at));
+            }
+            AppEvent::Stopped => self.next = None,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.due.take()
+    }
+}
+
+/// Tells of each datagram's delay.
+struct Sink {
+    pending: [Option<Sample>; 2],
+}
+
+impl Application for Sink {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        if let AppEvent::Datagram { sent, .. } = event {
+            let delay = now.since(sent).as_secs_f64();
+            self.pending = [
+                Some(Sample { at: now, quantity: &quantity::ONE_WAY_DELAY, value: delay }),
+                Some(Sample { at: now, quantity: &quantity::DATAGRAMS_RECEIVED, value: 1.0 }),
+            ];
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.pending.iter_mut().find_map(Option::take).map(AppAction::Record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Seeds, Size};
+
+    use super::*;
+    use crate::{Settings, react};
+
+    fn flow() -> FlowContext {
+        FlowContext {
+            name: "background".into(),
+            seeds: Seeds::new(3),
+            server: ([10, 0, 0, 2], 5001).into(),
+            start: Instant::ZERO,
+        }
+    }
+
+    /// Send times and sizes of the first `n` datagrams.
+    fn sent(settings: &Settings, n: usize) -> Vec<(Instant, u64)> {
+        let mut source = settings.ends(&flow()).client;
+        let mut out = vec![];
+        let mut next = react(&mut *source, Instant::ZERO, AppEvent::Started, |_| {});
+        while let Some(at) = next.filter(|_| out.len() < n) {
+            next = react(&mut *source, at, AppEvent::Timeout, |action| {
+                if let AppAction::Datagram { data, .. } = action {
+                    out.push((at, data.size()));
+                }
+            });
+        }
+        out
+    }
+
+    #[test]
+    fn a_constant_rate_counts_ip_packets() {
+        // 972 + 28 bytes at 8 kbit/s: one a second.
+        let cbr =
+            Cbr { interval: None, rate: Some(Rate::from_bits_per_s(8000)), size: Size::from_bytes(972) };
+        let times: Vec<_> = sent(&Settings::Cbr(cbr), 3).iter().map(|(at, _)| at.as_nanos()).collect();
+        assert_eq!(times, [1_000_000_000, 2_000_000_000, 3_000_000_000]);
+    }
+
+    #[test]
+    fn poisson_gaps_are_exponential() {
+        let gap = Duration::from_millis(10);
+        let size = SizeDistribution::Constant(Size::from_bytes(512));
+        let sent = sent(&Settings::Poisson(Poisson { interarrival: Some(gap), rate: None, size }), 20_000);
+        let gaps: Vec<f64> = sent.windows(2).map(|w| w[1].0.since(w[0].0).as_secs_f64()).collect();
+        let n = gaps.len() as f64;
+        let mean = gaps.iter().sum::<f64>() / n;
+        let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / n;
+        // Mean and standard deviation are equal; five standard errors of each.
+        assert!((mean - 0.01).abs() < 5.0 * 0.01 / n.sqrt(), "{mean}");
+        assert!((variance.sqrt() - 0.01).abs() < 5.0 * 0.01 * 2f64.sqrt() / n.sqrt(), "{variance}");
+    }
+
+    #[test]
+    fn on_and_off_alternate() {
+        let second = SpanDistribution::Constant(Duration::from_secs(1));
+        let on_off = OnOff {
+            on: second.clone(),
+            off: second,
+            rate: Rate::from_bits_per_s(8000 * 4),
+            size: Size::from_bytes(972),
+        };
+        let millis: Vec<_> =
+            sent(&Settings::OnOff(on_off), 5).iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect();
+        assert_eq!(millis, [250, 500, 750, 2000, 2250]);
+    }
+
+    #[test]
+    fn a_gap_and_a_rate_exclude_each_other() {
+        let size = Size::from_bytes(100);
+        let both = Cbr { interval: Some(Duration::from_secs(1)), rate: Some(Rate::from_bits_per_s(1)), size };
+        assert!(both.check().unwrap_err().to_string().contains("not both"));
+        assert!(Cbr { interval: None, rate: None, size }.check().is_err());
+    }
+}

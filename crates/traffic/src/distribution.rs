@@ -1,0 +1,213 @@
+//! Distributions of spans and sizes as an experiment file writes them: `{ exponential = "45 ms" }`,
+//! `{ pareto = { mean = "10 KB", shape = 1.5 } }`.
+
+use netrig_core::{Duration, Size, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::SettingsError;
+
+/// How spans of time are distributed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SpanDistribution {
+    /// Always the same.
+    Constant(Duration),
+    /// Exponential with this mean: the gaps of a Poisson process.
+    Exponential(Duration),
+    /// Uniform between two spans.
+    Uniform {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// Pareto: P(X > x) = (k/x)^shape with k = mean (shape − 1) / shape.
+    Pareto {
+        /// The mean.
+        mean: Duration,
+        /// Above 1, or there is no mean; the variance is infinite up to 2.
+        shape: f64,
+    },
+}
+
+impl SpanDistribution {
+    /// Draws one span.
+    pub fn draw(&self, stream: &mut Stream) -> Duration {
+        match self {
+            Self::Constant(span) => *span,
+            Self::Exponential(mean) => stream.exponential_duration(*mean),
+            Self::Uniform { min, max } => {
+                Duration::from_secs_f64(uniform(stream, min.as_secs_f64(), max.as_secs_f64()))
+            }
+            Self::Pareto { mean, shape } => {
+                Duration::from_secs_f64(stream.pareto(pareto_scale(mean.as_secs_f64(), *shape), *shape))
+            }
+        }
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> Duration {
+        match self {
+            Self::Constant(span) => *span,
+            Self::Exponential(mean) | Self::Pareto { mean, .. } => *mean,
+            Self::Uniform { min, max } => Duration::from_nanos(min.as_nanos().midpoint(max.as_nanos())),
+        }
+    }
+
+    /// Refuses what cannot be drawn from, or would never end (a mean of zero). `field` is for the error.
+    ///
+    /// # Errors
+    /// Says which value is out of range.
+    pub fn check(&self, field: &'static str) -> Result<(), SettingsError> {
+        check_range(field, self.mean().is_zero(), matches!(self, Self::Uniform { min, max } if min > max))?;
+        if let Self::Pareto { shape, .. } = self { check_shape(field, *shape) } else { Ok(()) }
+    }
+}
+
+/// How sizes are distributed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SizeDistribution {
+    /// Always the same.
+    Constant(Size),
+    /// Exponential with this mean, rounded to whole bytes.
+    Exponential(Size),
+    /// Uniform between two sizes.
+    Uniform {
+        /// The smallest.
+        min: Size,
+        /// The largest.
+        max: Size,
+    },
+    /// Pareto: P(X > x) = (k/x)^shape with k = mean (shape − 1) / shape.
+    Pareto {
+        /// The mean, of the distribution without truncation.
+        mean: Size,
+        /// Above 1, or there is no mean; the variance is infinite up to 2.
+        shape: f64,
+        /// What is larger is drawn as this; without it the tail is unbounded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<Size>,
+    },
+}
+
+impl SizeDistribution {
+    /// Draws one size, at least one byte.
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
+        let bytes = match self {
+            Self::Constant(size) => return size.bytes().max(1),
+            Self::Exponential(mean) => stream.exponential(mean.bytes() as f64),
+            Self::Uniform { min, max } => uniform(stream, min.bytes() as f64, max.bytes() as f64),
+            Self::Pareto { mean, shape, max } => {
+                let bytes = stream.pareto(pareto_scale(mean.bytes() as f64, *shape), *shape);
+                max.map_or(bytes, |max| bytes.min(max.bytes() as f64))
+            }
+        };
+        // `as` saturates, so even the far end of a Pareto tail is a number.
+        (bytes.round() as u64).max(1)
+    }
+
+    /// The mean, bytes; of a truncated Pareto the mean of what is drawn.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Constant(size) | Self::Exponential(size) => size.bytes() as f64,
+            Self::Uniform { min, max } => (min.bytes() as f64 + max.bytes() as f64) / 2.0,
+            Self::Pareto { mean, shape, max } => {
+                let (mean, shape) = (mean.bytes() as f64, *shape);
+                let k = pareto_scale(mean, shape);
+                // E[min(X, m)] = mean − ∫ₘ^∞ (k/x)^shape dx
+                let tail = |m: f64| k * libm::pow(k / m, shape - 1.0) / (shape - 1.0);
+                max.map_or(mean, |max| mean - tail((max.bytes() as f64).max(k)))
+            }
+        }
+    }
+
+    /// Whether the variance is infinite, so that means of samples converge too slowly to be trusted.
+    pub fn has_infinite_variance(&self) -> bool {
+        matches!(self, Self::Pareto { shape, max: None, .. } if *shape <= 2.0)
+    }
+
+    /// Refuses what cannot be drawn from. `field` is for the error.
+    ///
+    /// # Errors
+    /// Says which value is out of range.
+    pub fn check(&self, field: &'static str) -> Result<(), SettingsError> {
+        check_range(field, self.mean() <= 0.0, matches!(self, Self::Uniform { min, max } if min > max))?;
+        if let Self::Pareto { shape, .. } = self { check_shape(field, *shape) } else { Ok(()) }
+    }
+}
+
+fn uniform(stream: &mut Stream, min: f64, max: f64) -> f64 {
+    min + (max - min) * stream.uniform()
+}
+
+fn pareto_scale(mean: f64, shape: f64) -> f64 {
+    mean * (shape - 1.0) / shape
+}
+
+fn check_range(field: &'static str, no_mean: bool, reversed: bool) -> Result<(), SettingsError> {
+    if reversed {
+        return Err(SettingsError::new(field, "`min` is larger than `max`"));
+    }
+    if no_mean {
+        return Err(SettingsError::new(field, "its mean must be above zero"));
+    }
+    Ok(())
+}
+
+fn check_shape(field: &'static str, shape: f64) -> Result<(), SettingsError> {
+    if shape > 1.0 && shape.is_finite() {
+        return Ok(());
+    }
+    Err(SettingsError::new(
+        field,
+        format!("a Pareto distribution has a mean only if its shape is above 1, not {shape}"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+
+    fn mean_of(d: &SizeDistribution, n: u32) -> f64 {
+        let mut stream = Seeds::new(5).stream("test");
+        (0..n).map(|_| d.draw(&mut stream) as f64).sum::<f64>() / f64::from(n)
+    }
+
+    #[test]
+    fn sample_means_are_the_means() {
+        let kb = Size::from_bytes(10_000);
+        // Five standard errors of each: σ = mean for the exponential, range/√12 for the uniform.
+        let n = 100_000;
+        assert!((mean_of(&SizeDistribution::Exponential(kb), n) - 1e4).abs() < 5.0 * 1e4 / 316.2);
+        let uniform = SizeDistribution::Uniform { min: Size::from_bytes(0), max: kb };
+        assert!((mean_of(&uniform, n) - 5e3).abs() < 5.0 * 1e4 / 12f64.sqrt() / 316.2);
+        // A truncated Pareto has a variance: σ² ≤ max·mean.
+        let pareto =
+            SizeDistribution::Pareto { mean: kb, shape: 1.5, max: Some(Size::from_bytes(1_000_000)) };
+        assert!((mean_of(&pareto, n) - pareto.mean()).abs() < 5.0 * (1e6 * 1e4f64).sqrt() / 316.2);
+        // k = 3333 B, tail beyond 1 MB: 3333·(3333/10⁶)^½/0.5 = 384.9 B.
+        assert!((pareto.mean() - (1e4 - 384.9)).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_pareto_is_never_below_its_scale() {
+        let d = SizeDistribution::Pareto { mean: Size::from_bytes(10_000), shape: 1.5, max: None };
+        let mut stream = Seeds::new(1).stream("test");
+        assert!((0..10_000).all(|_| d.draw(&mut stream) >= 3333));
+        assert!(d.has_infinite_variance());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let pareto = SizeDistribution::Pareto { mean: Size::from_bytes(10), shape: 1.0, max: None };
+        assert!(pareto.check("size").unwrap_err().to_string().contains("shape is above 1"));
+        let zero = SpanDistribution::Exponential(Duration::ZERO);
+        assert!(zero.check("interarrival").is_err());
+        let reversed = SpanDistribution::Uniform { min: Duration::from_secs(2), max: Duration::from_secs(1) };
+        assert!(reversed.check("interarrival").is_err());
+    }
+}

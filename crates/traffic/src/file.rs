@@ -1,0 +1,165 @@
+//! Files, one after the other, each over a connection of its own.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use netrig_core::{ConnectionEvent, Data, Instant, Sample, Stream, StreamId, quantity};
+
+use crate::{
+    AppAction, AppEvent, Application, ConnId, Ends, File, FlowContext, SettingsError, SizeDistribution,
+};
+
+impl File {
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        self.size.check("size")?;
+        if self.count == Some(0) {
+            return Err(SettingsError::new("count", "at least one file is needed"));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn ends(settings: &File, flow: &FlowContext) -> Ends {
+    let client = Client {
+        server: flow.server,
+        settings: settings.clone(),
+        sizes: flow.stream("sizes"),
+        pauses: flow.stream("pauses"),
+        begun: 0,
+        current: None,
+        next: None,
+        stopped: false,
+        actions: VecDeque::new(),
+    };
+    let server = Server {
+        size: settings.size.clone(),
+        sizes: flow.stream("sizes"),
+        current: None,
+        actions: VecDeque::new(),
+    };
+    Ends { client: Box::new(client), server: Box::new(server) }
+}
+
+/// Sends a file, waits for the other end's word that all of it came (one byte, as FTP's `226`), closes,
+/// pauses, sends the next.
+struct Client {
+    server: SocketAddr,
+    settings: File,
+    sizes: Stream,
+    pauses: Stream,
+    begun: u32,
+    current: Option<(ConnId, Instant)>,
+    next: Option<Instant>,
+    stopped: bool,
+    actions: VecDeque<AppAction>,
+}
+
+impl Client {
+    fn begin(&mut self, now: Instant) {
+        if self.stopped || self.settings.count.is_some_and(|count| self.begun >= count) {
+            return;
+        }
+        let conn = ConnId::Opened(self.begun);
+        self.begun += 1;
+        self.current = Some((conn, now));
+        let data = Data::Fill(self.settings.size.draw(&mut self.sizes));
+        self.actions.push_back(AppAction::Open { conn, to: self.server });
+        self.actions.push_back(AppAction::Send { conn, stream: StreamId(0), data });
+    }
+
+    fn finished(&mut self, now: Instant, conn: ConnId, begun: Instant) {
+        let value = now.since(begun).as_secs_f64();
+        self.actions.push_back(AppAction::Record(Sample {
+            at: now,
+            quantity: &quantity::RESPONSE_TIME,
+            value,
+        }));
+        self.actions.push_back(AppAction::Close { conn });
+        self.pause(now);
+    }
+
+    fn pause(&mut self, now: Instant) {
+        self.current = None;
+        match &self.settings.pause {
+            Some(pause) => self.next = Some(now + pause.draw(&mut self.pauses)),
+            None => self.begin(now),
+        }
+    }
+}
+
+impl Application for Client {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => self.begin(now),
+            AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => {
+                self.next = None;
+                self.begin(now);
+            }
+            AppEvent::Connection { conn, event } => match (event, self.current) {
+                (ConnectionEvent::Received { .. }, Some((current, begun))) if current == conn => {
+                    self.finished(now, conn, begun);
+                }
+                // A connection that failed is no file; the next one is tried after the pause.
+                (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now),
+                _ => {}
+            },
+            AppEvent::Stopped => self.stopped = true,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// Receives files; tells of each how long it took from the connection's establishment to its last byte.
+struct Server {
+    size: SizeDistribution,
+    sizes: Stream,
+    current: Option<(ConnId, Instant, u64)>,
+    actions: VecDeque<AppAction>,
+}
+
+impl Application for Server {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        let AppEvent::Connection { conn, event } = event else { return };
+        match event {
+            ConnectionEvent::Connected { .. } => {
+                self.current = Some((conn, now, self.size.draw(&mut self.sizes)));
+            }
+            ConnectionEvent::Received { data, .. } => {
+                let Some((current, begun, left)) = &mut self.current else { return };
+                if *current != conn || *left == 0 {
+                    return;
+                }
+                *left = left.saturating_sub(data.size());
+                if *left == 0 {
+                    let value = now.since(*begun).as_secs_f64();
+                    let sample = |quantity, value| AppAction::Record(Sample { at: now, quantity, value });
+                    self.actions.push_back(sample(&quantity::OBJECT_TIME, value));
+                    self.actions.push_back(sample(&quantity::OBJECTS_RECEIVED, 1.0));
+                    self.actions.push_back(AppAction::Send {
+                        conn,
+                        stream: StreamId(0),
+                        data: Data::Fill(1),
+                    });
+                }
+            }
+            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}

@@ -1,0 +1,65 @@
+//! What a receiving end still waits for.
+
+use std::collections::VecDeque;
+
+/// Objects that are to arrive on one stream, in their order. TCP and ordered SCTP streams deliver bytes in
+/// order, so counting them tells when each object is complete.
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    expected: VecDeque<(T, u64)>,
+    /// Bytes that arrived before anybody said what they belong to.
+    surplus: u64,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Self { expected: VecDeque::new(), surplus: 0 }
+    }
+}
+
+impl<T> Inbox<T> {
+    /// An object of `size` bytes will arrive after those expected before.
+    pub fn expect(&mut self, object: T, size: u64) {
+        self.expected.push_back((object, size));
+    }
+
+    /// `bytes` arrived.
+    pub fn receive(&mut self, bytes: u64) {
+        self.surplus += bytes;
+    }
+
+    /// Whether more has arrived than is expected.
+    pub fn wants_more(&self) -> bool {
+        self.expected.is_empty() && self.surplus > 0
+    }
+
+    /// The next object that is complete.
+    pub fn complete(&mut self) -> Option<T> {
+        let (_, left) = self.expected.front_mut()?;
+        let taken = self.surplus.min(*left);
+        *left -= taken;
+        self.surplus -= taken;
+        if *left > 0 {
+            return None;
+        }
+        self.expected.pop_front().map(|(object, _)| object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_complete_in_order_whatever_the_pieces() {
+        let mut inbox = Inbox::default();
+        inbox.receive(3);
+        assert!(inbox.wants_more());
+        inbox.expect('a', 2);
+        inbox.expect('b', 5);
+        assert_eq!(inbox.complete(), Some('a'));
+        assert_eq!(inbox.complete(), None);
+        inbox.receive(4);
+        assert_eq!((inbox.complete(), inbox.complete()), (Some('b'), None));
+    }
+}

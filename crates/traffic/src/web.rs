@@ -1,0 +1,482 @@
+//! Web objects with heavy-tailed sizes.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Stream, StreamId, quantity};
+
+use crate::inbox::Inbox;
+use crate::{
+    AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution,
+    SpanDistribution, Web, WebExchange,
+};
+
+impl Web {
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        self.interarrival.check("interarrival")?;
+        self.size.check("size")?;
+        let positive = |field, n: u64| {
+            if n > 0 { Ok(()) } else { Err(SettingsError::new(field, "it must be above zero")) }
+        };
+        positive("sources", self.sources.into())?;
+        positive("streams", self.streams.into())?;
+        positive("request", self.request.bytes())
+    }
+
+    /// Bytes per second towards the flow's second end; objects that are requested go the other way, and a
+    /// thinking user offers no more than the network carries.
+    pub(crate) fn offered_load(&self) -> Option<f64> {
+        let objects = f64::from(self.sources) / self.interarrival.mean().as_secs_f64();
+        match self.exchange {
+            WebExchange::Push => Some(objects * self.size.mean()),
+            WebExchange::Request => Some(objects * self.request.bytes() as f64),
+            WebExchange::Think => None,
+        }
+    }
+}
+
+pub(crate) fn ends(settings: &Web, flow: &FlowContext) -> Ends {
+    let (client, server): (Box<dyn Application>, Box<dyn Application>) = match settings.exchange {
+        WebExchange::Push => (Box::new(Pusher::new(settings, flow)), Box::new(Receiver::new(settings, flow))),
+        WebExchange::Request | WebExchange::Think => {
+            (Box::new(Requester::new(settings, flow)), Box::new(Responder::new(settings, flow)))
+        }
+    };
+    Ends { client, server }
+}
+
+/// When objects arrive, merged over the sources, and on which stream each goes. Both ends can follow it,
+/// for both draw from the same named streams.
+struct Arrivals {
+    gap: SpanDistribution,
+    sources: Vec<(Stream, Instant)>,
+    streams: u16,
+    count: u64,
+}
+
+impl Arrivals {
+    fn new(settings: &Web, flow: &FlowContext) -> Self {
+        let sources = (0..settings.sources)
+            .map(|n| {
+                let mut gaps = flow.stream(&format!("gaps/{n}"));
+                let first = flow.start + settings.interarrival.draw(&mut gaps);
+                (gaps, first)
+            })
+            .collect();
+        Self { gap: settings.interarrival.clone(), sources, streams: settings.streams, count: 0 }
+    }
+
+    /// When the next object arrives.
+    fn peek(&self) -> Instant {
+        self.sources.iter().map(|(_, at)| *at).min().unwrap_or(Instant::NEVER)
+    }
+
+    fn next(&mut self) -> (Instant, StreamId) {
+        let at = self.peek();
+        // Ties go to the first source: `position` finds it on both ends.
+        if let Some(n) = self.sources.iter().position(|(_, due)| *due == at) {
+            let (gaps, due) = &mut self.sources[n];
+            *due = at + self.gap.draw(gaps);
+        }
+        // A remainder of a 16-bit number fits 16 bits.
+        let stream = StreamId((self.count % u64::from(self.streams)) as u16);
+        self.count += 1;
+        (at, stream)
+    }
+}
+
+/// Sizes of the objects on each stream, in their order on the stream.
+struct Sizes {
+    size: SizeDistribution,
+    streams: Vec<Stream>,
+}
+
+impl Sizes {
+    fn new(settings: &Web, flow: &FlowContext) -> Self {
+        let streams = (0..settings.streams).map(|n| flow.stream(&format!("sizes/{n}"))).collect();
+        Self { size: settings.size.clone(), streams }
+    }
+
+    fn next(&mut self, stream: StreamId) -> u64 {
+        self.size.draw(&mut self.streams[usize::from(stream.0)])
+    }
+}
+
+const CONN: ConnId = ConnId::Opened(0);
+
+fn send(stream: StreamId, size: u64, conn: ConnId) -> AppAction {
+    AppAction::Send { conn, stream, data: Data::Fill(size) }
+}
+
+fn record(now: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
+    AppAction::Record(Sample { at: now, quantity, value })
+}
+
+/// Sends objects at their arrival times.
+struct Pusher {
+    server: SocketAddr,
+    arrivals: Arrivals,
+    sizes: Sizes,
+    running: bool,
+    actions: VecDeque<AppAction>,
+}
+
+impl Pusher {
+    fn new(settings: &Web, flow: &FlowContext) -> Self {
+        Self {
+            server: flow.server,
+            arrivals: Arrivals::new(settings, flow),
+            sizes: Sizes::new(settings, flow),
+            running: false,
+            actions: VecDeque::new(),
+        }
+    }
+}
+
+impl Application for Pusher {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => {
+                self.running = true;
+                self.actions.push_back(AppAction::Open { conn: CONN, to: self.server });
+            }
+            AppEvent::Timeout if self.running && self.arrivals.peek() <= now => {
+                let (_, stream) = self.arrivals.next();
+                self.actions.push_back(send(stream, self.sizes.next(stream), CONN));
+                self.actions.push_back(record(now, &quantity::OBJECTS_SENT, 1.0));
+            }
+            AppEvent::Stopped => {
+                self.running = false;
+                self.actions.push_back(AppAction::Close { conn: CONN });
+            }
+            AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => self.running = false,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.running.then(|| self.arrivals.peek())
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// Receives pushed objects, and tells how long each took from its arrival time at the other end.
+struct Receiver {
+    arrivals: Arrivals,
+    sizes: Sizes,
+    inboxes: Vec<Inbox<Instant>>,
+    actions: VecDeque<AppAction>,
+}
+
+impl Receiver {
+    fn new(settings: &Web, flow: &FlowContext) -> Self {
+        Self {
+            arrivals: Arrivals::new(settings, flow),
+            sizes: Sizes::new(settings, flow),
+            inboxes: (0..settings.streams).map(|_| Inbox::default()).collect(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    fn received(&mut self, now: Instant, stream: StreamId, bytes: u64) {
+        let here = usize::from(stream.0) % self.inboxes.len();
+        self.inboxes[here].receive(bytes);
+        loop {
+            if let Some(arrived) = self.inboxes[here].complete() {
+                let value = now.since(arrived).as_secs_f64();
+                self.actions.push_back(record(now, &quantity::OBJECT_TIME, value));
+                self.actions.push_back(record(now, &quantity::OBJECTS_RECEIVED, 1.0));
+            } else if self.inboxes[here].wants_more() {
+                let (arrived, stream) = self.arrivals.next();
+                self.inboxes[usize::from(stream.0)].expect(arrived, self.sizes.next(stream));
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+impl Application for Receiver {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Connection { event: ConnectionEvent::Received { stream, data }, .. } => {
+                self.received(now, stream, data.size());
+            }
+            AppEvent::Connection { conn, event: ConnectionEvent::PeerFinished } => {
+                self.actions.push_back(AppAction::Close { conn });
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// Requests objects: at their arrival times, or one after the other with a pause to think.
+struct Requester {
+    server: SocketAddr,
+    request: u64,
+    pace: Pace,
+    sizes: Sizes,
+    inboxes: Vec<Inbox<Instant>>,
+    running: bool,
+    actions: VecDeque<AppAction>,
+}
+
+/// What decides when the next request leaves.
+enum Pace {
+    Open(Arrivals),
+    /// One user a stream: each waits for its object, thinks, and asks again.
+    Closed {
+        gap: SpanDistribution,
+        users: Vec<(Stream, Option<Instant>)>,
+    },
+}
+
+impl Requester {
+    fn new(settings: &Web, flow: &FlowContext) -> Self {
+        let pace = if settings.exchange == WebExchange::Request {
+            Pace::Open(Arrivals::new(settings, flow))
+        } else {
+            let users = (0..settings.streams)
+                .map(|n| {
+                    let mut gaps = flow.stream(&format!("gaps/{n}"));
+                    let first = flow.start + settings.interarrival.draw(&mut gaps);
+                    (gaps, Some(first))
+                })
+                .collect();
+            Pace::Closed { gap: settings.interarrival.clone(), users }
+        };
+        Self {
+            server: flow.server,
+            request: settings.request.bytes(),
+            pace,
+            sizes: Sizes::new(settings, flow),
+            inboxes: (0..settings.streams).map(|_| Inbox::default()).collect(),
+            running: false,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The request that is due at `now`, if one is: when it was meant to leave, and its stream.
+    fn due(&mut self, now: Instant) -> Option<(Instant, StreamId)> {
+        match &mut self.pace {
+            Pace::Open(arrivals) => (arrivals.peek() <= now).then(|| arrivals.next()),
+            Pace::Closed { users, .. } => users.iter_mut().zip(0..).find_map(|((_, due), n)| {
+                let at = due.filter(|at| *at <= now)?;
+                *due = None;
+                Some((at, StreamId(n)))
+            }),
+        }
+    }
+
+    fn received(&mut self, now: Instant, stream: StreamId, bytes: u64) {
+        let here = usize::from(stream.0) % self.inboxes.len();
+        self.inboxes[here].receive(bytes);
+        while let Some(requested) = self.inboxes[here].complete() {
+            let value = now.since(requested).as_secs_f64();
+            self.actions.push_back(record(now, &quantity::RESPONSE_TIME, value));
+            self.actions.push_back(record(now, &quantity::OBJECTS_RECEIVED, 1.0));
+            if let Pace::Closed { gap, users } = &mut self.pace {
+                let (gaps, due) = &mut users[here];
+                *due = Some(now + gap.draw(gaps));
+            }
+        }
+    }
+}
+
+impl Application for Requester {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => {
+                self.running = true;
+                self.actions.push_back(AppAction::Open { conn: CONN, to: self.server });
+            }
+            AppEvent::Timeout if self.running => {
+                if let Some((at, stream)) = self.due(now) {
+                    self.inboxes[usize::from(stream.0)].expect(at, self.sizes.next(stream));
+                    self.actions.push_back(send(stream, self.request, CONN));
+                }
+            }
+            AppEvent::Connection { event: ConnectionEvent::Received { stream, data }, .. } => {
+                self.received(now, stream, data.size());
+            }
+            AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => self.running = false,
+            AppEvent::Stopped => {
+                self.running = false;
+                self.actions.push_back(AppAction::Close { conn: CONN });
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if !self.running {
+            return None;
+        }
+        match &self.pace {
+            Pace::Open(arrivals) => Some(arrivals.peek()),
+            Pace::Closed { users, .. } => users.iter().filter_map(|(_, due)| *due).min(),
+        }
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// Answers each request with the next object of its stream.
+struct Responder {
+    request: u64,
+    sizes: Sizes,
+    inboxes: Vec<Inbox<()>>,
+    actions: VecDeque<AppAction>,
+}
+
+impl Responder {
+    fn new(settings: &Web, flow: &FlowContext) -> Self {
+        Self {
+            request: settings.request.bytes(),
+            sizes: Sizes::new(settings, flow),
+            inboxes: (0..settings.streams).map(|_| Inbox::default()).collect(),
+            actions: VecDeque::new(),
+        }
+    }
+}
+
+impl Application for Responder {
+    fn handle(&mut self, _now: Instant, event: AppEvent) {
+        let AppEvent::Connection { conn, event } = event else { return };
+        match event {
+            ConnectionEvent::Received { stream, data } => {
+                let here = usize::from(stream.0) % self.inboxes.len();
+                let stream = StreamId(here as u16);
+                self.inboxes[here].receive(data.size());
+                loop {
+                    if self.inboxes[here].complete().is_some() {
+                        self.actions.push_back(send(stream, self.sizes.next(stream), conn));
+                    } else if self.inboxes[here].wants_more() {
+                        self.inboxes[here].expect((), self.request);
+                    } else {
+                        break;
+                    }
+                }
+            }
+            // What was asked for has been answered: answers given before still arrive.
+            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            ConnectionEvent::Connected { .. } | ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Duration, Seeds, Size};
+
+    use super::*;
+    use crate::{Settings, react};
+
+    fn web(exchange: WebExchange, sources: u32, streams: u16) -> Settings {
+        Settings::Web(Web {
+            interarrival: SpanDistribution::Exponential(Duration::from_millis(100)),
+            size: SizeDistribution::Pareto { mean: Size::from_bytes(10_000), shape: 1.5, max: None },
+            sources,
+            streams,
+            exchange,
+            request: Size::from_bytes(400),
+        })
+    }
+
+    fn flow() -> FlowContext {
+        FlowContext {
+            name: "web".into(),
+            seeds: Seeds::new(9),
+            server: ([10, 0, 0, 2], 80).into(),
+            start: Instant::ZERO,
+        }
+    }
+
+    /// A perfect network with a fixed delay each way: runs both ends for ten seconds and returns what
+    /// they recorded.
+    fn carry(settings: &Settings, delay: Duration) -> Vec<Sample> {
+        let mut ends = settings.ends(&flow());
+        let mut recorded = vec![];
+        let mut agenda: Vec<(Instant, usize, AppEvent)> =
+            vec![(Instant::ZERO, 0, AppEvent::Started), (Instant::ZERO, 1, AppEvent::Started)];
+        let mut timeouts = [None, None];
+        let end = Instant::from_nanos(10_000_000_000);
+        loop {
+            let earliest =
+                agenda.iter().enumerate().min_by_key(|(n, (at, ..))| (*at, *n)).map(|(n, (at, ..))| (*at, n));
+            let timer = (0..2).filter_map(|side| timeouts[side].map(|at| (at, side))).min();
+            let (now, side, event) = match (earliest, timer) {
+                (Some((at, n)), t) if t.is_none_or(|(timer, _)| at <= timer) => {
+                    let (_, side, event) = agenda.remove(n);
+                    (at, side, event)
+                }
+                (_, Some((at, side))) => (at, side, AppEvent::Timeout),
+                _ => return recorded,
+            };
+            if now > end {
+                return recorded;
+            }
+            let app: &mut dyn Application = if side == 0 { &mut *ends.client } else { &mut *ends.server };
+            let other = [ConnId::Accepted(0), ConnId::Opened(0)][side];
+            timeouts[side] = react(app, now, event, |action| match action {
+                AppAction::Send { stream, data, .. } => {
+                    let event = ConnectionEvent::Received { stream, data };
+                    agenda.push((now + delay, 1 - side, AppEvent::Connection { conn: other, event }));
+                }
+                AppAction::Record(sample) => recorded.push(sample),
+                _ => {}
+            });
+        }
+    }
+
+    #[test]
+    fn every_object_takes_the_delay_of_the_network() {
+        for (sources, streams) in [(1, 1), (6, 1), (6, 4)] {
+            let samples = carry(&web(WebExchange::Push, sources, streams), Duration::from_millis(70));
+            let times: Vec<_> = samples.iter().filter(|s| s.quantity.name == "object_time").collect();
+            assert!(times.len() > 50 * sources as usize, "{}", times.len());
+            assert!(
+                times.iter().all(|s| (s.value - 0.07).abs() < 1e-9),
+                "{sources} sources, {streams} streams"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_takes_a_round_trip() {
+        for exchange in [WebExchange::Request, WebExchange::Think] {
+            let samples = carry(&web(exchange, 1, 3), Duration::from_millis(70));
+            let times: Vec<_> = samples.iter().filter(|s| s.quantity.name == "response_time").collect();
+            assert!(times.len() > 50, "{exchange:?}: {}", times.len());
+            assert!(times.iter().all(|s| (s.value - 0.14).abs() < 1e-9), "{exchange:?}");
+        }
+    }
+
+    #[test]
+    fn the_offered_load_is_what_is_sent() {
+        // 6 sources × 10 objects/s × 10 KB.
+        assert_eq!(web(WebExchange::Push, 6, 1).offered_load(), Some(600_000.0));
+        assert_eq!(web(WebExchange::Think, 6, 1).offered_load(), None);
+    }
+}
