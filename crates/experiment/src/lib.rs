@@ -1,1 +1,51 @@
-//! netrig-experiment
+//! From an experiment file to a plan of runs, and from the samples of runs to responses, claims and tables.
+//!
+//! It reads text that others have read from disk, never judges a file by the machine it is on, and never
+//! runs anything: substrates do, behind [`Substrate`].
+//!
+//! Start from [`Experiment`] (a checked file), [`Plan`] (its points and replications), [`Scenario`] (one
+//! point, resolved: what a substrate gets), [`Reduction`] (samples to responses) and [`Results`] (what a
+//! report shows).
+#![forbid(unsafe_code)]
+
+mod check;
+mod claim;
+mod experiment;
+mod figure;
+mod file;
+mod judge;
+mod paper;
+mod plan;
+mod points;
+mod reduce;
+mod resolve;
+mod response;
+mod results;
+mod scenario;
+mod substrate;
+mod table;
+
+pub use check::SpecError;
+pub use claim::{ClaimSpec, Expect, Names, Selection, Target, Written};
+pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
+pub use figure::{
+    Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Panel, PaperPoint,
+    PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
+};
+pub use file::{Assignment, Diagnostic, Diagnostics, Note, SetError, Severity, Span, schema};
+pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
+pub use paper::{Paper, PaperError, PaperValue};
+pub use plan::{Level, Plan, Point, Run};
+pub use reduce::{Cut, Measured, Reduction, Trace};
+pub use response::{
+    Amount, AmountError, IntervalMethod, Of, OfError, Per, ResponseSpec, Statistic, StatisticError,
+    SubjectKind, Subjects, metric,
+};
+pub use results::{
+    Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
+};
+pub use scenario::{Action, Carrier, Flow, Hop, LinkSpec, Node, Route, Scenario, TimedEvent};
+pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
+pub use table::{
+    ColumnSpec, Derivation, Ordered, PaperCell, TableCell, TableColumn, TableResult, TableRow, TableSpec,
+};

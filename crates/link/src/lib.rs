@@ -1,1 +1,54 @@
-//! netrig-link
+//! The line model: a queue discipline, then a rate with framing, then delay and impairments, one
+//! direction at a time.
+//!
+//! It knows packets by their headers only ([`PacketMeta`](netrig_core::PacketMeta)) and time by being told,
+//! so the same line serves a simulator in virtual time and a router in real time. It does no I/O, asks no
+//! clock, and draws its chances from named streams alone.
+//!
+//! Start from [`Line`], which is made of [`LineSettings`], the description that stands in an experiment
+//! file. [`Counters`] watches a line and holds the balance of its packets. A new queue discipline is one
+//! file under `queue/`.
+//!
+//! ```
+//! use netrig_core::{Duration, Instant, Link, Seeds};
+//! # use netrig_core::{Dscp, Ecn, FiveTuple, Header};
+//! use netrig_link::queue::fifo::Fifo;
+//! use netrig_link::{Counters, Line, LineSettings, Queue};
+//!
+//! let queue = Queue::Fifo(Fifo { packets: Some(50), ..Fifo::default() });
+//! let settings = LineSettings::new("8 Mbit/s".parse()?, "20 ms".parse()?, queue);
+//! let mut line = Line::new(&settings, &Seeds::new(1), "primary/forward")?;
+//! let mut counters = Counters::new();
+//! # let address = [10, 0, 0, 1].into();
+//! # let flow = FiveTuple { src: address, dst: address, src_port: 1, dst_port: 2, protocol: 17 };
+//! # let packet = Header { flow, ip_len: 1000, dscp: Dscp(0), ecn: Ecn::NotEct };
+//!
+//! line.offer(Instant::ZERO, packet, &mut counters);
+//! // 1000 B take 1 ms, and 20 ms more to the far end.
+//! let arrival = Instant::ZERO + Duration::from_millis(21);
+//! assert_eq!(line.poll_timeout(), Some(arrival));
+//! assert_eq!(line.poll_deliver(arrival, &mut counters), Some((arrival, packet)));
+//! assert_eq!(counters.balance(line.inside()), Ok(()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod counters;
+mod error;
+mod flight;
+mod framing;
+mod impairments;
+mod line;
+mod loss;
+mod pace;
+pub mod queue;
+mod settings;
+
+pub use counters::{Counters, Imbalance, Tally};
+pub use error::SettingsError;
+pub use framing::Framing;
+pub use impairments::{Corruption, Jitter, Pareto, Reorder, Shift, Spread};
+pub use line::Line;
+pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
+pub use queue::{Discipline, Queue};
+pub use settings::{LineSettings, Outage};

@@ -1,1 +1,28 @@
-//! netrig-runner
+//! Carries an experiment's plan out: what the store does not have yet is run on its substrate, recorded
+//! at once, and handed to the judge.
+//!
+//! Results never depend on how many workers there are or on who finished first: replications are judged in
+//! their order, 1 to n, and what was run beyond a decision plays no part. A run that panics, fails or does
+//! not account for its packets costs that run and no other. The runner knows substrates only as
+//! [`Substrate`](netrig_experiment::Substrate), and prints nothing: [`Progress`] is told.
+//!
+//! Start from [`carry_out`].
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_types,
+    reason = "the runner is where wall clocks belong: how long a run took, and how long the rest will take"
+)]
+
+mod agenda;
+mod carry_out;
+mod error;
+mod execution;
+mod machine;
+mod progress;
+mod record;
+mod workers;
+
+pub use carry_out::{Ended, Request, carry_out};
+pub use error::RunnerError;
+pub use machine::provenance;
+pub use progress::{Event, Progress, Tally};

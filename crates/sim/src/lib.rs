@@ -1,1 +1,65 @@
-//! netrig-sim
+//! The simulator: a run in virtual time, on netrig's own models of links and transports.
+//!
+//! It never asks a clock, never draws an unnamed random number, and does no I/O: the same run gives the
+//! same bytes on any machine.
+//!
+//! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] knows what happens next,
+//! [`network`] moves packets over wires, [`flow_end`] joins an application to its connections, and
+//! [`world`] puts them together.
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod flow_end;
+mod flow_meter;
+mod journal;
+mod network;
+mod opening;
+mod parcel;
+mod party;
+mod wire_meter;
+mod world;
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::Sink;
+use netrig_experiment::{Carrier, Outcome, Run, RunError, Substrate, Unsupported};
+
+/// The substrate `sim`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Simulator;
+
+impl Substrate for Simulator {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn check(&self, run: &Run) -> Result<(), Unsupported> {
+        for flow in &run.scenario.flows {
+            let datagrams = flow.application.sends_datagrams();
+            match flow.carrier {
+                Carrier::Udp { .. } if !datagrams => {
+                    return Err(Unsupported(format!(
+                        "flow `{}` needs a connection and its transport `{}` is UDP",
+                        flow.name, flow.transport
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn identity(&self, _run: &Run) -> Result<String, RunError> {
+        // The models are part of netrig's own build, which the store knows.
+        Ok(String::new())
+    }
+
+    fn parallelism(&self) -> NonZeroUsize {
+        NonZeroUsize::MAX
+    }
+
+    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+        world::Simulation::new(run, sink)?.run(sink, cancel)
+    }
+}

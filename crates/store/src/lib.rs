@@ -1,1 +1,38 @@
-//! netrig-store
+//! The store: a SQLite catalogue of experiments, their runs, what was measured, and where.
+//!
+//! A run goes in once, whole, in one transaction of its own, under its identity: a hash of everything that
+//! decides its result. So a killed program loses at most the runs that were in flight, running again does
+//! only what is missing, and numbers of two identities are never mixed. The store keeps what it is told:
+//! it never runs, reduces or judges anything.
+//!
+//! Start from [`Store::open`], [`Store::record`] and [`Store::find`]; [`Entry`] is what goes in and
+//! [`StoredRun`] what comes out; [`Table`] is the way to CSV and Parquet.
+//!
+//! Safe against the end of a process at any moment. Against the end of the *power* it is safe from damage,
+//! but the last transactions may be missing (write-ahead log, `synchronous = NORMAL`): the next run makes
+//! them again.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the store is a file that processes share: once in its life one may wait for the other"
+)]
+
+mod entry;
+mod error;
+mod export;
+mod parquet_file;
+mod provenance;
+mod read;
+mod schema;
+mod store;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use entry::{End, Entry, NoteLine, Response, Series, StoredRun};
+pub use error::StoreError;
+pub use export::Table;
+pub use provenance::{Provenance, ProvenanceId};
+pub use read::{ExperimentEntry, Replication};
+pub use store::Store;
+pub use write::{ExperimentId, Member, Recorded};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_core::{Instant, Seeds, Stream};
 
-use crate::{Application, Settings, SettingsError, bulk, datagrams, file, web};
+use crate::{Application, Settings, SettingsError, WebExchange, bulk, datagrams, file, web};
 
 /// What the applications of a flow need to know of it.
 #[derive(Clone, Debug)]
@@ -53,6 +53,11 @@ impl Settings {
     /// Whether it sends datagrams, so that a flow's `transport` must be UDP.
     pub const fn sends_datagrams(&self) -> bool {
         matches!(self, Self::Poisson(_) | Self::Cbr(_) | Self::OnOff(_))
+    }
+
+    /// Whether most data goes from the flow's second end to its first, in answer to requests.
+    pub fn answers(&self) -> bool {
+        matches!(self, Self::Web(web) if web.exchange != WebExchange::Push)
     }
 
     /// Application bytes per second that it offers from the flow's first end to its second, on average; `None`

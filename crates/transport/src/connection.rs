@@ -93,6 +93,27 @@ pub struct Counters {
     pub ecn_reductions: u64,
 }
 
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.packets_sent += other.packets_sent;
+        self.packets_received += other.packets_received;
+        self.data_packets_sent += other.data_packets_sent;
+        self.data_packets_received += other.data_packets_received;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_retransmitted += other.bytes_retransmitted;
+        self.bytes_acknowledged += other.bytes_acknowledged;
+        self.bytes_delivered += other.bytes_delivered;
+        self.bytes_duplicated += other.bytes_duplicated;
+        self.timeout_retransmissions += other.timeout_retransmissions;
+        self.fast_retransmissions += other.fast_retransmissions;
+        self.timeouts += other.timeouts;
+        self.fast_recoveries += other.fast_recoveries;
+        self.spurious_timeouts += other.spurious_timeouts;
+        self.tail_loss_probes += other.tail_loss_probes;
+        self.ecn_reductions += other.ecn_reductions;
+    }
+}
+
 /// Reachability of one path as the sender sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {

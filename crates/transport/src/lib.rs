@@ -13,12 +13,14 @@ mod connection;
 mod packet;
 mod profile;
 mod rto;
-mod serial;
 pub mod sctp;
+mod serial;
 pub mod tcp;
+mod timer_wheel;
 
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
 pub use packet::{Datagram, Packet, Payload};
 pub use profile::{Constant, Profile};
 pub use rto::{RtoEstimator, RtoFloor, RtoRules};
 pub use serial::Serial;
+pub use timer_wheel::TimerWheel;

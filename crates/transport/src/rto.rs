@@ -70,9 +70,8 @@ impl RtoEstimator {
         self.smoothed = Some((srtt, rttvar));
         self.backoff = 0;
         let floor = if self.rules.floor == RtoFloor::Variance { self.rules.min } else { Duration::ZERO };
-        let variance = (self.rules.k * rttvar)
-            .max(self.rules.granularity.as_secs_f64())
-            .max(floor.as_secs_f64());
+        let variance =
+            (self.rules.k * rttvar).max(self.rules.granularity.as_secs_f64()).max(floor.as_secs_f64());
         let whole = Duration::from_secs_f64(srtt + variance).round_up(self.rules.tick);
         self.base = whole.max(self.rules.min).min(self.rules.max);
     }

@@ -1,12 +1,33 @@
 //! TCP (RFC 9293) with the congestion controls and loss recoveries of forty years.
+//!
+//! Start from [`Connection`]: one end of one connection, without I/O. [`Config`] holds its constants and
+//! named behaviours, [`Segment`] is what it sends. It opens no socket, asks no clock and draws no random
+//! number.
+//!
+//! The stream is counted in 64-bit offsets inside (0 is the SYN, data begin at 1); 32-bit sequence numbers
+//! appear only on segments. Sending half and receiving half are apart: `sender` with `congestion` (how
+//! much may be sent) and `recovery` (what was lost), `receiver` with reassembly and acknowledging.
+//! `connection` and `arrival` hold the states between them.
 
-/// A TCP segment.
-#[derive(Clone, Debug)]
-pub struct Segment {}
+mod arrival;
+mod config;
+mod congestion;
+mod connection;
+mod ranges;
+mod receiver;
+mod recovery;
+mod rtt;
+mod segment;
+mod send_buffer;
+mod sender;
+mod state;
+mod timers;
 
-impl Segment {
-    /// Whether user data is in it.
-    pub fn carries_data(&self) -> bool {
-        false
-    }
-}
+pub use config::{
+    Avoidance, BackoffSsthresh, Config, Congestion, EcnMode, Framing, Growth, Handshake, HyStart,
+    IdleRestart, Limit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic, RttSampling, Settings,
+    SsthreshFrom, TimerWheel, Unbounded, WindowCounts,
+};
+pub use connection::{Connection, refuse};
+pub use segment::{Flags, SackBlocks, Segment, Timestamps};
+pub use state::State;

@@ -1,0 +1,26 @@
+//! Tells the program which commit it was built from.
+
+use std::process::Command;
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
+}
+
+fn main() {
+    // Outside a repository (a released archive) there is no commit to tell.
+    let commit = git(&["rev-parse", "--short=7", "HEAD"]).unwrap_or_else(|| "release".into());
+    let dirty =
+        git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "studies", "Cargo.lock"])
+            .is_some_and(|changes| !changes.is_empty());
+    println!("cargo::rustc-env=NETRIG_COMMIT={commit}");
+    println!("cargo::rustc-env=NETRIG_DIRTY={dirty}");
+    for path in ["HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", path]) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    println!("cargo::rerun-if-changed=../../crates");
+    println!("cargo::rerun-if-changed=../../studies");
+}

@@ -1,0 +1,226 @@
+//! What may be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A network performance laboratory: experiments as files, answers with their evidence.
+#[derive(Debug, Parser)]
+#[command(name = "netrig", version = crate::build::BUILD.as_str(), max_term_width = 100, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run what the store does not have yet, then show responses and verdicts and write the report
+    Run(Run),
+    /// Check an experiment file, and say what each substrate cannot run of it
+    Check(Check),
+    /// Show the points and runs of an experiment, and what they will cost
+    Plan(Plan),
+    /// List the studies, and what a store has of which experiments
+    List(List),
+    /// Show a study's text, a profile's constants, or one run's time line
+    Show(Show),
+    /// Write the report of what a store has
+    Report(Report),
+    /// Compare two stores: how far do their results agree?
+    Compare(Compare),
+    /// Write results as CSV or Parquet, and figures as SVG
+    Export(Export),
+    /// Say what this machine can do, and what would spoil a measurement on it
+    Doctor(Doctor),
+    /// Print the JSON schema of experiment files
+    Schema,
+}
+
+/// Which experiment, and what to change in it.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// An experiment file, or the name of a study (`link-down`, `link-down/failover`)
+    #[arg(value_name = "FILE|STUDY")]
+    pub experiment: String,
+    /// Give a factor other levels: `down_for=10s,20s`; a piece with `=` starts the next factor
+    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL..]")]
+    pub set: Vec<String>,
+    /// Exactly so many replications of each point, in the place of the file's rule
+    #[arg(long, value_name = "N")]
+    pub replications: Option<u32>,
+    /// Seed of the first replication, in the place of the file's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Substrates, with commas between
+    #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',', default_value = "sim")]
+    pub on: Vec<String>,
+}
+
+/// Where results are kept.
+#[derive(Debug, Args)]
+pub struct Where {
+    /// The store
+    #[arg(long, value_name = "PATH", default_value = "netrig.db")]
+    pub store: PathBuf,
+}
+
+/// `netrig run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Runs at the same time; as many as there are cores if not given
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Where the report goes; beside the store if not given
+    #[arg(long, value_name = "FILE.html")]
+    pub out: Option<PathBuf>,
+    /// End with exit code 1 if a claim is not supported
+    #[arg(long)]
+    pub require_claims: bool,
+}
+
+/// `netrig check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// `netrig plan`.
+#[derive(Debug, Args)]
+pub struct Plan {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// `netrig list`.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// `netrig show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// What to show
+    #[command(subcommand)]
+    pub what: Shown,
+}
+
+/// What `netrig show` can show.
+#[derive(Debug, Subcommand)]
+pub enum Shown {
+    /// A study: what it asks, its experiments, and its README
+    Study {
+        /// Its name
+        name: String,
+    },
+    /// Every constant of a profile, with its meaning and its source
+    Profile {
+        /// Which
+        profile: ProfileName,
+        /// Only this protocol
+        #[arg(long)]
+        protocol: Option<ProtocolName>,
+    },
+    /// One run: its levels, its responses, and what happened when
+    Run {
+        /// The first characters of the run's identity, as `netrig list` prints it
+        id: String,
+        #[command(flatten)]
+        place: Where,
+    },
+}
+
+/// A profile of endpoints' constants.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ProfileName {
+    /// What the RFCs recommend
+    Rfc,
+    /// What the Linux kernel does
+    Linux,
+    /// What ns-2 does
+    Ns2,
+}
+
+/// A protocol that has profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolName {
+    /// Transmission Control Protocol
+    Tcp,
+    /// Stream Control Transmission Protocol
+    Sctp,
+}
+
+/// `netrig report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Where it goes: `.html`, `.md` or `.csv` by its ending
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// `netrig compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    #[command(flatten)]
+    pub which: Which,
+    /// The first store
+    #[arg(long, value_name = "PATH", default_value = "netrig.db")]
+    pub store: PathBuf,
+    /// The second store
+    #[arg(long, value_name = "PATH")]
+    pub with: PathBuf,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `netrig export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// In which form
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// A file for csv and parquet, a folder for svg
+    #[arg(long, value_name = "PATH")]
+    pub out: PathBuf,
+}
+
+/// A form of export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// One line for each run, with a heading
+    Csv,
+    /// The same as Parquet
+    Parquet,
+    /// Each figure as a drawing
+    Svg,
+}
+
+/// `netrig doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Print one JSON document instead of lines
+    #[arg(long)]
+    pub json: bool,
+}

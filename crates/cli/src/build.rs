@@ -1,0 +1,23 @@
+//! Which netrig this is. A run's identity hangs on it: numbers of two builds are never mixed.
+
+use std::sync::LazyLock;
+
+use sha2::{Digest, Sha256};
+
+/// Version and commit, `0.1.0+abc1234`; of a changed tree also the executable's own hash.
+pub static BUILD: LazyLock<String> = LazyLock::new(|| {
+    let clean = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NETRIG_COMMIT"));
+    if env!("NETRIG_DIRTY") != "true" {
+        return clean.to_owned();
+    }
+    match executable_hash() {
+        Some(hash) => format!("{clean}.dirty.{hash}"),
+        None => format!("{clean}.dirty"),
+    }
+});
+
+/// The first eight hexadecimal digits of the executable's SHA-256.
+fn executable_hash() -> Option<String> {
+    let bytes = std::fs::read(std::env::current_exe().ok()?).ok()?;
+    Some(Sha256::digest(&bytes).iter().take(4).map(|byte| format!("{byte:02x}")).collect())
+}

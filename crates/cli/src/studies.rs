@@ -1,0 +1,101 @@
+//! The shipped studies, which run by name from any folder.
+
+/// A study's folder, embedded.
+pub struct Study {
+    /// Its name: `link-down`.
+    pub name: &'static str,
+    /// What it is about, in a line.
+    pub title: &'static str,
+    /// Its experiments by their names after the slash; `experiment` is the one that the bare name runs.
+    pub experiments: &'static [(&'static str, &'static str)],
+    /// The values that stand in the paper's text.
+    pub paper: Option<&'static str>,
+    /// What differs from the paper, and why.
+    pub readme: Option<&'static str>,
+}
+
+macro_rules! text {
+    ($path:literal) => {
+        include_str!(concat!("../../../studies/", $path))
+    };
+}
+
+/// All of them.
+pub static STUDIES: &[Study] = &[
+    Study {
+        name: "link-down",
+        title: "Web traffic over TCP, SCTP and multi-homed SCTP while a link is down",
+        experiments: &[
+            ("experiment", text!("link-down/experiment.toml")),
+            ("failover", text!("link-down/failover.toml")),
+            ("profiles", text!("link-down/profiles.toml")),
+            ("run-length", text!("link-down/run-length.toml")),
+            ("tcp-variants", text!("link-down/tcp-variants.toml")),
+            ("unsaturated", text!("link-down/unsaturated.toml")),
+        ],
+        paper: Some(text!("link-down/paper.toml")),
+        readme: Some(text!("link-down/README.md")),
+    },
+    Study {
+        name: "mm1",
+        title: "One queue, held to its theory: the smallest experiment",
+        experiments: &[("experiment", text!("mm1/experiment.toml"))],
+        paper: None,
+        readme: None,
+    },
+];
+
+impl Study {
+    /// The names under which its experiments run: `link-down`, `link-down/failover`.
+    pub fn names(&self) -> impl Iterator<Item = (String, &'static str)> {
+        self.experiments.iter().map(|(name, text)| match *name {
+            "experiment" => (self.name.to_owned(), *text),
+            sibling => (format!("{}/{sibling}", self.name), *text),
+        })
+    }
+}
+
+/// The experiment called `name`, with the study that it belongs to.
+pub fn find(name: &str) -> Option<(&'static Study, &'static str)> {
+    STUDIES.iter().find_map(|study| {
+        study.names().find(|(known, _)| known == name).map(|(_, text)| (study, text))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A file that is added to a study is not forgotten here.
+    #[test]
+    fn every_file_of_every_study_is_embedded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+        let mut found = vec![];
+        for study in std::fs::read_dir(folder).expect("the studies are there") {
+            let study = study.expect("a readable folder").path();
+            for file in std::fs::read_dir(&study).expect("a readable folder") {
+                let file = file.expect("a readable file").path();
+                let stem = file.file_stem().and_then(|s| s.to_str()).expect("a name").to_owned();
+                if file.extension().is_some_and(|e| e == "toml") && stem != "paper" {
+                    found.push((study.file_name().and_then(|s| s.to_str()).expect("a name").to_owned(), stem));
+                }
+            }
+        }
+        found.sort();
+        let mut embedded: Vec<_> = STUDIES
+            .iter()
+            .flat_map(|study| study.experiments.iter().map(|(name, _)| (study.name.to_owned(), (*name).to_owned())))
+            .collect();
+        embedded.sort();
+        assert_eq!(found, embedded);
+    }
+
+    #[test]
+    fn a_study_runs_by_its_bare_name() {
+        let (study, text) = find("link-down").expect("it is shipped");
+        assert!(study.name == "link-down" && text.contains("name = \"link-down\""));
+        assert!(find("link-down/failover").is_some() && find("link-down/nothing").is_none());
+    }
+}

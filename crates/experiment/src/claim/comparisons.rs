@@ -1,0 +1,306 @@
+//! From a claim and the cells that it is about to the comparisons that it rests on.
+
+use std::collections::BTreeMap;
+
+use netrig_stats::interval::Bootstrap;
+use netrig_stats::{Interval, compare};
+
+use super::effect::{Contrast, Effect, Finding, Region};
+use super::sample::{Cell, Missing, Sample};
+use super::spec::{ClaimSpec, Expect, Target};
+use crate::judge::Design;
+use crate::{Factor, Level, Point, Status};
+
+/// One comparison that was made.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    /// The levels that are common to what was compared.
+    pub factors: BTreeMap<String, Level>,
+    /// The two levels that were compared, if two were.
+    pub compared: Option<[Level; 2]>,
+    /// The estimate with its interval.
+    pub interval: Interval,
+    /// What the data say.
+    pub finding: Finding,
+    /// Replications that would decide it.
+    pub needs: Option<usize>,
+}
+
+/// All comparisons of a claim.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Comparisons {
+    /// Those of each place at which the claim must hold.
+    pub places: Vec<Vec<Made>>,
+    /// Places that could not be compared.
+    pub missing: Vec<Missing>,
+}
+
+/// What the comparisons of a claim have in common.
+pub(super) struct Context<'a> {
+    pub spec: &'a ClaimSpec,
+    pub design: &'a Design,
+    /// Of the bootstrap.
+    pub seed: u64,
+    /// How many claims share the error rate.
+    pub claims: usize,
+}
+
+impl Context<'_> {
+    /// Makes all comparisons over the cells of one substrate.
+    pub(super) fn compare(&self, cells: &[Cell]) -> Comparisons {
+        let chosen: Vec<&Cell> = cells.iter().filter(|cell| self.is_about(&cell.factors)).collect();
+        let mut comparisons = Comparisons::default();
+        for (place, cells) in self.places(&chosen) {
+            match self.at_place(&place, &cells) {
+                Ok(made) => comparisons.places.push(made),
+                Err(missing) => comparisons.missing.push(missing),
+            }
+        }
+        comparisons
+    }
+
+    /// The unit of the estimates.
+    pub(super) fn unit(&self) -> String {
+        if self.is_relative() {
+            return "1".to_owned();
+        }
+        let over = self.spec.over.as_ref().filter(|_| self.spec.expect == Expect::Knee);
+        match over.and_then(|over| self.design.factor(over)) {
+            Some(factor) => axis_unit(factor).to_owned(),
+            None => self.design.unit_of(&self.spec.response),
+        }
+    }
+
+    /// Whether two means are compared by their ratio: a margin in percent of another mean.
+    pub(super) fn is_relative(&self) -> bool {
+        let share = |margin: &crate::Amount| margin.unit() == Some("%") && margin.value() != 0.0;
+        let of_levels = self.spec.compare.is_some() || self.spec.over.is_some();
+        of_levels && self.spec.expect != Expect::Knee && self.spec.margin.as_ref().is_some_and(share)
+    }
+
+    fn is_about(&self, point: &Point) -> bool {
+        // What the claim compares is not for `where` to take away.
+        let compared = self.spec.compared().map(|(factor, _)| factor);
+        let others = self.spec.at.0.iter().filter(|(factor, _)| Some(factor.as_str()) != compared);
+        let mut rest = others.map(|(factor, wanted)| (point.level(factor), wanted));
+        rest.all(|(level, wanted)| level.is_some_and(|level| wanted.iter().any(|w| w.means(level))))
+    }
+
+    /// The cells by the levels of all factors but the compared one.
+    fn places<'a>(&self, cells: &[&'a Cell]) -> BTreeMap<Point, Vec<&'a Cell>> {
+        let varied = self.spec.compared().map(|(factor, _)| factor).or(self.spec.over.as_deref());
+        let mut places: BTreeMap<Point, Vec<&Cell>> = BTreeMap::new();
+        for cell in cells {
+            let mut place = cell.factors.clone();
+            if let Some(varied) = varied {
+                place.0.remove(varied);
+            }
+            places.entry(place).or_default().push(cell);
+        }
+        if let Some((factor, [first, second])) = self.spec.compared() {
+            let has = |cells: &[&Cell], level: &Level| {
+                cells.iter().any(|c| c.factors.level(factor).is_some_and(|l| l.means(level)))
+            };
+            // A place that only one of the two levels has is none at which they could be compared.
+            places.retain(|_, cells| has(cells, first) && has(cells, second));
+        }
+        places
+    }
+
+    fn at_place(&self, place: &Point, cells: &[&Cell]) -> Result<Vec<Made>, Missing> {
+        if let Some((factor, levels)) = self.spec.compared() {
+            let side = |level: &Level| {
+                let here = |cell: &&&Cell| cell.factors.level(factor).is_some_and(|l| l.means(level));
+                cells.iter().find(here).map_or_else(nothing, |cell| present(cell))
+            };
+            let (first, second) = (side(levels[0])?, side(levels[1])?);
+            return Ok(vec![self.pair(place, [levels[0], levels[1]], first, second)?]);
+        }
+        match &self.spec.over {
+            Some(over) => self.over(place, over, cells),
+            None => cells.iter().map(|cell| self.alone(place, present(cell)?)).collect(),
+        }
+    }
+
+    /// Two means against each other.
+    fn pair(&self, place: &Point, levels: [&Level; 2], a: &Sample, b: &Sample) -> Result<Made, Missing> {
+        let (contrast, no_difference) =
+            if self.is_relative() { (Contrast::Ratio(a, b), 1.0) } else { (Contrast::Difference(a, b), 0.0) };
+        let margin = self.margin(1.0)?;
+        let region = match self.spec.expect {
+            Expect::Less | Expect::Decreasing => Region::Below(no_difference - margin),
+            Expect::Equivalent => Region::Inside(no_difference - margin, no_difference + margin),
+            _ => Region::Above(no_difference + margin),
+        };
+        self.made(place, Some([levels[0].clone(), levels[1].clone()]), contrast, region)
+    }
+
+    /// One mean against a number.
+    fn alone(&self, place: &Point, sample: &Sample) -> Result<Made, Missing> {
+        let region = match self.spec.expect {
+            Expect::Between => {
+                let [low, high] =
+                    self.range(&self.design.unit_of(&self.spec.response))?.ok_or_else(unclear)?;
+                Region::Inside(low, high)
+            }
+            expect => {
+                let target = self.target(place)?;
+                let margin = self.margin(target.abs())?;
+                match expect {
+                    Expect::Greater => Region::Above(target + margin),
+                    Expect::Less => Region::Below(target - margin),
+                    _ => Region::Inside(target - margin, target + margin),
+                }
+            }
+        };
+        self.made(place, None, Contrast::Value(sample), region)
+    }
+
+    /// All levels of a factor.
+    fn over(&self, place: &Point, over: &str, cells: &[&Cell]) -> Result<Vec<Made>, Missing> {
+        let factor = self.design.factor(over).ok_or_else(unclear)?;
+        let mut levels = Vec::new();
+        for level in rising(factor, &self.spec.at.levels(factor).collect::<Vec<_>>()) {
+            let here = |cell: &&&Cell| cell.factors.level(over) == Some(level);
+            match cells.iter().find(here).map(|cell| present(cell)) {
+                Some(Ok(sample)) => levels.push((level, sample)),
+                // A level that the substrate cannot run leaves the others to be compared.
+                Some(Err(missing)) if missing.status != Status::Unsupported => return Err(missing),
+                _ => {}
+            }
+        }
+        if levels.len() < 2 {
+            return nothing();
+        }
+        match self.spec.expect {
+            Expect::Knee => Ok(vec![self.knee(place, factor, &levels)?]),
+            Expect::Equivalent => {
+                let pairs =
+                    levels.iter().enumerate().flat_map(|(i, a)| levels[i + 1..].iter().map(move |b| (b, a)));
+                pairs.map(|(b, a)| self.pair(place, [b.0, a.0], b.1, a.1)).collect()
+            }
+            _ => levels.windows(2).map(|w| self.pair(place, [w[1].0, w[0].0], w[1].1, w[0].1)).collect(),
+        }
+    }
+
+    fn knee(&self, place: &Point, factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Made, Missing> {
+        let unit = axis_unit(factor);
+        let at = |level: &Level| {
+            level.0.parse::<crate::Amount>().ok().and_then(|amount| amount.in_unit(unit).ok())
+        };
+        let x: Option<Vec<f64>> = levels.iter().map(|(level, _)| at(level)).collect();
+        let x = x.ok_or_else(unclear)?;
+        let mut shared = levels[0].1.replications();
+        for (_, sample) in levels {
+            let has = sample.replications();
+            shared.retain(|replication| has.contains(replication));
+        }
+        let y: Vec<Vec<f64>> = levels.iter().map(|(_, sample)| sample.values(&shared)).collect();
+        let bootstrap = Bootstrap::new(self.seed);
+        let confidence = self.design.confidence;
+        let found = compare::knee(&x, &y, &bootstrap, confidence).map_err(impossible)?;
+        let mut finding = Finding { p: found.p_value, p_against: None };
+        if let Some([low, high]) = self.range(unit)? {
+            // The place has an interval but no p-value: at the share of the error rate that is this claim's even if
+            // Holm leaves it no more.
+            let share = (1.0 - confidence) / self.claims as f64;
+            let strict = compare::knee(&x, &y, &bootstrap, 1.0 - share).map_err(impossible)?;
+            let inside = strict.location.lies_within(low, high);
+            finding.p = finding.p.map(|p| if inside { p.max(share) } else { 1.0 });
+            let beyond = |interval: &Interval| {
+                interval.high.is_some_and(|end| end < low) || interval.low.is_some_and(|end| end > high)
+            };
+            finding.p_against = finding.p.map(|_| if beyond(&strict.location) { share } else { 1.0 });
+        }
+        Ok(Made { factors: place.0.clone(), compared: None, interval: found.location, finding, needs: None })
+    }
+
+    fn made(
+        &self,
+        place: &Point,
+        compared: Option<[Level; 2]>,
+        contrast: Contrast<'_>,
+        region: Region,
+    ) -> Result<Made, Missing> {
+        let effect = Effect::new(contrast, self.design.confidence, self.seed).map_err(impossible)?;
+        let level = (1.0 - self.design.confidence) / self.claims as f64;
+        let needs = region.needs(&effect, level);
+        let finding = region.test(&effect);
+        Ok(Made { factors: place.0.clone(), compared, interval: effect.interval, finding, needs })
+    }
+
+    /// The margin in the unit of the estimate; a share is of `base`.
+    fn margin(&self, base: f64) -> Result<f64, Missing> {
+        match &self.spec.margin {
+            None => Ok(0.0),
+            Some(margin) if margin.unit() == Some("%") => Ok(base * margin.base()),
+            Some(margin) => margin.in_unit(&self.design.unit_of(&self.spec.response)).map_err(|_| unclear()),
+        }
+    }
+
+    fn range(&self, unit: &str) -> Result<Option<[f64; 2]>, Missing> {
+        let Some([low, high]) = &self.spec.between else { return Ok(None) };
+        match (low.in_unit(unit), high.in_unit(unit)) {
+            (Ok(low), Ok(high)) => Ok(Some([low, high])),
+            _ => Err(unclear()),
+        }
+    }
+
+    /// The number that the claim compares with at this place.
+    fn target(&self, place: &Point) -> Result<f64, Missing> {
+        let unit = self.design.unit_of(&self.spec.response);
+        let amount = match &self.spec.target {
+            Some(Target::Amount(amount)) => amount,
+            Some(Target::Paper { paper }) => {
+                let response = self.spec.column().map_or(self.spec.response.as_str(), |(_, column)| column);
+                let values = self.design.paper.as_ref();
+                let values = values.ok_or_else(|| unsupported("the values of the paper are not there"))?;
+                let value = values.find(paper, response, place);
+                &value.ok_or_else(|| unsupported("the paper gives no value for this point"))?.value
+            }
+            None => return Err(unclear()),
+        };
+        amount.in_unit(&unit).map_err(|error| unsupported(error.to_string()))
+    }
+}
+
+/// The levels in rising order if all are numbers, else in the order of the file.
+fn rising<'a>(factor: &'a Factor, chosen: &[&'a Level]) -> Vec<&'a Level> {
+    let mut levels = chosen.to_vec();
+    if factor.levels.iter().all(|level| level.number().is_some()) {
+        let number = |level: &Level| level.number().unwrap_or(0.0);
+        levels.sort_by(|a, b| number(a).total_cmp(&number(b)));
+    }
+    levels
+}
+
+/// The unit in which a factor's levels stand on an axis: that of its last level, in which most files write all of them.
+pub(crate) fn axis_unit(factor: &Factor) -> &'static str {
+    let units = factor.levels.iter().rev().filter_map(|level| level.0.parse::<crate::Amount>().ok()?.unit());
+    units.into_iter().next().unwrap_or("1")
+}
+
+fn present<'a>(cell: &&'a Cell) -> Result<&'a Sample, Missing> {
+    match &cell.sample {
+        Ok(sample) if sample.n() > 0 => Ok(sample),
+        Ok(_) => Err(Missing { status: Status::Failed, why: "no valid run measured the response".into() }),
+        Err(missing) => Err(missing.clone()),
+    }
+}
+
+fn nothing<T>() -> Result<T, Missing> {
+    Err(unsupported("there are no points to compare"))
+}
+
+fn unsupported(why: impl Into<String>) -> Missing {
+    Missing { status: Status::Unsupported, why: why.into() }
+}
+
+/// What a checked file cannot contain.
+fn unclear() -> Missing {
+    unsupported("the claim does not say what it compares with")
+}
+
+fn impossible(error: netrig_stats::StatsError) -> Missing {
+    Missing { status: Status::Failed, why: format!("the comparison is not possible: {error}") }
+}

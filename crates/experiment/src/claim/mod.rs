@@ -1,0 +1,21 @@
+//! Claims: what an experiment says about its responses, and whether the data bear it out.
+//!
+//! A claim rests on comparisons, one or more at each place that it is about (a combination of the levels of
+//! the other factors). It is supported if all of them hold (the intersection–union principle: its p-value is
+//! the largest of theirs, corrected after Holm for the number of claims), refuted if one of them is shown not
+//! to, and inconclusive otherwise.
+
+mod comparisons;
+mod decide;
+mod effect;
+pub(crate) mod sample;
+pub(crate) mod selection;
+mod spec;
+
+pub(crate) use comparisons::axis_unit;
+pub(crate) use decide::decide;
+pub use selection::{Names, Selection, Written};
+pub use spec::{ClaimSpec, Expect, Target};
+
+#[cfg(test)]
+mod tests;

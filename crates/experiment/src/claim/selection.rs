@@ -1,0 +1,277 @@
+//! Choosing points by the levels of their factors: `where = { down_for = ["10 s", "20 s"], transport = "tcp" }`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::check::{SpecError, one_of};
+use crate::{Amount, Factor, Level, Point};
+
+/// For each named factor the levels that are wanted; factors that are not named may have any.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Selection(pub BTreeMap<String, Vec<Level>>);
+
+/// One level as it was written: a text, a number or a truth value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Written(pub Level);
+
+impl Level {
+    /// Whether both mean the same: equal texts, or equal amounts such as `500 ms` and `0.5 s`.
+    pub fn means(&self, other: &Self) -> bool {
+        self == other
+            || matches!((self.0.parse::<Amount>(), other.0.parse::<Amount>()), (Ok(a), Ok(b)) if a.same(&b))
+    }
+
+    /// The level as a number in the base unit of its kind (s, bit, bit/s, 1), if it is one.
+    pub fn number(&self) -> Option<f64> {
+        self.0.parse::<Amount>().ok().map(|amount| amount.base())
+    }
+}
+
+impl Selection {
+    /// Whether nothing is chosen: every point matches.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `point` has one of the wanted levels of every factor named.
+    pub fn matches(&self, point: &Point) -> bool {
+        self.0.iter().all(|(factor, wanted)| {
+            point.level(factor).is_some_and(|level| wanted.iter().any(|w| w.means(level)))
+        })
+    }
+
+    /// The levels of `factor` that it lets pass, in the order of the file.
+    pub(crate) fn levels<'a>(&'a self, factor: &'a Factor) -> impl Iterator<Item = &'a Level> {
+        let wanted = self.0.get(&factor.name);
+        factor.levels.iter().filter(move |level| wanted.is_none_or(|w| w.iter().any(|w| w.means(level))))
+    }
+
+    /// What is wrong with it: factors and levels that the experiment does not have.
+    pub fn check(&self, field: &str, factors: &[Factor]) -> Vec<SpecError> {
+        let mut errors = Vec::new();
+        for (name, wanted) in &self.0 {
+            let field = format!("{field}.{name}");
+            match factors.iter().find(|factor| factor.name == *name) {
+                Some(factor) => {
+                    errors.extend(wanted.iter().filter_map(|level| check_level(&field, level, factor)))
+                }
+                None => errors.push(SpecError::new(field, unknown_factor(name, factors))),
+            }
+        }
+        errors
+    }
+}
+
+/// The error of naming a level that the factor does not have.
+pub(crate) fn check_level(field: &str, level: &Level, factor: &Factor) -> Option<SpecError> {
+    if factor.levels.iter().any(|l| l.means(level)) {
+        return None;
+    }
+    let known: Vec<&str> = factor.levels.iter().map(|l| l.0.as_str()).collect();
+    let what = format!("`{}` has no level `{level}`", factor.name);
+    // Another number is no slip of the pen.
+    let meant = if level.number().is_some() { "" } else { &level.0 };
+    Some(SpecError::new(field, one_of(&what, meant, &known)))
+}
+
+/// The words for a factor that does not exist.
+pub(crate) fn unknown_factor(name: &str, factors: &[Factor]) -> String {
+    let known: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
+    one_of(&format!("there is no factor `{name}`"), name, &known)
+}
+
+struct LevelVisitor;
+
+impl de::Visitor<'_> for LevelVisitor {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a level: a text, a number, true or false")
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Written, E> {
+        Ok(Written(Level(text.to_owned())))
+    }
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Written, E> {
+        Ok(Written(Level(value.to_string())))
+    }
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Written, E> {
+        Ok(Written(Level(value.to_string())))
+    }
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Written, E> {
+        Ok(Written(Level(value.to_string())))
+    }
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Written, E> {
+        Ok(Written(Level(value.to_string())))
+    }
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LevelVisitor)
+    }
+}
+
+impl JsonSchema for Written {
+    fn schema_name() -> Cow<'static, str> {
+        "Level".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"], "description": "A level of a factor." })
+    }
+}
+
+/// One item or a list of them.
+pub(crate) struct OneOrMany<T>(pub Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Items<T> {
+            type Value = OneOrMany<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("one value or a list of values")
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(OneOrMany(all))
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<Self::Value, E> {
+                one(de::value::StrDeserializer::new(v))
+            }
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<Self::Value, E> {
+                one(de::value::I64Deserializer::new(v))
+            }
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<Self::Value, E> {
+                one(de::value::U64Deserializer::new(v))
+            }
+            fn visit_f64<E: de::Error>(self, v: f64) -> Result<Self::Value, E> {
+                one(de::value::F64Deserializer::new(v))
+            }
+            fn visit_bool<E: de::Error>(self, v: bool) -> Result<Self::Value, E> {
+                one(de::value::BoolDeserializer::new(v))
+            }
+        }
+        fn one<'de, T: Deserialize<'de>, D: Deserializer<'de>>(item: D) -> Result<OneOrMany<T>, D::Error> {
+            T::deserialize(item).map(|item| OneOrMany(vec![item]))
+        }
+        deserializer.deserialize_any(Items(std::marker::PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for Selection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let chosen = BTreeMap::<String, OneOrMany<Written>>::deserialize(deserializer)?;
+        let levels = |levels: OneOrMany<Written>| levels.0.into_iter().map(|level| level.0).collect();
+        Ok(Self(chosen.into_iter().map(|(factor, chosen)| (factor, levels(chosen))).collect()))
+    }
+}
+
+impl JsonSchema for Selection {
+    fn schema_name() -> Cow<'static, str> {
+        "Selection".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let level = generator.subschema_for::<Written>();
+        json_schema!({
+            "type": "object",
+            "description": "Points by the levels of their factors.",
+            "additionalProperties": { "anyOf": [level, { "type": "array", "items": level }] }
+        })
+    }
+}
+
+/// Names written alone or as a list: `"transport"` or `["transport", "down_for"]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Names(pub Vec<String>);
+
+impl Names {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `name` is among them.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|n| n == name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        OneOrMany::deserialize(deserializer).map(|names| Self(names.0))
+    }
+}
+
+impl JsonSchema for Names {
+    fn schema_name() -> Cow<'static, str> {
+        "Names".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+            "description": "A name or a list of names."
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(levels: &[(&str, &str)]) -> Point {
+        Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level((*l).to_owned()))).collect())
+    }
+
+    fn selection(text: &str) -> Selection {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn one_level_or_several_of_any_kind() {
+        let chosen = selection("down_for = ['10 s', '20 s']\nshape = 1.5\ntries = 3\nsack = true");
+        assert!(chosen.matches(&point(&[
+            ("down_for", "20 s"),
+            ("shape", "1.5"),
+            ("tries", "3"),
+            ("sack", "true")
+        ])));
+        assert!(!chosen.matches(&point(&[
+            ("down_for", "5 s"),
+            ("shape", "1.5"),
+            ("tries", "3"),
+            ("sack", "true")
+        ])));
+    }
+
+    #[test]
+    fn levels_are_compared_as_amounts() {
+        assert!(selection("down_for = '500 ms'").matches(&point(&[("down_for", "0.5 s")])));
+        assert!(!selection("down_for = '500 ms'").matches(&point(&[("down_for", "500 s")])));
+    }
+
+    #[test]
+    fn a_point_without_the_factor_does_not_match() {
+        assert!(!selection("shape = 1.5").matches(&point(&[])));
+        assert!(Selection::default().matches(&point(&[])));
+    }
+
+    #[test]
+    fn names_what_does_not_exist() {
+        let factors =
+            [Factor { name: "down_for".into(), levels: vec![Level("5 s".into()), Level("10 s".into())] }];
+        let errors = selection("down_for = '7 s'\ndown_fro = '5 s'").check("where", &factors);
+        let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(text[0], "`where.down_for`: `down_for` has no level `7 s` (there are: 5 s, 10 s)");
+        assert_eq!(text[1], "`where.down_fro`: there is no factor `down_fro`; did you mean `down_for`?");
+    }
+}

@@ -1,0 +1,364 @@
+//! Each kind of claim with each verdict, on made-up data.
+
+use crate::judge::fixture::{Place, Study};
+use crate::{ClaimResult, Status, Verdict};
+
+const TRANSPORTS: (&str, &[&str]) = ("transport", &["tcp", "sctp"]);
+const OUTAGES: (&str, &[&str]) = ("down_for", &["0 s", "5 s", "10 s", "20 s"]);
+
+/// 1000 B/s, and `by` more over SCTP; shared noise of 50 B/s, own noise of `noise` B/s.
+fn sctp_gains(by: f64, noise: f64) -> impl Fn(&Place<'_>) -> f64 {
+    move |place| {
+        let gain = if place.level("transport") == "sctp" { by } else { 0.0 };
+        1000.0 + gain + place.luck().normal(0.0, 50.0) + place.own_luck().normal(0.0, noise)
+    }
+}
+
+fn two_transports(claim: &str, n: u32, value: impl Fn(&Place<'_>) -> f64) -> ClaimResult {
+    Study::new(&[TRANSPORTS]).claim("c", claim).run(n, value).verdict()
+}
+
+const GREATER: &str = "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'";
+
+#[test]
+fn greater() {
+    let supported = two_transports(GREATER, 10, sctp_gains(20.0, 5.0));
+    assert_eq!(supported.verdict, Verdict::Supported, "{}", supported.why);
+    let point = &supported.points[0];
+    assert!(point.low.unwrap() > 0.0 && point.low.unwrap() < 20.0 && point.high.unwrap() > 20.0);
+    assert_eq!((supported.unit.as_str(), point.n, point.verdict), ("B/s", 10, Verdict::Supported));
+    assert!(supported.p_holm.unwrap() < 0.05 && supported.needs.is_none());
+    assert!(supported.why.starts_with("sctp − tcp = "), "{}", supported.why);
+
+    let refuted = two_transports(GREATER, 10, sctp_gains(-20.0, 5.0));
+    assert_eq!(refuted.verdict, Verdict::Refuted, "{}", refuted.why);
+    assert!(refuted.points[0].high.unwrap() < 0.0);
+
+    let open = two_transports(GREATER, 10, sctp_gains(2.0, 20.0));
+    assert_eq!(open.verdict, Verdict::Inconclusive, "{}", open.why);
+    assert!(open.needs.unwrap() > 10);
+}
+
+#[test]
+fn less_is_greater_seen_from_the_other_side() {
+    let less = GREATER.replace("['sctp', 'tcp']", "['tcp', 'sctp']").replace("greater", "less");
+    for (gain, verdict) in [(20.0, Verdict::Supported), (-20.0, Verdict::Refuted)] {
+        assert_eq!(two_transports(&less, 10, sctp_gains(gain, 5.0)).verdict, verdict);
+    }
+}
+
+/// A gain of 20 B/s on 1000 B/s is 2 %.
+#[test]
+fn a_margin_asks_for_more() {
+    let margin = |margin: &str| format!("{GREATER}\nmargin = '{margin}'");
+    let verdict = |text: &str| two_transports(&margin(text), 20, sctp_gains(20.0, 1.0)).verdict;
+    assert_eq!(verdict("15 B/s"), Verdict::Supported);
+    assert_eq!(verdict("0.025 KB/s"), Verdict::Refuted);
+    assert_eq!(verdict("1 %"), Verdict::Supported);
+    assert_eq!(verdict("3 %"), Verdict::Refuted);
+    assert_eq!(verdict("0 %"), Verdict::Supported);
+    let relative = two_transports(&margin("1 %"), 20, sctp_gains(20.0, 1.0));
+    assert_eq!(relative.unit, "1");
+    assert!((relative.points[0].estimate - 1.02).abs() < 0.005, "{}", relative.points[0].estimate);
+    // A margin of 0 % is none: the estimate stays a difference.
+    assert_eq!(two_transports(&margin("0 %"), 20, sctp_gains(20.0, 1.0)).unit, "B/s");
+}
+
+#[test]
+fn equivalent() {
+    let claim =
+        "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'equivalent'\nmargin = '10 B/s'";
+    let verdict = |gain, noise| two_transports(claim, 10, sctp_gains(gain, noise)).verdict;
+    assert_eq!(verdict(1.0, 1.0), Verdict::Supported);
+    assert_eq!(verdict(20.0, 1.0), Verdict::Refuted);
+    assert_eq!(verdict(-20.0, 1.0), Verdict::Refuted);
+    assert_eq!(verdict(1.0, 100.0), Verdict::Inconclusive);
+}
+
+#[test]
+fn a_claim_must_hold_at_each_point() {
+    let study = |gain_at_20: f64| {
+        Study::new(&[TRANSPORTS, OUTAGES])
+            .claim("c", &format!("{GREATER}\nwhere = {{ down_for = ['10 s', '20 s'] }}"))
+            .run(10, move |place| {
+                let gain = match place.level("down_for") {
+                    "0 s" | "5 s" => -100.0,
+                    "10 s" => 40.0,
+                    _ => gain_at_20,
+                };
+                sctp_gains(gain, 2.0)(place)
+            })
+            .verdict()
+    };
+    let both = study(40.0);
+    assert_eq!((both.verdict, both.points.len()), (Verdict::Supported, 2), "{}", both.why);
+    assert!(both.why.contains("all 2 comparisons hold"), "{}", both.why);
+    let one = study(-40.0);
+    assert_eq!(one.verdict, Verdict::Refuted);
+    assert!(one.why.starts_with("at down_for = 20 s: "), "{}", one.why);
+    let unclear = study(0.1);
+    assert_eq!(unclear.verdict, Verdict::Inconclusive, "{}", unclear.why);
+    let verdicts: Vec<Verdict> = unclear.points.iter().map(|point| point.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Supported, Verdict::Inconclusive]);
+}
+
+/// The response falls by 100 B/s per second of outage, but `plateau` keeps the last step from falling.
+fn falls(plateau: bool, noise: f64) -> impl Fn(&Place<'_>) -> f64 {
+    move |place| {
+        let seconds = place.number("down_for");
+        let seconds = if plateau { seconds.min(10.0) } else { seconds };
+        5000.0 - 100.0 * seconds + place.own_luck().normal(0.0, noise)
+    }
+}
+
+#[test]
+fn trends_need_every_step() {
+    let trend = |expect: &str, plateau, noise| {
+        let claim = format!("response = 'r'\nover = 'down_for'\nexpect = '{expect}'");
+        Study::new(&[OUTAGES]).claim("c", &claim).run(10, falls(plateau, noise)).verdict()
+    };
+    let decreasing = trend("decreasing", false, 10.0);
+    assert_eq!(decreasing.verdict, Verdict::Supported, "{}", decreasing.why);
+    assert_eq!(trend("increasing", false, 10.0).verdict, Verdict::Refuted);
+    let flat = trend("decreasing", true, 10.0);
+    assert_eq!(flat.verdict, Verdict::Inconclusive, "{}", flat.why);
+    let weakest = flat.points[0].compared.clone().unwrap();
+    assert_eq!([weakest[0].0.as_str(), weakest[1].0.as_str()], ["20 s", "10 s"]);
+    assert_eq!(trend("decreasing", false, 2000.0).verdict, Verdict::Inconclusive);
+}
+
+/// Levels in the file's order are 10, 5, 20, 0 s; the trend goes by their amounts.
+#[test]
+fn a_trend_goes_by_amounts() {
+    let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
+    let study = Study::new(&[("down_for", &["10 s", "5000 ms", "20 s", "0 s"])]).claim("c", claim);
+    assert_eq!(study.run(10, falls(false, 10.0)).verdict().verdict, Verdict::Supported);
+}
+
+#[test]
+fn does_not_depend_on_a_factor() {
+    let claim = "response = 'r'\nover = 'down_for'\nexpect = 'equivalent'\nmargin = '2 %'";
+    let study = |odd: f64, noise: f64| {
+        Study::new(&[OUTAGES])
+            .claim("c", claim)
+            .run(10, move |place| {
+                let odd = if place.level("down_for") == "10 s" { odd } else { 0.0 };
+                1000.0 + odd + place.own_luck().normal(0.0, noise)
+            })
+            .verdict()
+    };
+    let same = study(5.0, 2.0);
+    assert_eq!((same.verdict, same.unit.as_str()), (Verdict::Supported, "1"), "{}", same.why);
+    assert!(same.why.contains("all 6 comparisons hold"), "{}", same.why);
+    assert_eq!(study(60.0, 2.0).verdict, Verdict::Refuted);
+    assert_eq!(study(0.0, 60.0).verdict, Verdict::Inconclusive);
+}
+
+const PAPER: &str = "title = 'p'\n\
+    [[value]]\nid = 'table3.tcp'\ngroup = 'table3'\nvalue = 1\nunit = 'KB/s'\nquote = 'q'\n\
+    [[value]]\ngroup = 'fig2'\nwhere = { down_for = '5 s' }\nresponse = 'r'\nvalue = 950\nunit = 'B/s'\nquote = 'q'\n\
+    [[value]]\ngroup = 'fig2'\nwhere = { down_for = '10 s' }\nresponse = 'r'\nvalue = 900\nunit = 'B/s'\nquote = 'q'\n";
+
+#[test]
+fn within_a_margin_of_a_number_or_of_the_paper() {
+    let study = |claim: &str, mean: f64| {
+        Study::new(&[("down_for", &["5 s"])])
+            .paper(PAPER)
+            .claim("c", claim)
+            .run(10, move |place| mean + place.own_luck().normal(0.0, 3.0))
+            .verdict()
+    };
+    for target in ["'1 KB/s'", "1000", "{ paper = 'table3.tcp' }"] {
+        let claim = format!("response = 'r'\nexpect = 'within'\nmargin = '2 %'\ntarget = {target}");
+        assert_eq!(study(&claim, 1010.0).verdict, Verdict::Supported, "{target}");
+        assert_eq!(study(&claim, 1040.0).verdict, Verdict::Refuted, "{target}");
+        assert_eq!(study(&claim, 1020.0).verdict, Verdict::Inconclusive, "{target}");
+    }
+    let between = "response = 'r'\nexpect = 'between'\nbetween = ['0.9 KB/s', '1.1 KB/s']";
+    assert_eq!(study(between, 1000.0).verdict, Verdict::Supported);
+    assert_eq!(study(between, 1200.0).verdict, Verdict::Refuted);
+    let above = "response = 'r'\nexpect = 'greater'\ntarget = '1 KB/s'\nmargin = '1 %'";
+    assert_eq!(study(above, 1020.0).verdict, Verdict::Supported);
+    assert_eq!(study(above, 1000.0).verdict, Verdict::Refuted);
+}
+
+/// The paper gives a value at 5 s and 10 s only: the other points are not compared, and the claim says so.
+#[test]
+fn the_papers_values_point_by_point() {
+    let claim = "response = 'r'\nexpect = 'within'\nmargin = '2 %'\ntarget = { paper = 'fig2' }";
+    let result = Study::new(&[OUTAGES])
+        .paper(PAPER)
+        .claim("c", claim)
+        .run(10, |place| 1000.0 - 10.0 * place.number("down_for") + place.own_luck().normal(0.0, 1.0))
+        .verdict();
+    assert_eq!((result.verdict, result.points.len()), (Verdict::Supported, 2), "{}", result.why);
+    assert!(result.why.contains("2 places were not compared (the paper gives no value"), "{}", result.why);
+}
+
+/// Flat up to 3, then 50 B/s down per unit; levels 1 to 7.
+#[test]
+fn knees() {
+    let study = |between: &str, slope: f64| {
+        let claim = format!("response = 'r'\nover = 'load'\nexpect = 'knee'\n{between}");
+        Study::new(&[("load", &["1", "2", "3", "4", "5", "6", "7"])])
+            .claim("c", &claim)
+            .run(10, move |place| {
+                1000.0 - slope * (place.number("load") - 3.0).max(0.0) + place.own_luck().normal(0.0, 5.0)
+            })
+            .verdict()
+    };
+    let found = study("between = [2.5, 3.5]", 50.0);
+    assert_eq!(found.verdict, Verdict::Supported, "{}", found.why);
+    assert!((found.points[0].estimate - 3.0).abs() < 0.3);
+    assert!(found.why.starts_with("knee at "), "{}", found.why);
+    assert_eq!(study("", 50.0).verdict, Verdict::Supported);
+    assert_eq!(study("between = [4.5, 6]", 50.0).verdict, Verdict::Refuted);
+    assert_eq!(study("", 0.0).verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn one_replication_decides_nothing() {
+    let result = two_transports(GREATER, 1, sctp_gains(500.0, 1.0));
+    assert_eq!((result.verdict, result.p_holm, result.needs), (Verdict::Inconclusive, None, Some(2)));
+    let point = &result.points[0];
+    assert!(point.estimate > 400.0 && point.low.is_none() && point.high.is_none());
+    assert!(result.why.contains("one replication has no interval"), "{}", result.why);
+}
+
+/// A simulation without randomness: every replication is the same.
+#[test]
+fn runs_without_any_spread() {
+    let exactly = |gain: f64| {
+        two_transports(
+            GREATER,
+            3,
+            move |place| if place.level("transport") == "sctp" { 10.0 + gain } else { 10.0 },
+        )
+    };
+    let more = exactly(1.0);
+    assert_eq!((more.verdict, more.p_holm), (Verdict::Supported, Some(0.0)));
+    assert_eq!((more.points[0].low, more.points[0].high), (Some(1.0), Some(1.0)));
+    let none = exactly(0.0);
+    assert_eq!(none.verdict, Verdict::Refuted, "{}", none.why);
+    let same =
+        "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'equivalent'\nmargin = '1 %'";
+    assert_eq!(two_transports(same, 3, |_| 10.0).verdict, Verdict::Supported);
+    assert_eq!(two_transports(same, 3, |_| 0.0).verdict, Verdict::NotTested);
+}
+
+#[test]
+fn without_points_there_is_no_test() {
+    let study = |status| {
+        Study::new(&[TRANSPORTS])
+            .claim("c", GREATER)
+            .run(10, sctp_gains(20.0, 5.0))
+            .ended("transport", "sctp", status)
+            .verdict()
+    };
+    for status in [Status::Unsupported, Status::Failed, Status::Invalid] {
+        let result = study(status);
+        assert_eq!((result.verdict, result.p_holm), (Verdict::NotTested, None));
+        assert_eq!(result.why, "nothing could be compared: transport cannot be sctp");
+    }
+    let nothing = Study::new(&[TRANSPORTS]).claim("c", GREATER).run_on("sim", 10, |_| None).verdict();
+    assert_eq!(nothing.verdict, Verdict::NotTested);
+    assert_eq!(nothing.why, "nothing could be compared: no valid run measured the response");
+}
+
+/// What a substrate cannot run is left out; what failed keeps a claim from being supported.
+#[test]
+fn a_failed_point_is_no_support() {
+    let study = |status| {
+        Study::new(&[TRANSPORTS, OUTAGES])
+            .claim("c", GREATER)
+            .run(10, sctp_gains(50.0, 2.0))
+            .ended("down_for", "20 s", status)
+            .verdict()
+    };
+    let unsupported = study(Status::Unsupported);
+    assert_eq!((unsupported.verdict, unsupported.points.len()), (Verdict::Supported, 3));
+    assert!(unsupported.why.contains("1 place was not compared"), "{}", unsupported.why);
+    let failed = study(Status::Failed);
+    assert_eq!(failed.verdict, Verdict::Inconclusive, "{}", failed.why);
+}
+
+/// Runs without a value, and runs that do not count, drop out pair by pair.
+#[test]
+fn only_pairs_count() {
+    let mut study = Study::new(&[TRANSPORTS]).claim("c", GREATER).run_on("sim", 10, |place| {
+        let missing = place.level("transport") == "tcp" && place.replication == 3;
+        (!missing).then(|| sctp_gains(20.0, 5.0)(place))
+    });
+    study.points[1].runs[4].valid = false;
+    study.points[1].runs[5].responses.insert("r".into(), Some(f64::NAN));
+    let result = study.verdict();
+    assert_eq!(result.points[0].n, 7);
+    assert_eq!(result.verdict, Verdict::Supported, "{}", result.why);
+}
+
+/// Seven claims share the error rate: what is enough for one is not for seven.
+#[test]
+fn holm_over_the_claims() {
+    // Differences with mean 1 and sd 1.5: t = 2.11 with 9 degrees of freedom or more, p about 0.03 to 0.05.
+    let value = |place: &Place<'_>| match (place.level("transport"), place.replication % 2) {
+        ("tcp", _) => 100.0,
+        (_, 0) => 102.4,
+        _ => 99.9,
+    };
+    let study = |copies: usize| {
+        (0..copies)
+            .fold(Study::new(&[TRANSPORTS]), |study, i| study.claim(&format!("c{i}"), GREATER))
+            .run(10, value)
+    };
+    let alone = study(1).verdict();
+    assert_eq!(alone.verdict, Verdict::Supported, "{}", alone.why);
+    let seven = study(7).judge().claims;
+    assert!(seven.iter().all(|claim| claim.verdict == Verdict::Inconclusive));
+    assert!((seven[0].p_holm.unwrap() - (7.0 * alone.p_holm.unwrap()).min(1.0)).abs() < 1e-12);
+    assert!(seven[0].why.contains("holds by itself"), "{}", seven[0].why);
+    assert!(seven[0].needs.unwrap() > 10);
+}
+
+#[test]
+fn the_same_data_give_the_same_verdict() {
+    let study = || {
+        Study::new(&[TRANSPORTS, OUTAGES])
+            .table("t", "rows = ['transport']\n[columns]\nover = { spread = 'r', over = ['down_for'] }")
+            .claim(
+                "c",
+                "response = 'table.t.over'\ncompare = { transport = ['tcp', 'sctp'] }\nexpect = 'greater'",
+            )
+            .run(10, sctp_gains(5.0, 20.0))
+    };
+    assert_eq!(study().judge(), study().judge());
+}
+
+/// How often a claim is supported although the truth lies exactly on its border: at most 5 %, within what 2000 trials
+/// can tell (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+#[test]
+fn supported_is_wrong_in_at_most_five_percent() {
+    let share = |claim: &str, truth: f64, verdict: Verdict| {
+        let study = Study::new(&[TRANSPORTS]).claim("c", claim);
+        let trials = 2000;
+        let wrong = (0..trials).filter(|trial| {
+            let value = |place: &Place<'_>| {
+                let mut luck = netrig_core::Seeds::new(u64::from(place.replication))
+                    .stream(&format!("{trial}/{:?}", place.point));
+                1000.0 + if place.level("transport") == "sctp" { truth } else { 0.0 } + luck.normal(0.0, 10.0)
+            };
+            let study = Study { design: study.design.clone(), points: Vec::new() }.run(10, value);
+            study.verdict().verdict == verdict
+        });
+        wrong.count() as f64 / f64::from(trials)
+    };
+    let at_the_margin = share(&format!("{GREATER}\nmargin = '5 B/s'"), 5.0, Verdict::Supported);
+    assert!(at_the_margin <= 0.065, "{at_the_margin}");
+    assert!(at_the_margin > 0.01, "the test has no power left: {at_the_margin}");
+    // The interval of ten differences of sd 14 is about ±10 wide: a margin of 25 leaves equivalence a chance.
+    let equivalent = GREATER.replace("greater", "equivalent") + "\nmargin = '25 B/s'";
+    let border = share(&equivalent, 25.0, Verdict::Supported);
+    assert!(border <= 0.065 && border > 0.02, "{border}");
+    // Refuted is wrong no oftener: the truth lies just inside.
+    let refuted = share(&equivalent, 24.999, Verdict::Refuted);
+    assert!(refuted <= 0.04, "{refuted}");
+}

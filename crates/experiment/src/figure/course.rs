@@ -1,0 +1,151 @@
+//! The numbers of a figure over the time of single runs.
+
+use netrig_core::{Duration, Instant, Kind, Quantity, Subject};
+
+use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Panel, Series, has, heading};
+use super::spec::{Axis, FigureSpec, TIME};
+use crate::judge::Design;
+use crate::reduce::{Layout, Trace};
+use crate::{Of, Point, Scenario};
+
+/// One traced run.
+#[derive(Clone, Copy, Debug)]
+pub struct TracedRun<'a> {
+    /// Where it ran.
+    pub substrate: &'a str,
+    /// The levels.
+    pub point: &'a Point,
+    /// The point, resolved.
+    pub scenario: &'a Scenario,
+    /// What it reported.
+    pub trace: &'a Trace,
+}
+
+/// One line: whose it is, and its samples.
+struct Course<'a> {
+    /// The path or member, if there are several.
+    part: String,
+    quantity: &'static Quantity,
+    samples: &'a [(Instant, f64)],
+}
+
+impl FigureSpec {
+    /// The numbers of a figure over time. Levels are drawn as they were sampled, counts as rates per second, marks at
+    /// their moments with their values.
+    pub fn trace(&self, id: &str, design: &Design, runs: &[TracedRun<'_>]) -> FigureData {
+        let picture = |key: &Key| {
+            let here: Vec<&TracedRun<'_>> =
+                runs.iter().filter(|run| self.at.matches(run.point) && has(run.point, key)).collect();
+            let seconds = |at: Instant| at.as_secs_f64();
+            let outage = here.first().and_then(|run| Layout::of(run.scenario).outage);
+            Panel {
+                title: heading(key),
+                series: self.courses(&here, design),
+                paper: Vec::new(),
+                theory: Vec::new(),
+                outage: outage.map(|outage| (seconds(outage.start), outage.end.map(seconds))),
+            }
+        };
+        let axis = |label: &str, unit: String, axis: Axis| AxisData {
+            label: label.to_owned(),
+            unit,
+            log: self.log.contains(&axis),
+            categories: Vec::new(),
+        };
+        FigureData {
+            id: id.to_owned(),
+            title: self.title.clone().unwrap_or_else(|| id.to_owned()),
+            x: axis(TIME, "s".to_owned(), Axis::X),
+            y: axis(&self.y.0.join(", "), self.traced_unit(), Axis::Y),
+            panels: self.keys(&self.panels.0, design).iter().map(picture).collect(),
+        }
+    }
+
+    fn traced_unit(&self) -> String {
+        let known = netrig_core::quantity::ALL.iter();
+        match known.into_iter().find(|quantity| Some(quantity.name) == self.y.0.first().map(String::as_str)) {
+            Some(quantity) if quantity.kind == Kind::Count => format!("{}/s", quantity.unit),
+            Some(quantity) => quantity.unit.to_owned(),
+            None => "1".to_owned(),
+        }
+    }
+
+    fn courses(&self, here: &[&TracedRun<'_>], design: &Design) -> Vec<Series> {
+        let several = here.iter().any(|run| run.substrate != here[0].substrate);
+        let mut series = Vec::new();
+        for run in here {
+            let key = self.keys(&self.series.0, design).into_iter().find(|key| has(run.point, key));
+            let key = key.unwrap_or_default();
+            for name in &self.y.0 {
+                for course in self.of.iter().flat_map(|of| courses_of(of, run, name)) {
+                    let legend = self.legend(&key, name, several.then_some(run.substrate));
+                    let name =
+                        if course.part.is_empty() { legend } else { format!("{legend}, {}", course.part) };
+                    series.push(Series {
+                        name,
+                        substrate: run.substrate.to_owned(),
+                        points: course.points(),
+                    });
+                }
+            }
+        }
+        series
+    }
+}
+
+/// The samples of a quantity of all members of a subject, and of the paths of its flows.
+fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a>> {
+    let members = of.members(&Layout::of(run.scenario));
+    let belongs = |subject: Subject| match subject {
+        Subject::Path(flow, _) => members.contains(&Subject::Flow(flow)),
+        other => members.contains(&other),
+    };
+    let traced = run.trace.all().filter(|(subject, known, _)| known.name == quantity && belongs(*subject));
+    let course = |(subject, quantity, samples)| Course {
+        part: part(run.scenario, subject, members.len() > 1),
+        quantity,
+        samples,
+    };
+    traced.map(course).collect()
+}
+
+/// The words for a path or a member.
+fn part(scenario: &Scenario, subject: Subject, several: bool) -> String {
+    let flow = |index: u32| scenario.flows.get(index as usize);
+    let member = |name: Option<&String>| name.filter(|_| several).cloned().unwrap_or_default();
+    match subject {
+        Subject::Path(index, path) => {
+            let path =
+                flow(index).and_then(|flow| flow.paths.get(usize::from(path))).map(|path| path.name.clone());
+            let owner = member(flow(index).map(|flow| &flow.name));
+            [Some(owner), path]
+                .into_iter()
+                .flatten()
+                .filter(|s| !s.is_empty())
+                .collect::<Vec<_>>()
+                .join(" over ")
+        }
+        Subject::Flow(index) => member(flow(index).map(|flow| &flow.name)),
+        Subject::Link(index, _) => member(scenario.links.get(index as usize).map(|link| &link.name)),
+        Subject::Node(index) => member(scenario.nodes.get(index as usize).map(|node| &node.name)),
+        Subject::Run => String::new(),
+    }
+}
+
+impl Course<'_> {
+    fn points(&self) -> Vec<FigurePoint> {
+        let mut last = Instant::ZERO;
+        let mut points = Vec::with_capacity(self.samples.len());
+        for (at, value) in self.samples {
+            let since = at.since(last);
+            last = *at;
+            let y = match self.quantity.kind {
+                Kind::Count if since == Duration::ZERO => continue,
+                Kind::Count => value / since.as_secs_f64(),
+                _ => *value,
+            };
+            points.push(FigurePoint { x: at.as_secs_f64(), y, low: None, high: None, n: 1 });
+        }
+        points
+    }
+}

@@ -1,0 +1,385 @@
+//! The numbers of a figure over the levels of a factor.
+
+use std::collections::BTreeMap;
+
+use netrig_stats::theory;
+use serde::Serialize;
+
+use super::spec::{Axis, FigureSpec};
+use crate::claim::axis_unit;
+use crate::judge::Design;
+use crate::response::amount;
+use crate::{Amount, Factor, Level, PaperValue, Point, PointResult, Results, Status};
+
+/// A figure with its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FigureData {
+    /// Its key in the file.
+    pub id: String,
+    /// Its caption.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: AxisData,
+    /// The vertical axis.
+    pub y: AxisData,
+    /// One picture for each combination of the panels' levels; at least one.
+    pub panels: Vec<Panel>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AxisData {
+    /// What it shows.
+    pub label: String,
+    /// Its unit; `1` for a pure number.
+    pub unit: String,
+    /// Whether it is logarithmic.
+    pub log: bool,
+    /// The words at 0, 1, 2, … where its levels are no numbers; else empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+}
+
+/// One picture.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Panel {
+    /// The levels that it is of; empty if there is only one.
+    pub title: String,
+    /// What was measured.
+    pub series: Vec<Series>,
+    /// What the paper says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paper: Vec<PaperSeries>,
+    /// What a theory says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub theory: Vec<TheoryLine>,
+    /// Over time: from when to when something was down, s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage: Option<(f64, Option<f64>)>,
+}
+
+/// One line of a picture.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Its legend.
+    pub name: String,
+    /// Where it was measured.
+    pub substrate: String,
+    /// Its points, from left to right.
+    pub points: Vec<FigurePoint>,
+}
+
+/// One point with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FigurePoint {
+    /// In the unit of the x axis, or the place of the category.
+    pub x: f64,
+    /// In the unit of the y axis.
+    pub y: f64,
+    /// Lower end of the interval.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+    /// Replications behind it.
+    pub n: u32,
+}
+
+/// The paper's values that belong to a line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PaperSeries {
+    /// The legend of the line.
+    pub name: String,
+    /// Its values.
+    pub points: Vec<PaperPoint>,
+}
+
+/// One value of the paper.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PaperPoint {
+    /// Where; absent if the text gives it for all of the axis.
+    pub x: Option<f64>,
+    /// In the unit of the y axis.
+    pub y: f64,
+    /// Whether the text says "about".
+    pub approximate: bool,
+    /// Where it stands.
+    pub place: String,
+}
+
+/// A theory's curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TheoryLine {
+    /// Its legend.
+    pub name: String,
+    /// Where the formula stands.
+    pub source: String,
+    /// Its points, from left to right; where the formula says nothing (an unstable queue) there is none.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How many places of the x axis a curve is worked out at.
+const CURVE_POINTS: usize = 121;
+
+/// The levels of some factors, as a legend or a panel's heading has them.
+pub(super) type Key = BTreeMap<String, Level>;
+
+impl FigureSpec {
+    /// The numbers of the figure. Empty panels for a figure over time: those come from traces
+    /// ([`FigureSpec::trace`]).
+    pub fn evaluate(&self, id: &str, design: &Design, results: &Results) -> FigureData {
+        let axis = XAxis::new(self, design);
+        let unit = self.y.0.first().map_or("1".to_owned(), |response| design.unit_of(response));
+        let shown: Vec<&PointResult> =
+            results.points.iter().filter(|p| self.at.matches(&p.factors)).collect();
+        let picture = |key: &Key| {
+            let here: Vec<&PointResult> =
+                shown.iter().filter(|point| has(&point.factors, key)).copied().collect();
+            Panel {
+                title: heading(key),
+                series: self.series_of(&here, &axis, &unit, design),
+                paper: self.paper_of(key, &axis, &unit, design),
+                theory: self.theory_of(key, &axis, &unit, design),
+                outage: None,
+            }
+        };
+        let panels = if self.is_trace() {
+            Vec::new()
+        } else {
+            self.keys(&self.panels.0, design).iter().map(picture).collect()
+        };
+        FigureData {
+            id: id.to_owned(),
+            title: self.title.clone().unwrap_or_else(|| id.to_owned()),
+            x: AxisData {
+                label: self.x.clone(),
+                unit: axis.unit.to_owned(),
+                log: self.log.contains(&Axis::X),
+                categories: axis.categories(),
+            },
+            y: AxisData {
+                label: self.y.0.join(", "),
+                unit,
+                log: self.log.contains(&Axis::Y),
+                categories: Vec::new(),
+            },
+            panels,
+        }
+    }
+
+    /// All combinations of the factors' levels that the figure shows, in the order of the file.
+    pub(super) fn keys(&self, factors: &[String], design: &Design) -> Vec<Key> {
+        let mut keys = vec![Key::new()];
+        for factor in factors.iter().filter_map(|name| design.factor(name)) {
+            let with = |key: &Key, level: &Level| {
+                let mut key = key.clone();
+                key.insert(factor.name.clone(), level.clone());
+                key
+            };
+            let levels: Vec<&Level> = self.at.levels(factor).collect();
+            keys = keys
+                .iter()
+                .flat_map(|key| levels.iter().map(|level| with(key, level)).collect::<Vec<_>>())
+                .collect();
+        }
+        keys
+    }
+
+    fn series_of(&self, here: &[&PointResult], axis: &XAxis, unit: &str, design: &Design) -> Vec<Series> {
+        let mut substrates: Vec<&str> = Vec::new();
+        for point in here {
+            if !substrates.contains(&point.substrate.as_str()) {
+                substrates.push(&point.substrate);
+            }
+        }
+        let mut series = Vec::new();
+        for substrate in &substrates {
+            for response in &self.y.0 {
+                let scale = amount::factor(&design.unit_of(response), unit).unwrap_or(1.0);
+                for key in self.keys(&self.series.0, design) {
+                    let mine = here.iter().filter(|p| p.substrate == *substrate && has(&p.factors, &key));
+                    let mut points: Vec<FigurePoint> =
+                        mine.filter_map(|point| self.place(point, response, scale, axis)).collect();
+                    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+                    if !points.is_empty() {
+                        let name = self.legend(&key, response, (substrates.len() > 1).then_some(substrate));
+                        series.push(Series { name, substrate: (*substrate).to_owned(), points });
+                    }
+                }
+            }
+        }
+        series
+    }
+
+    fn place(&self, point: &PointResult, response: &str, scale: f64, axis: &XAxis) -> Option<FigurePoint> {
+        let measured = point.responses.get(response).filter(|_| point.status == Status::Ok)?;
+        Some(FigurePoint {
+            x: axis.place(point.factors.level(&self.x)?)?,
+            y: measured.mean? * scale,
+            low: measured.low.map(|low| low * scale),
+            high: measured.high.map(|high| high * scale),
+            n: measured.n,
+        })
+    }
+
+    pub(super) fn legend(&self, key: &Key, response: &str, substrate: Option<&str>) -> String {
+        let levels = self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.clone());
+        let several = (self.y.0.len() > 1 || key.is_empty()).then(|| response.to_owned());
+        let name = several.into_iter().chain(levels).collect::<Vec<_>>().join(", ");
+        substrate.map_or(name.clone(), |substrate| format!("{name} ({substrate})"))
+    }
+
+    /// The paper's values of this panel, line by line.
+    fn paper_of(&self, panel: &Key, axis: &XAxis, unit: &str, design: &Design) -> Vec<PaperSeries> {
+        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
+        let mut lines = Vec::new();
+        for response in &self.y.0 {
+            for key in self.keys(&self.series.0, design) {
+                let fixed = self.fixed(panel, &key, design);
+                let mine = |value: &&PaperValue| {
+                    let of = value.response.is_empty() || value.response == *response;
+                    let fits = |(factor, levels): (&String, &Vec<Level>)| {
+                        *factor == self.x
+                            || fixed.get(factor).is_some_and(|l| levels.iter().any(|w| w.means(l)))
+                    };
+                    of && value.at.0.iter().all(fits)
+                };
+                let points: Vec<PaperPoint> = paper
+                    .group(group)
+                    .filter(mine)
+                    .flat_map(|value| self.paper_points(value, axis, unit))
+                    .collect();
+                if !points.is_empty() {
+                    lines.push(PaperSeries { name: self.legend(&key, response, None), points });
+                }
+            }
+        }
+        lines
+    }
+
+    fn paper_points(&self, value: &PaperValue, axis: &XAxis, unit: &str) -> Vec<PaperPoint> {
+        let Ok(y) = value.value.in_unit(unit) else { return Vec::new() };
+        let point = |x| PaperPoint { x, y, approximate: value.approximate, place: value.place.clone() };
+        match value.at.0.get(&self.x) {
+            Some(levels) => {
+                levels.iter().filter_map(|level| axis.place(level)).map(|x| point(Some(x))).collect()
+            }
+            None => vec![point(None)],
+        }
+    }
+
+    /// The levels that all points of a line have.
+    fn fixed(&self, panel: &Key, series: &Key, design: &Design) -> Key {
+        let mut fixed: Key = panel.clone();
+        fixed.extend(series.clone());
+        for factor in design.factors.iter().filter(|factor| factor.name != self.x) {
+            let mut levels = self.at.levels(factor);
+            if let (Some(only), None) = (levels.next(), levels.next()) {
+                fixed.entry(factor.name.clone()).or_insert_with(|| only.clone());
+            }
+        }
+        fixed
+    }
+
+    /// The theory's curves of this panel: one for each line, but each only once.
+    fn theory_of(&self, panel: &Key, axis: &XAxis, unit: &str, design: &Design) -> Vec<TheoryLine> {
+        let found = self.theory.as_ref().and_then(|spec| Some((spec, theory::curve(&spec.curve)?)));
+        let Some((spec, curve)) = found else { return Vec::new() };
+        let Ok(scale) = amount::factor(curve.unit, unit) else { return Vec::new() };
+        let mut lines: Vec<TheoryLine> = Vec::new();
+        for key in self.keys(&self.series.0, design) {
+            let fixed = self.fixed(panel, &key, design);
+            let value = |x: f64| {
+                let level = |name: &str| {
+                    if name == self.x {
+                        Some(x * axis.worth)
+                    } else {
+                        fixed.get(name).and_then(Level::number)
+                    }
+                };
+                let mut arguments: BTreeMap<&str, f64> = BTreeMap::new();
+                if !spec.parameters.contains_key(curve.x().name) {
+                    arguments.insert(curve.x().name, x * axis.worth);
+                }
+                for (name, expression) in &spec.parameters {
+                    arguments.insert(name, expression.value(&level)?);
+                }
+                curve.eval(&arguments).ok().map(|y| y * scale).filter(|y| y.is_finite())
+            };
+            let places = axis.places(self.log.contains(&Axis::X));
+            let points: Vec<(f64, f64)> = places.into_iter().filter_map(|x| Some((x, value(x)?))).collect();
+            if !points.is_empty() && lines.iter().all(|line| line.points != points) {
+                let key =
+                    self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.clone());
+                let name = [curve.title.to_owned()].into_iter().chain(key).collect::<Vec<_>>().join(", ");
+                lines.push(TheoryLine { name, source: curve.source.to_owned(), points });
+            }
+        }
+        if let [only] = &mut lines[..] {
+            only.name = curve.title.to_owned();
+        }
+        lines
+    }
+}
+
+/// Whether a point has these levels.
+pub(super) fn has(point: &Point, key: &Key) -> bool {
+    key.iter().all(|(factor, level)| point.level(factor) == Some(level))
+}
+
+/// `down_for = 5 s, profile = ns2`.
+pub(super) fn heading(key: &Key) -> String {
+    let levels: Vec<String> = key.iter().map(|(factor, level)| format!("{factor} = {level}")).collect();
+    levels.join(", ")
+}
+
+/// Where levels stand on the x axis.
+struct XAxis {
+    levels: Vec<Level>,
+    /// The numbers of the levels in the axis's unit; `None` if not all are numbers.
+    numbers: Option<Vec<f64>>,
+    unit: &'static str,
+    /// What one of the axis's unit is worth in the base unit of its kind.
+    worth: f64,
+}
+
+impl XAxis {
+    fn new(figure: &FigureSpec, design: &Design) -> Self {
+        let none = Factor { name: String::new(), levels: Vec::new() };
+        let factor = design.factor(&figure.x).unwrap_or(&none);
+        let unit = axis_unit(factor);
+        let number = |level: &Level| level.0.parse::<Amount>().ok()?.in_unit(unit).ok();
+        let levels: Vec<Level> = figure.at.levels(factor).cloned().collect();
+        let numbers: Option<Vec<f64>> = levels.iter().map(number).collect();
+        let unit = if numbers.is_some() { unit } else { "1" };
+        let worth = Amount::new(1.0, unit).map_or(1.0, |one| one.base());
+        Self { levels, numbers, unit, worth }
+    }
+
+    fn categories(&self) -> Vec<String> {
+        if self.numbers.is_some() {
+            Vec::new()
+        } else {
+            self.levels.iter().map(|level| level.0.clone()).collect()
+        }
+    }
+
+    fn place(&self, level: &Level) -> Option<f64> {
+        let index = self.levels.iter().position(|known| known.means(level))?;
+        Some(self.numbers.as_ref().map_or(index as f64, |numbers| numbers[index]))
+    }
+
+    /// Evenly spaced places from the first level to the last; even in ratios on a logarithmic axis.
+    fn places(&self, log: bool) -> Vec<f64> {
+        let Some(numbers) = self.numbers.as_ref().filter(|numbers| !numbers.is_empty()) else {
+            return Vec::new();
+        };
+        let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let share = |step: usize| step as f64 / (CURVE_POINTS - 1) as f64;
+        let place = |step| match log && low > 0.0 {
+            true => low * libm::pow(high / low, share(step)),
+            false => low + (high - low) * share(step),
+        };
+        (0..CURVE_POINTS).map(place).collect()
+    }
+}

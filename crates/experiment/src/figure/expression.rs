@@ -1,0 +1,268 @@
+//! Small sums: a number, an amount or a factor's level, and products, quotients, sums and differences of
+//! them. `0.125`, `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
+//!
+//! Amounts and levels count in the base unit of their kind: s, bit, bit/s, 1.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::Amount;
+
+/// A small sum, read and ready to be worked out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression {
+    text: String,
+    root: Node,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Number(f64),
+    Factor(String),
+    Binary(char, Box<Node>, Box<Node>),
+}
+
+/// Why a text is no sum.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is neither a number, a factor nor a sum of them: {why}")]
+pub struct ExpressionError {
+    text: String,
+    why: String,
+}
+
+/// Deeper nesting than anybody writes; deeper than this would only be an attack on the stack.
+const DEEPEST: usize = 32;
+
+impl Expression {
+    /// The factors that it names, in the order of the text.
+    pub fn factors(&self) -> Vec<&str> {
+        fn collect<'a>(node: &'a Node, into: &mut Vec<&'a str>) {
+            match node {
+                Node::Number(_) => {}
+                Node::Factor(name) => into.push(name),
+                Node::Binary(_, left, right) => {
+                    collect(left, into);
+                    collect(right, into);
+                }
+            }
+        }
+        let mut names = Vec::new();
+        collect(&self.root, &mut names);
+        names
+    }
+
+    /// Its value, with the factors' values as `level` says; `None` if one has none, or if the value is not
+    /// finite.
+    pub fn value(&self, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
+        fn work(node: &Node, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
+            match node {
+                Node::Number(value) => Some(*value),
+                Node::Factor(name) => level(name),
+                Node::Binary(operator, left, right) => {
+                    let (left, right) = (work(left, level)?, work(right, level)?);
+                    Some(match operator {
+                        '+' => left + right,
+                        '-' => left - right,
+                        '*' => left * right,
+                        _ => left / right,
+                    })
+                }
+            }
+        }
+        work(&self.root, level).filter(|value| value.is_finite())
+    }
+}
+
+/// Reads from left to right: sums of products of terms.
+struct Reader<'a> {
+    text: &'a str,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn skip(&mut self) {
+        self.text = self.text.trim_start();
+    }
+
+    fn take(&mut self, wanted: &[char]) -> Option<char> {
+        self.skip();
+        let next = self.text.chars().next().filter(|c| wanted.contains(c))?;
+        self.text = &self.text[next.len_utf8()..];
+        Some(next)
+    }
+
+    fn sum(&mut self) -> Result<Node, String> {
+        let mut left = self.product()?;
+        while let Some(operator) = self.take(&['+', '-']) {
+            left = Node::Binary(operator, Box::new(left), Box::new(self.product()?));
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Node, String> {
+        let mut left = self.term()?;
+        while let Some(operator) = self.take(&['*', '/']) {
+            left = Node::Binary(operator, Box::new(left), Box::new(self.term()?));
+        }
+        Ok(left)
+    }
+
+    fn term(&mut self) -> Result<Node, String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("it is nested too deeply".into());
+        }
+        let node = if self.take(&['(']).is_some() {
+            let inner = self.sum()?;
+            self.take(&[')']).ok_or("a `)` is missing")?;
+            inner
+        } else {
+            self.atom()?
+        };
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn atom(&mut self) -> Result<Node, String> {
+        self.skip();
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        let end = |text: &str, of: &dyn Fn(char) -> bool| text.find(|c| !of(c)).unwrap_or(text.len());
+        match self.text.chars().next() {
+            Some(first) if first.is_ascii_digit() || first == '.' => {
+                let (number, rest) =
+                    self.text.split_at(end(self.text, &|c| c.is_ascii_digit() || c == '.' || c == 'e'));
+                // A unit follows its number at once or after a space: `0.5 Mbit/s`, where `/s` belongs to the unit.
+                let after = rest.trim_start();
+                let unit = end(after, &|c| is_name(c) || c == '%');
+                let per_second = if unit > 0 && after[unit..].starts_with("/s") { 2 } else { 0 };
+                let (unit, rest) = after.split_at(unit + per_second);
+                self.text = rest;
+                let amount: Amount =
+                    format!("{number} {unit}").parse().map_err(|e: crate::AmountError| e.to_string())?;
+                Ok(Node::Number(amount.base()))
+            }
+            Some(first) if is_name(first) => {
+                let (name, rest) = self.text.split_at(end(self.text, &is_name));
+                self.text = rest;
+                Ok(Node::Factor(name.to_owned()))
+            }
+            Some(other) => Err(format!("`{other}` stands where a number or a factor is expected")),
+            None => Err("it ends where a number or a factor is expected".into()),
+        }
+    }
+}
+
+impl FromStr for Expression {
+    type Err = ExpressionError;
+
+    fn from_str(text: &str) -> Result<Self, ExpressionError> {
+        let error = |why: String| ExpressionError { text: text.to_owned(), why };
+        let mut reader = Reader { text, depth: 0 };
+        let root = reader.sum().map_err(error)?;
+        reader.skip();
+        if reader.text.is_empty() {
+            Ok(Self { text: text.to_owned(), root })
+        } else {
+            Err(error(format!("nothing is expected before `{}`", reader.text)))
+        }
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Expression {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Expression {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl de::Visitor<'_> for Written {
+            type Value = Expression;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or a sum such as `1 / interarrival`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Expression, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Expression, E> {
+                Ok(Expression { text: value.to_string(), root: Node::Number(value) })
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Expression, E> {
+                self.visit_f64(value as f64)
+            }
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Expression, E> {
+                self.visit_f64(value as f64)
+            }
+        }
+        deserializer.deserialize_any(Written)
+    }
+}
+
+impl JsonSchema for Expression {
+    fn schema_name() -> Cow<'static, str> {
+        "Expression".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "number"],
+            "description": "A number, an amount, a factor, or a sum, difference, product or quotient of them \
+                            in s, bit, bit/s and 1.",
+            "examples": [10, "1 / interarrival", "0.5 Mbit/s / 8"]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Option<f64> {
+        let level = |name: &str| match name {
+            "gap" => Some(0.25),
+            "rate" => Some(500_000.0),
+            _ => None,
+        };
+        text.parse::<Expression>().unwrap().value(&level)
+    }
+
+    #[test]
+    fn works_sums_out() {
+        assert_eq!(value("1 / gap"), Some(4.0));
+        assert_eq!(value("rate/8/1500"), Some(500_000.0 / 8.0 / 1500.0));
+        assert_eq!(value("2 + 3 * (4 - 1)"), Some(11.0));
+        assert_eq!(value("8 - 2 - 1"), Some(5.0));
+        assert_eq!(value("0.5 Mbit/s / 2"), Some(250_000.0));
+        assert_eq!(value("200 ms"), Some(0.2));
+        assert_eq!(value("10 KB"), Some(80_000.0));
+    }
+
+    #[test]
+    fn what_has_no_value_has_none() {
+        assert_eq!(value("1 / missing"), None);
+        assert_eq!(value("1 / (gap - gap)"), None);
+    }
+
+    #[test]
+    fn refuses_what_is_no_sum() {
+        for wrong in ["", "1 +", "(1", "1 2", "* 2", "1 kB", ")"] {
+            assert!(wrong.parse::<Expression>().is_err(), "{wrong}");
+        }
+        assert!("(".repeat(10_000).parse::<Expression>().is_err());
+    }
+
+    #[test]
+    fn names_its_factors() {
+        assert_eq!("8 * size / rate".parse::<Expression>().unwrap().factors(), ["size", "rate"]);
+    }
+}

@@ -1,0 +1,14 @@
+//! Figures: what is drawn, and the numbers to draw.
+
+mod course;
+mod evaluate;
+mod expression;
+mod spec;
+
+pub use course::TracedRun;
+pub use evaluate::{AxisData, FigureData, FigurePoint, Panel, PaperPoint, PaperSeries, Series, TheoryLine};
+pub use expression::{Expression, ExpressionError};
+pub use spec::{Axis, FigureSpec, TIME, TheorySpec};
+
+#[cfg(test)]
+mod tests;

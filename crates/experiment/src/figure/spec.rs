@@ -1,0 +1,251 @@
+//! A figure as an experiment file writes it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use netrig_core::quantity;
+use netrig_stats::theory;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::expression::Expression;
+use crate::check::{SpecError, one_of, refuse};
+use crate::claim::selection::{Names, Selection, unknown_factor};
+use crate::judge::Design;
+use crate::response::amount;
+use crate::{Factor, Of};
+
+/// What stands for the time of a run on the x axis.
+pub const TIME: &str = "time";
+
+/// A figure: a response over the levels of a factor, or a traced quantity over the time of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSpec {
+    /// Its caption; its name without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The factor on the x axis, or `time`.
+    pub x: String,
+    /// The response on the y axis, or several; over `time` the traced quantity, such as `cwnd`.
+    pub y: Names,
+    /// Over `time`: whose trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Of>,
+    /// The factors whose combinations of levels are the lines of a panel.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub series: Names,
+    /// The factors whose combinations of levels are the panels.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub panels: Names,
+    /// The points that it shows.
+    #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
+    pub at: Selection,
+    /// The group of the paper's values that are drawn beside ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
+    /// The curve of a theory that is drawn under it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theory: Option<TheorySpec>,
+    /// The axes that are logarithmic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<Axis>,
+}
+
+/// One of a figure's axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Axis {
+    /// The horizontal one.
+    X,
+    /// The vertical one.
+    Y,
+}
+
+/// A curve of a theory with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TheorySpec {
+    /// The curve's name: `mm1`.
+    pub curve: String,
+    /// Parameters: numbers, amounts, factors, or products and quotients of them. What is not named takes
+    /// its default; the curve's own x takes the factor on the x axis.
+    #[serde(rename = "with", skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Expression>,
+}
+
+impl<'de> Deserialize<'de> for TheorySpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Full {
+            curve: String,
+            #[serde(default)]
+            with: BTreeMap<String, Expression>,
+        }
+        struct Either;
+        impl<'de> de::Visitor<'de> for Either {
+            type Value = TheorySpec;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a curve's name such as `mm1`, or `{ curve = \"mm1\", with = { … } }`")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<TheorySpec, E> {
+                Ok(TheorySpec { curve: name.to_owned(), parameters: BTreeMap::new() })
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TheorySpec, A::Error> {
+                let full = Full::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(TheorySpec { curve: full.curve, parameters: full.with })
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for TheorySpec {
+    fn schema_name() -> Cow<'static, str> {
+        "Theory".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let parameter = generator.subschema_for::<Expression>();
+        json_schema!({
+            "description": "A curve of a theory: its name, or its name and parameters.",
+            "anyOf": [{ "type": "string" }, {
+                "type": "object",
+                "properties": {
+                    "curve": { "type": "string" },
+                    "with": { "type": "object", "additionalProperties": parameter }
+                },
+                "required": ["curve"],
+                "additionalProperties": false
+            }]
+        })
+    }
+}
+
+impl FigureSpec {
+    /// Whether it shows the course of single runs.
+    pub fn is_trace(&self) -> bool {
+        self.x == TIME
+    }
+
+    /// What is wrong with it, by field.
+    pub fn check(&self, design: &Design) -> Vec<SpecError> {
+        let mut errors = Vec::new();
+        if self.y.is_empty() {
+            refuse(&mut errors, "y", "a figure shows at least one response");
+        }
+        if self.is_trace() {
+            self.check_trace(&mut errors)
+        } else {
+            self.check_responses(design, &mut errors)
+        }
+        for (field, names) in [("series", &self.series), ("panels", &self.panels)] {
+            for name in &names.0 {
+                if design.factor(name).is_none() {
+                    refuse(&mut errors, field, unknown_factor(name, &design.factors));
+                } else if *name == self.x || field == "panels" && self.series.contains(name) {
+                    refuse(&mut errors, field, format!("`{name}` is shown in another way already"));
+                }
+            }
+        }
+        errors.extend(self.at.check("where", &design.factors));
+        self.check_loose_factors(design, &mut errors);
+        errors.extend(self.paper.as_ref().and_then(|group| design.check_paper("paper", group)));
+        self.check_theory(design, &mut errors);
+        errors
+    }
+
+    fn check_trace(&self, errors: &mut Vec<SpecError>) {
+        let known: Vec<&str> = quantity::ALL.iter().map(|quantity| quantity.name).collect();
+        for name in &self.y.0 {
+            if !known.contains(&name.as_str()) {
+                let what = format!("there is no quantity `{name}`");
+                refuse(errors, "y", one_of(&what, name, &known));
+            }
+        }
+        if self.of.is_none() {
+            refuse(
+                errors,
+                "of",
+                "a figure over `time` needs to know whose trace it shows: `flow.<name>` or `link.<name>`",
+            );
+        }
+        if self.theory.is_some() {
+            refuse(errors, "theory", "there are no curves over `time`");
+        }
+    }
+
+    fn check_responses(&self, design: &Design, errors: &mut Vec<SpecError>) {
+        match design.factor(&self.x) {
+            Some(_) => {}
+            None => refuse(errors, "x", unknown_factor(&self.x, &design.factors)),
+        }
+        for name in &self.y.0 {
+            if design.response(name).is_none() {
+                refuse(errors, "y", design.unknown_response(name));
+            }
+        }
+        let units: Vec<String> = self.y.0.iter().map(|name| design.unit_of(name)).collect();
+        if let Some(other) = units.iter().find(|unit| amount::factor(unit, &units[0]).is_err()) {
+            refuse(errors, "y", format!("one axis cannot show both {} and {other}", units[0]));
+        }
+        if self.of.is_some() {
+            refuse(errors, "of", "only a figure over `time` shows a trace");
+        }
+    }
+
+    /// Factors that would vary within one place of the figure although nobody said so.
+    fn check_loose_factors(&self, design: &Design, errors: &mut Vec<SpecError>) {
+        let shown = |factor: &&Factor| {
+            factor.name == self.x || self.series.contains(&factor.name) || self.panels.contains(&factor.name)
+        };
+        for factor in design.factors.iter().filter(|factor| !shown(factor)) {
+            let levels = self.at.levels(factor).count();
+            if levels > 1 {
+                let why = format!(
+                    "factor `{}` has {levels} levels: name it in `series`, in `panels` or in `where`",
+                    factor.name
+                );
+                refuse(errors, "x", why);
+            }
+        }
+    }
+
+    fn check_theory(&self, design: &Design, errors: &mut Vec<SpecError>) {
+        let Some(spec) = &self.theory else { return };
+        let Some(curve) = theory::curve(&spec.curve) else {
+            let known: Vec<&str> = theory::curves().map(|curve| curve.name).collect();
+            let what = format!("there is no curve `{}`", spec.curve);
+            refuse(errors, "theory.curve", one_of(&what, &spec.curve, &known));
+            return;
+        };
+        let known: Vec<&str> = curve.parameters.iter().map(|parameter| parameter.name).collect();
+        for (name, expression) in &spec.parameters {
+            let field = format!("theory.with.{name}");
+            if !known.contains(&name.as_str()) {
+                let what = format!("`{}` has no parameter `{name}`", curve.name);
+                refuse(errors, field.clone(), one_of(&what, name, &known));
+            }
+            for factor in expression.factors() {
+                if design.factor(factor).is_none() {
+                    refuse(errors, field.clone(), unknown_factor(factor, &design.factors));
+                }
+            }
+        }
+        let own_x = curve.x().name;
+        for parameter in curve.parameters.iter().filter(|p| p.default.is_none() && p.name != own_x) {
+            if !spec.parameters.contains_key(parameter.name) {
+                let why = format!(
+                    "`{}` needs `{}`: {} ({})",
+                    curve.name, parameter.name, parameter.doc, parameter.unit
+                );
+                refuse(errors, "theory.with", why);
+            }
+        }
+        if let Some(unit) = self.y.0.first().map(|name| design.unit_of(name))
+            && amount::factor(curve.unit, &unit).is_err()
+        {
+            refuse(errors, "theory", format!("`{}` is in {}, the y axis in {unit}", curve.name, curve.unit));
+        }
+    }
+}

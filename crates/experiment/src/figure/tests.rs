@@ -1,0 +1,140 @@
+//! Series, panels, the paper's points and theory curves.
+
+use crate::FigureData;
+use crate::judge::fixture::Study;
+
+const FACTORS: &[(&str, &[&str])] =
+    &[("transport", &["tcp", "sctp"]), ("down_for", &["0 s", "5 s"]), ("gap", &["45 ms", "0.1 s", "200 ms"])];
+
+fn figure(study: Study, text: &str) -> FigureData {
+    let study = study.figure("f", text);
+    let (id, spec) = &study.design.figures[0];
+    spec.evaluate(id, &study.design, &study.judge())
+}
+
+fn study() -> Study {
+    Study::new(FACTORS).run(3, |place| {
+        let base = if place.level("transport") == "tcp" { 100.0 } else { 200.0 };
+        base + 10.0 * place.number("down_for") + place.number("gap") + f64::from(place.replication)
+    })
+}
+
+#[test]
+fn series_and_panels() {
+    let data =
+        figure(study(), "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = ['down_for']\nlog = ['x']");
+    assert_eq!((data.x.label.as_str(), data.x.unit.as_str(), data.x.log), ("gap", "ms", true));
+    assert_eq!((data.y.label.as_str(), data.y.unit.as_str(), data.y.log), ("r", "B/s", false));
+    let titles: Vec<&str> = data.panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(titles, ["down_for = 0 s", "down_for = 5 s"]);
+    let names: Vec<&str> = data.panels[0].series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["tcp", "sctp"]);
+    let points = &data.panels[1].series[0].points;
+    assert_eq!(points.iter().map(|point| point.x).collect::<Vec<_>>(), [45.0, 100.0, 200.0]);
+    // 100 + 10 · 5 + 0.1 + the mean of 1, 2, 3.
+    assert!((points[1].y - 152.1).abs() < 1e-9);
+    // sd 1, n = 3: 4.30265 / √3.
+    assert!((points[1].high.unwrap() - points[1].y - 2.484_14).abs() < 1e-4);
+    assert_eq!(points[1].n, 3);
+}
+
+#[test]
+fn levels_that_are_no_numbers_are_categories() {
+    let data = figure(study(), "x = 'transport'\ny = 'r'\nwhere = { down_for = '5 s', gap = '100 ms' }");
+    assert_eq!(data.x.categories, ["tcp", "sctp"]);
+    assert_eq!(data.panels.len(), 1);
+    let points = &data.panels[0].series[0].points;
+    assert_eq!((points[0].x, points[1].x), (0.0, 1.0));
+    assert_eq!(data.panels[0].series[0].name, "r");
+}
+
+/// Two substrates are two lines; a point that was not measured leaves a gap.
+#[test]
+fn substrates_are_lines_of_their_own() {
+    let mut study = Study::new(FACTORS).run_on("sim", 1, |_| Some(1.0)).run_on("vm", 1, |_| Some(2.0));
+    study.points[0].runs[0].responses.insert("r".into(), None);
+    let data = figure(study, "x = 'gap'\ny = 'r'\nwhere = { down_for = '0 s', transport = 'tcp' }");
+    let lines: Vec<(&str, usize)> =
+        data.panels[0].series.iter().map(|series| (series.name.as_str(), series.points.len())).collect();
+    assert_eq!(lines, [("r (sim)", 2), ("r (vm)", 3)]);
+}
+
+const PAPER: &str = "title = 'p'\n\
+    [[value]]\ngroup = 'fig2'\nwhere = { transport = 'tcp', down_for = '5 s' }\nresponse = 'r'\nvalue = 0.054\nunit = 'KB/s'\n\
+    approximate = true\nquote = 'q'\n\
+    [[value]]\ngroup = 'fig2'\nwhere = { transport = 'sctp', down_for = '5 s', gap = '200 ms' }\nvalue = 59\nunit = 'B/s'\n\
+    quote = 'q'\npage = 77\n";
+
+#[test]
+fn the_papers_points() {
+    let text = "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'\npaper = 'fig2'";
+    let data = figure(study().paper(PAPER), text);
+    assert!(data.panels[0].paper.is_empty());
+    let paper = &data.panels[1].paper;
+    assert_eq!((paper[0].name.as_str(), paper[1].name.as_str()), ("tcp", "sctp"));
+    // About 54 B/s wherever the gap: no place of its own. 59 B/s at 200 ms.
+    assert_eq!(
+        (paper[0].points[0].x, paper[0].points[0].y, paper[0].points[0].approximate),
+        (None, 54.0, true)
+    );
+    assert_eq!((paper[1].points[0].x, paper[1].points[0].y), (Some(200.0), 59.0));
+    assert_eq!(paper[1].points[0].place, "page 77");
+}
+
+/// M/M/1: the time in the system is 1 / (μ − λ), here with μ = 10/s and λ = 1/gap; unstable above one per 100 ms.
+#[test]
+fn a_theory_curve_in_the_units_of_the_axes() {
+    let mut study = Study::new(&[("gap", &["200 ms", "0.5 s", "1000 ms"]), ("rate", &["10"])]);
+    let response = toml::from_str("of = 'flow.web'\nmetric = 'one_way_delay'\nunit = 'ms'").unwrap();
+    study.design.responses.push(("delay".into(), response));
+    let text = "x = 'gap'\ny = 'delay'\ntheory = { curve = 'mm1', with = { arrivals_per_s = '1 / gap', service_per_s = 'rate' } }";
+    let data = figure(study.run(2, |_| 1.0), text);
+    let line = &data.panels[0].theory[0];
+    assert_eq!((line.points.len(), data.x.unit.as_str()), (121, "ms"));
+    let (first, last) = (line.points[0], line.points[120]);
+    assert!((first.0 - 200.0).abs() < 1e-9 && (first.1 - 1000.0 / 5.0).abs() < 1e-6, "{first:?}");
+    assert!((last.0 - 1000.0).abs() < 1e-9 && (last.1 - 1000.0 / 9.0).abs() < 1e-6, "{last:?}");
+}
+
+#[test]
+fn where_a_queue_is_unstable_there_is_no_curve() {
+    let mut study = Study::new(&[("load", &["5", "15"])]);
+    let response = toml::from_str("of = 'flow.web'\nmetric = 'one_way_delay'").unwrap();
+    study.design.responses.push(("delay".into(), response));
+    let text = "x = 'load'\ny = 'delay'\ntheory = { curve = 'mm1', with = { service_per_s = 10 } }";
+    let data = figure(study.run(2, |_| 1.0), text);
+    let line = &data.panels[0].theory[0];
+    assert!(line.points.iter().all(|(x, y)| *x < 10.0 && (y - 1.0 / (10.0 - x)).abs() < 1e-6));
+    assert_eq!(line.points.len(), 60);
+}
+
+#[test]
+fn faults_are_told_by_field() {
+    let mut design = study().design;
+    design
+        .responses
+        .push(("delay".into(), toml::from_str("of = 'flow.web'\nmetric = 'one_way_delay'").unwrap()));
+    let errors = |text: &str| -> Vec<String> {
+        let figure: crate::FigureSpec = toml::from_str(text).unwrap();
+        figure.check(&design).iter().map(ToString::to_string).collect()
+    };
+    let loose = errors("x = 'gap'\ny = 'r'\nseries = 'transport'");
+    assert_eq!(
+        loose,
+        ["`x`: factor `down_for` has 2 levels: name it in `series`, in `panels` or in `where`"]
+    );
+    let rest = "where = { transport = 'tcp', down_for = '5 s' }";
+    assert_eq!(
+        errors(&format!("x = 'gpa'\ny = 'r'\n{rest}"))[0],
+        "`x`: there is no factor `gpa`; did you mean `gap`?"
+    );
+    let units = errors(&format!("x = 'gap'\ny = ['r', 'delay']\n{rest}"));
+    assert_eq!(units, ["`y`: one axis cannot show both B/s and s"]);
+    let curve = errors(&format!("x = 'gap'\ny = 'delay'\ntheory = 'mm2'\n{rest}"));
+    assert!(curve[0].starts_with("`theory.curve`: there is no curve `mm2`"), "{curve:?}");
+    let parameter = errors(&format!("x = 'gap'\ny = 'delay'\ntheory = 'mm1'\n{rest}"));
+    assert!(parameter[0].contains("`mm1` needs `service_per_s`"), "{parameter:?}");
+    assert!(errors(&format!("x = 'time'\ny = 'cwdn'\n{rest}"))[0].contains("did you mean `cwnd`?"));
+    // The paper may come later.
+    assert_eq!(errors(&format!("x = 'gap'\ny = 'r'\npaper = 'fig2'\n{rest}")), Vec::<String>::new());
+}

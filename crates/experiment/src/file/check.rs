@@ -1,0 +1,407 @@
+//! From bytes to a definition, and from a definition to a design whose points can all be run.
+
+use std::collections::BTreeSet;
+
+use super::diagnostic::{Diagnostic, Diagnostics};
+use super::document::{self, Entry, Kind, MAX_FILE, Value};
+use super::factors::{self, FactorValues};
+use super::placeholder;
+use super::read::{Levels, Reader};
+use super::sections::{Header, ReplicationsSection};
+use super::warnings::Warnings;
+use crate::check::SpecError;
+use crate::experiment::Definition;
+use crate::judge::Design;
+use crate::points::Points;
+use crate::response::Subjects;
+use crate::{Factor, Paper, Replications, resolve};
+
+/// The format that is read.
+const FORMAT: i64 = 1;
+
+/// The key that says so.
+const FORMAT_KEY: &str = "format";
+
+/// The keys above the first section that a [`Header`] has.
+const HEADER_KEYS: &[&str] = &["name", "question", "warm_up", "seed"];
+
+/// Sections.
+const SECTIONS: &[&str] = &[
+    "factors",
+    "points",
+    "replications",
+    "node",
+    "link",
+    "transport",
+    "event",
+    "flow",
+    "response",
+    "claim",
+    "table",
+    "figure",
+];
+
+/// Sections without which nothing is measured, and how they are written.
+const NEEDED: &[(&str, &str)] = &[
+    ("node", "[node.client]"),
+    ("link", "[link.access]"),
+    ("flow", "[flow.web]"),
+    ("response", "[response.throughput]"),
+];
+
+/// How many points are resolved when a file is read; of a larger sweep, so many that each level was tried.
+const TRIED_POINTS: usize = 500;
+
+/// The replications of a file that says nothing of them.
+const REPLICATIONS: Replications = Replications::exactly(10);
+
+/// The confidence of a file that says nothing of it.
+const CONFIDENCE: f64 = 0.95;
+
+/// What a definition means.
+pub(crate) struct Checked {
+    pub(crate) header: Header,
+    pub(crate) design: Design,
+    pub(crate) points: Points,
+    pub(crate) warnings: Vec<Diagnostic>,
+}
+
+/// Reads the bytes of a file as far as its factors.
+pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnostics> {
+    if bytes.len() > MAX_FILE {
+        let why = format!("the file has {} bytes; an experiment has at most {MAX_FILE}", bytes.len());
+        return Err(Diagnostics::new(file, "", vec![Diagnostic::error(0..0, why)]));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        // What comes before is text, so that the place can be shown.
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let problem =
+            Diagnostic::error(before.len()..before.len(), "the file is not text in UTF-8 from here on");
+        Diagnostics::new(file, &before, vec![problem])
+    })?;
+    let refuse = |problems| Diagnostics::new(file, text, problems);
+    let root = document::parse(text).map_err(refuse)?;
+    check_format(&root).map_err(|problem| refuse(vec![problem]))?;
+    let mut problems = Vec::new();
+    let section = |name: &str| root.table().and_then(|root| root.get(name));
+    let factors = section("factors").map(|value| factors::factors(value, &mut problems)).unwrap_or_default();
+    let blocks = section("points").map(|value| factors::blocks(value, &factors, &mut problems));
+    if !problems.is_empty() {
+        return Err(refuse(problems));
+    }
+    let (file, text) = (file.to_owned(), text.to_owned());
+    let written = factors.iter().map(factor).collect();
+    Ok(Definition { file, text, root, factors, written, blocks: blocks.unwrap_or_default() })
+}
+
+/// A file of another format may differ in anything, so nothing else is said of it.
+fn check_format(root: &Value) -> Result<(), Diagnostic> {
+    match root.table().and_then(|root| root.get(FORMAT_KEY)) {
+        Some(Value { kind: Kind::Integer(FORMAT), .. }) => Ok(()),
+        Some(Value { kind: Kind::Integer(format), span }) if *format > FORMAT => {
+            let why = format!("the file was made for format {format}; this netrig reads {FORMAT}");
+            Err(Diagnostic::error(span.clone(), why).help("a newer netrig can read it"))
+        }
+        Some(value) => Err(Diagnostic::error(value.span.clone(), "this is no format of experiment files")
+            .expected(format!("`format = {FORMAT}`"))),
+        None => Err(Diagnostic::error(0..0, "the key `format` is missing")
+            .expected(format!("`format = {FORMAT}` at the top of an experiment file"))),
+    }
+}
+
+/// Finds out all that is wrong with a definition, or what it means.
+pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Checked, Diagnostics> {
+    let constants = definition.factors.iter().filter(|factor| factor.levels.len() == 1);
+    let constants: Levels<'_> = constants.map(|f| (f.name.as_str(), &f.levels[0].1)).collect();
+    let varied = definition.factors.iter().filter(|factor| factor.levels.len() != 1);
+    let varied: Vec<(&str, usize)> = varied.map(|f| (f.name.as_str(), f.levels.len())).collect();
+    let reader = Reader::of_all(&constants, &varied);
+    let file = ExperimentFile { definition, reader: &reader };
+    file.check_sections();
+    file.check_factors_used();
+    let header = file.header();
+    let design = file.design(header.as_ref(), paper);
+    let points = file.points();
+    let mut problems = reader.finish();
+    let mut warnings = Warnings::new(definition, design.as_ref(), header.as_ref());
+    if let Some(points) = &points {
+        problems.extend(try_points(definition, points, &mut warnings));
+    }
+    let warnings = warnings.finish();
+    match (header, design, points) {
+        (Some(header), Some(design), Some(points)) if problems.is_empty() => {
+            Ok(Checked { header, design, points, warnings })
+        }
+        _ => Err(definition.diagnostics(problems)),
+    }
+}
+
+/// Resolves points, all or enough of them.
+fn try_points(definition: &Definition, points: &Points, warnings: &mut Warnings<'_>) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    for i in points.sample(TRIED_POINTS) {
+        let places = points.levels(i, definition.factors.len());
+        match resolve::scenario(&definition.root, &definition.levels(&places)) {
+            Ok(scenario) => warnings.look_at(&scenario, &places),
+            Err(more) => problems.extend(more),
+        }
+        if problems.len() > Diagnostics::SHOWN * 10 {
+            break;
+        }
+    }
+    problems
+}
+
+/// A file that is being checked.
+struct ExperimentFile<'a> {
+    definition: &'a Definition,
+    reader: &'a Reader<'a>,
+}
+
+impl<'a> ExperimentFile<'a> {
+    fn root(&self) -> &'a [Entry] {
+        self.definition.root.table().map_or(&[], |root| &root.entries)
+    }
+
+    /// Unknown keys and sections, and sections that are missing or no sections.
+    fn check_sections(&self) {
+        let keys = [&[FORMAT_KEY], HEADER_KEYS, resolve::FRAME_KEYS].concat();
+        let unknown =
+            |entry: &&Entry| !keys.contains(&entry.key.as_str()) && !SECTIONS.contains(&entry.key.as_str());
+        for entry in self.root().iter().filter(unknown) {
+            let (what, known) = match entry.value.table() {
+                Some(_) => ("section", SECTIONS),
+                None => ("key", keys.as_slice()),
+            };
+            self.reader.report(
+                Diagnostic::error(entry.key_span.clone(), format!("unknown {what} `{}`", entry.key))
+                    .among(&entry.key, known.iter().copied()),
+            );
+        }
+        for entry in self.root().iter().filter(|entry| SECTIONS[3..].contains(&entry.key.as_str())) {
+            self.check_shape(entry);
+        }
+        for (section, example) in NEEDED {
+            let there =
+                self.section(section).and_then(Value::table).is_some_and(|table| !table.entries.is_empty());
+            if !there && self.section(section).is_none_or(|value| value.table().is_some()) {
+                let end = self.definition.text.trim_end().len();
+                let why = format!("there is no [{section}.…] in the file");
+                self.reader.report(
+                    Diagnostic::error(end..end, why).expected(format!("at least one, such as {example}")),
+                );
+            }
+        }
+    }
+
+    /// A section that should be made of named tables (or blocks, for events) and is not.
+    fn check_shape(&self, entry: &Entry) {
+        let wrong = |value: &Value, expected: String| {
+            let why = format!("`{}` cannot stand here like this", entry.key);
+            self.reader.report(Diagnostic::error(value.span.clone(), why).expected(expected));
+        };
+        match (&entry.value.kind, entry.key.as_str()) {
+            (Kind::Array(blocks), "event") => {
+                for block in blocks.iter().filter(|block| block.table().is_none()) {
+                    wrong(block, "a block `[[event]]`".into());
+                }
+            }
+            (_, "event") => wrong(&entry.value, "blocks `[[event]]`".into()),
+            (Kind::Table(table), key) => {
+                for item in table.entries.iter().filter(|item| item.value.table().is_none()) {
+                    wrong(&item.value, format!("tables such as [{key}.{}]", item.key));
+                }
+            }
+            (_, key) => wrong(&entry.value, format!("tables such as [{key}.name]")),
+        }
+    }
+
+    /// A factor that nothing uses is a mistake: a sweep over it would repeat the same points.
+    fn check_factors_used(&self) {
+        let mut used = BTreeSet::new();
+        for entry in self.root().iter().filter(|entry| entry.key != "factors") {
+            entry.value.each_text(&mut |text| used.extend(placeholder::factors(text)));
+        }
+        let Some(factors) = self.section("factors").and_then(Value::table) else { return };
+        for entry in factors.entries.iter().filter(|entry| !used.contains(entry.key.as_str())) {
+            let why = format!("nothing uses the factor `{0}`: `${{{0}}}` stands nowhere", entry.key);
+            self.reader.report(Diagnostic::error(entry.key_span.clone(), why));
+        }
+    }
+
+    fn section(&self, name: &str) -> Option<&'a Value> {
+        self.definition.root.table().and_then(|root| root.get(name))
+    }
+
+    fn header(&self) -> Option<Header> {
+        let root = &self.definition.root;
+        let own = Value { span: root.span.clone(), kind: Kind::Table(root.table()?.only(HEADER_KEYS)) };
+        let header: Header = self.reader.read(&own)?;
+        let fine = !header.name.is_empty()
+            && header.name.len() <= 100
+            && header.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+        if !fine {
+            let why = format!("`{}` cannot be the name of an experiment", header.name);
+            let problem = self.reader.about(root, &["name"], why);
+            self.reader.report(problem.expected("up to 100 letters, digits, `-`, `_`, `.` and `/`"));
+        }
+        fine.then_some(header)
+    }
+
+    fn points(&self) -> Option<Points> {
+        match Points::new(&self.definition.factors, &self.definition.blocks) {
+            Ok(points) => Some(points),
+            Err(why) => {
+                let section = if self.definition.blocks.is_empty() { "factors" } else { "points" };
+                self.reader.report(self.reader.about(&self.definition.root, &[section], why));
+                None
+            }
+        }
+    }
+
+    fn design(&self, header: Option<&Header>, paper: Option<Paper>) -> Option<Design> {
+        let replications = self.replications();
+        let (responses, claims) = (self.named("response"), self.named("claim"));
+        let (tables, figures) = (self.named("table"), self.named("figure"));
+        let (replications, confidence) = replications?;
+        let design = Design {
+            name: header?.name.clone(),
+            confidence,
+            factors: self.definition.factors.iter().map(factor).collect(),
+            replications,
+            responses: responses?,
+            claims: claims?,
+            tables: tables?,
+            figures: figures?,
+            paper,
+        };
+        let as_written = Design { factors: self.levels_ever(), ..design.clone() };
+        self.check_design(&as_written).then_some(design)
+    }
+
+    /// The factors with the levels of the file and those that were set.
+    fn levels_ever(&self) -> Vec<Factor> {
+        let mut factors = self.definition.written.clone();
+        for (factor, now) in factors.iter_mut().zip(&self.definition.factors) {
+            for (level, _) in &now.levels {
+                if !factor.levels.iter().any(|written| written.means(level)) {
+                    factor.levels.push(level.clone());
+                }
+            }
+        }
+        factors
+    }
+
+    /// The parts of `[section.*]` in the order of the file, if all can be read.
+    fn named<T: serde::de::DeserializeOwned>(&self, section: &str) -> Option<Vec<(String, T)>> {
+        let parts: Vec<Option<(String, T)>> = resolve::tables(&self.definition.root, section)
+            .map(|entry| {
+                let named = resolve::check_name(entry, self.reader);
+                let part = self.reader.read(&entry.value)?;
+                named.then(|| (entry.key.clone(), part))
+            })
+            .collect();
+        parts.into_iter().collect()
+    }
+
+    fn check_design(&self, design: &Design) -> bool {
+        let names = |section: &str| -> Vec<&str> {
+            self.section(section)
+                .and_then(Value::table)
+                .map(|table| table.keys().collect())
+                .unwrap_or_default()
+        };
+        let (flows, links, nodes) = (names("flow"), names("link"), names("node"));
+        let subjects = Subjects { flows: &flows, links: &links, nodes: &nodes };
+        let mut fine = true;
+        let mut report = |section: &str, name: &str, errors: Vec<SpecError>| {
+            for error in errors {
+                fine = false;
+                let path: Vec<&str> = [section, name].into_iter().chain(error.field.split('.')).collect();
+                self.reader.report(self.reader.about(&self.definition.root, &path, error.why));
+            }
+        };
+        design.responses.iter().for_each(|(name, spec)| report("response", name, spec.check(subjects)));
+        design.claims.iter().for_each(|(name, spec)| report("claim", name, spec.check(design)));
+        design.tables.iter().for_each(|(name, spec)| report("table", name, spec.check(design)));
+        design.figures.iter().for_each(|(name, spec)| report("figure", name, spec.check(design)));
+        if let Some(until) = &design.replications.until
+            && design.response(&until.response).is_none()
+        {
+            let known = design.responses.iter().map(|(name, _)| name.as_str());
+            let path = ["replications", "until", "response"];
+            let why = format!("unknown response `{}`", until.response);
+            self.reader
+                .report(self.reader.about(&self.definition.root, &path, why).among(&until.response, known));
+            fine = false;
+        }
+        fine
+    }
+
+    /// How many runs each point gets, and the confidence of every interval.
+    fn replications(&self) -> Option<(Replications, f64)> {
+        let Some(value) = self.section("replications") else { return Some((REPLICATIONS, CONFIDENCE)) };
+        let section: ReplicationsSection = self.reader.read(value)?;
+        let refuse = |key: &str, why: String| {
+            self.reader.report(self.reader.about(value, &[key], why));
+            None
+        };
+        let confidence = section.confidence.unwrap_or(CONFIDENCE);
+        if !(0.5..1.0).contains(&confidence) {
+            return refuse(
+                "confidence",
+                format!("a confidence lies between 0.5 and 1, such as 0.95, and is not {confidence}"),
+            );
+        }
+        let fixed = section.count.is_some();
+        if fixed && (section.min.is_some() || section.max.is_some() || section.until.is_some()) {
+            return refuse("count", "either `count`, or `min`, `max` and `until`".into());
+        }
+        let min = section.count.or(section.min).unwrap_or(REPLICATIONS.min);
+        let max = section.count.or(section.max).unwrap_or(min);
+        let key = |key: &'static str| if fixed { "count" } else { key };
+        if min == 0 {
+            return refuse(key("min"), "at least one replication is needed".into());
+        }
+        if max < min {
+            return refuse("max", format!("at most {max} replications are fewer than at least {min}"));
+        }
+        if max > MAX_REPLICATIONS {
+            return refuse(
+                key("max"),
+                format!("{max} replications; at most {MAX_REPLICATIONS} can be handled"),
+            );
+        }
+        if let Some(until) = &section.until {
+            if max == min {
+                return refuse(
+                    "until",
+                    format!("there is nothing to decide between {min} and {max} replications"),
+                );
+            }
+            if until.half_width.get() <= 0.0 {
+                return refuse("until", "`half_width` must be above zero".into());
+            }
+            let fewest = netrig_stats::stopping::FEWEST as u32;
+            if min < fewest {
+                return refuse(
+                    "min",
+                    format!("a rule to stop needs at least {fewest} replications to judge"),
+                );
+            }
+        } else if max != min {
+            return refuse("max", "without `until` nothing says when to stop between `min` and `max`".into());
+        }
+        Some((Replications { min, max, until: section.until }, confidence))
+    }
+}
+
+/// The most replications of a point.
+const MAX_REPLICATIONS: u32 = 1_000_000;
+
+fn factor(factor: &FactorValues) -> Factor {
+    Factor {
+        name: factor.name.clone(),
+        levels: factor.levels.iter().map(|(level, _)| level.clone()).collect(),
+    }
+}

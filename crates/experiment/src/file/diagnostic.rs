@@ -1,0 +1,185 @@
+//! What is wrong with a file, where, and what was expected there.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::render;
+
+/// A place in a file's text: bytes from the start.
+pub type Span = Range<usize>;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The file cannot be used.
+    Error,
+    /// The file can be used, but its results may not mean what its author thinks.
+    Warning,
+}
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, in a sentence without full stop.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+    /// Line of the start of `span`, from 1.
+    pub line: usize,
+    /// Column of the start of `span` in characters, from 1.
+    pub column: usize,
+    /// What may stand there.
+    pub expected: Option<String>,
+    /// What the author may have meant, or could do.
+    pub help: Option<String>,
+    /// What else one must know, and other places that have to do with it.
+    pub notes: Vec<Note>,
+}
+
+/// Something that explains a [`Diagnostic`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// In a sentence without full stop.
+    pub message: String,
+    /// Where, if it is about a place in the file.
+    pub span: Option<Span>,
+}
+
+impl Diagnostic {
+    fn new(severity: Severity, span: Span, message: String) -> Self {
+        // Line and column are known once the text is: see `Diagnostics::new`.
+        Self { severity, message, span, line: 1, column: 1, expected: None, help: None, notes: Vec::new() }
+    }
+
+    pub(crate) fn error(span: Span, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, span, message.into())
+    }
+
+    pub(crate) fn warning(span: Span, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, span, message.into())
+    }
+
+    pub(crate) fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn note(mut self, message: impl Into<String>) -> Self {
+        self.notes.push(Note { message: message.into(), span: None });
+        self
+    }
+
+    pub(crate) fn note_at(mut self, span: Span, message: impl Into<String>) -> Self {
+        self.notes.push(Note { message: message.into(), span: Some(span) });
+        self
+    }
+
+    /// Says which of `known` was meant by `given`, or lists them; both, if they are few.
+    pub(crate) fn among<'a>(mut self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        const FEW: usize = 12;
+        let known: Vec<&str> = known.into_iter().collect();
+        let meant = closest(given, &known);
+        self.help = meant.map(|meant| format!("did you mean `{meant}`?"));
+        if meant.is_none() || (2..=FEW).contains(&known.len()) {
+            self.expected = list(&known);
+        }
+        self
+    }
+}
+
+/// The one of `known` that `given` most likely is a slip of.
+pub(crate) fn closest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['_', ' '], "-");
+    let given = plain(given);
+    let similarity = |name: &&str| strsim::jaro_winkler(&given, &plain(name));
+    let best = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
+    // Two letters that changed places are a slip too, which in a short word changes much.
+    let slip = given.len() > 2 && strsim::damerau_levenshtein(&given, &plain(best)) == 1;
+    (slip || similarity(best) > 0.8).then_some(*best)
+}
+
+/// `one of a, b, c`: what was expected where something else stood. Nothing if there is nothing to choose.
+pub(crate) fn list(known: &[&str]) -> Option<String> {
+    const SHOWN: usize = 24;
+    let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len() {
+        0 => None,
+        1 => Some(names[0].clone()),
+        _ if known.len() > SHOWN => {
+            Some(format!("one of {} and {} more", names.join(", "), known.len() - SHOWN))
+        }
+        _ => Some(format!("one of {}", names.join(", "))),
+    }
+}
+
+/// Everything that is wrong with a file, in the order of its lines. Its display is the text for a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostics {
+    file: String,
+    text: String,
+    all: Vec<Diagnostic>,
+    left_out: usize,
+}
+
+impl Diagnostics {
+    /// So many are kept: who has more than that starts with these.
+    pub const SHOWN: usize = 20;
+
+    /// Puts `all` in order, drops doubles, and finds out lines and columns in `text`, the text of `file`.
+    pub(crate) fn new(file: &str, text: &str, mut all: Vec<Diagnostic>) -> Self {
+        all.sort_by(|a, b| {
+            (a.severity, a.span.start, a.span.end, &a.message).cmp(&(
+                b.severity,
+                b.span.start,
+                b.span.end,
+                &b.message,
+            ))
+        });
+        all.dedup_by(|a, b| a.span == b.span && a.message == b.message);
+        let left_out = all.len().saturating_sub(Self::SHOWN);
+        all.truncate(Self::SHOWN);
+        for diagnostic in &mut all {
+            (diagnostic.line, diagnostic.column) = render::position(text, diagnostic.span.start);
+        }
+        Self { file: file.to_owned(), text: text.to_owned(), all, left_out }
+    }
+
+    /// The file's name, as it was given.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The first [`Diagnostics::SHOWN`], in the order of the file, errors before warnings.
+    pub fn all(&self) -> &[Diagnostic] {
+        &self.all
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, diagnostic) in self.all.iter().enumerate() {
+            if n > 0 {
+                writeln!(f)?;
+            }
+            render::render(f, &self.file, &self.text, diagnostic)?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "\n... and {} more", self.left_out)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}

@@ -1,0 +1,224 @@
+//! Factors, their levels, and the blocks of `[[points]]` that list combinations.
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::Diagnostic;
+use super::document::{Kind, Table, Value};
+use super::placeholder;
+use super::read::found;
+use crate::{Amount, Level};
+
+/// So many factors at most: a point is a level of each.
+const MAX_FACTORS: usize = 100;
+
+/// So many levels at most of one factor, as many as points.
+const MAX_LEVELS: usize = 1_000_000;
+
+/// The key of a block of points that is not a factor.
+const LABEL: &str = "label";
+
+/// A factor with its levels as texts and as values of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct FactorValues {
+    pub(crate) name: String,
+    pub(crate) levels: Vec<(Level, Value)>,
+}
+
+/// One `[[points]]` block: the levels of the factors that it names. The others have all of theirs.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    /// Shown with its points.
+    pub(crate) label: Option<String>,
+    /// By the factor's place, the places of its levels.
+    pub(crate) levels: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Level {
+    /// The canonical text of what was written: a number and its unit with one space between them. The number
+    /// stays as it was written.
+    pub fn canonical(text: &str) -> Self {
+        let text = text.trim();
+        let quantity = netrig_core::units::split_quantity(text)
+            .filter(|(_, unit)| !unit.is_empty() && text.parse::<Amount>().is_ok());
+        match quantity {
+            Some((number, unit)) => Self(format!("{number} {unit}")),
+            None => Self(text.to_owned()),
+        }
+    }
+}
+
+impl FactorValues {
+    /// The place of the level that means the same as `level`.
+    pub(crate) fn position(&self, level: &Level) -> Option<usize> {
+        self.levels.iter().position(|(own, _)| own.means(level))
+    }
+
+    fn level_texts(&self) -> impl Iterator<Item = &str> {
+        self.levels.iter().map(|(level, _)| level.0.as_str())
+    }
+}
+
+/// The level that a value is, if it can be one.
+fn level(value: &Value) -> Result<Level, Diagnostic> {
+    match &value.kind {
+        Kind::Text(text) if text.contains("${") => {
+            Err(Diagnostic::error(value.span.clone(), "a level cannot refer to a factor").note(
+                "levels are what `${…}` is replaced by, once; a chain or a circle of factors is refused",
+            ))
+        }
+        Kind::Text(text) if text.trim().is_empty() => {
+            Err(Diagnostic::error(value.span.clone(), "a level cannot be empty"))
+        }
+        Kind::Text(text) => Ok(Level::canonical(text)),
+        Kind::Integer(_) | Kind::Float(_) | Kind::Switch(_) => Ok(Level(placeholder::written(value))),
+        Kind::Array(_) | Kind::Table(_) => Err(Diagnostic::error(
+            value.span.clone(),
+            format!("expected a text, a number, `true` or `false` as a level, found {}", found(&value.kind)),
+        )),
+    }
+}
+
+/// Whether a name can stand between `${` and `}` and before the `=` of `--set`.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// Reads `[factors]`.
+pub(crate) fn factors(section: &Value, problems: &mut Vec<Diagnostic>) -> Vec<FactorValues> {
+    let Some(table) = section.table() else {
+        problems.push(Diagnostic::error(
+            section.span.clone(),
+            format!("expected a table of factors, found {}", found(&section.kind)),
+        ));
+        return Vec::new();
+    };
+    if table.entries.len() > MAX_FACTORS {
+        let message = format!("{} factors; at most {MAX_FACTORS} can be handled", table.entries.len());
+        problems.push(Diagnostic::error(section.span.clone(), message));
+        return Vec::new();
+    }
+    table.entries.iter().map(|entry| {
+        if !is_name(&entry.key) || entry.key == LABEL {
+            problems.push(
+                Diagnostic::error(entry.key_span.clone(), format!("`{}` cannot name a factor", entry.key))
+                    .expected("a letter, then letters, digits, `_` and `-`; not `label`, which names blocks of points"),
+            );
+        }
+        FactorValues { name: entry.key.clone(), levels: levels(&entry.value, problems) }
+    }).collect()
+}
+
+fn levels(value: &Value, problems: &mut Vec<Diagnostic>) -> Vec<(Level, Value)> {
+    let elements = value.elements();
+    if elements.is_empty() || elements.len() > MAX_LEVELS {
+        let message = match elements.len() {
+            0 => "a factor needs at least one level".to_owned(),
+            n => format!("{n} levels; at most {MAX_LEVELS} can be handled"),
+        };
+        problems.push(Diagnostic::error(value.span.clone(), message));
+        return Vec::new();
+    }
+    let mut levels: Vec<(Level, Value)> = Vec::with_capacity(elements.len());
+    let mut seen: BTreeMap<LevelKey, usize> = BTreeMap::new();
+    for element in elements {
+        match level(element) {
+            Err(problem) => problems.push(problem),
+            Ok(level) => match seen.get(&LevelKey::of(&level)) {
+                Some(first) => problems.push(
+                    Diagnostic::error(element.span.clone(), format!("the level `{level}` is listed twice"))
+                        .note_at(levels[*first].1.span.clone(), "first here"),
+                ),
+                None => {
+                    seen.insert(LevelKey::of(&level), levels.len());
+                    levels.push((level, element.clone()));
+                }
+            },
+        }
+    }
+    levels
+}
+
+/// What makes two levels the same, as a key: nearly equal amounts fall together.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum LevelKey {
+    Amount(String, Option<&'static str>),
+    Text(String),
+}
+
+impl LevelKey {
+    fn of(level: &Level) -> Self {
+        let Ok(amount) = level.0.parse::<Amount>() else { return Self::Text(level.0.clone()) };
+        // One unit stands for all of its kind, so that 500 ms and 0.5 s have the same key.
+        let base = ["s", "bit", "bit/s", "1", "1/s"];
+        let kind = amount.unit().and_then(|_| base.into_iter().find(|unit| amount.in_unit(unit).is_ok()));
+        Self::Amount(format!("{:.12e}", amount.base()), kind)
+    }
+}
+
+/// Reads the `[[points]]` blocks.
+pub(crate) fn blocks(
+    section: &Value,
+    factors: &[FactorValues],
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Block> {
+    section
+        .elements()
+        .iter()
+        .filter_map(|block| match block.table() {
+            Some(table) => Some(self::block(table, factors, problems)),
+            None => {
+                let message = format!("expected a block `[[points]]`, found {}", found(&block.kind));
+                problems.push(Diagnostic::error(block.span.clone(), message));
+                None
+            }
+        })
+        .collect()
+}
+
+fn block(table: &Table, factors: &[FactorValues], problems: &mut Vec<Diagnostic>) -> Block {
+    let mut block = Block { label: None, levels: BTreeMap::new() };
+    for entry in &table.entries {
+        if entry.key == LABEL {
+            match entry.value.text() {
+                Some(text) => block.label = Some(text.to_owned()),
+                None => problems.push(Diagnostic::error(
+                    entry.value.span.clone(),
+                    format!("expected a text in quotes, found {}", found(&entry.value.kind)),
+                )),
+            }
+            continue;
+        }
+        let Some(place) = factors.iter().position(|factor| factor.name == entry.key) else {
+            let known = factors.iter().map(|factor| factor.name.as_str());
+            problems.push(
+                Diagnostic::error(entry.key_span.clone(), format!("unknown factor `{}`", entry.key))
+                    .among(&entry.key, known),
+            );
+            continue;
+        };
+        let factor = &factors[place];
+        let mut places = Vec::new();
+        for element in entry.value.elements() {
+            match level(element) {
+                Err(problem) => problems.push(problem),
+                Ok(level) => match factor.position(&level) {
+                    Some(place) if !places.contains(&place) => places.push(place),
+                    Some(_) => {}
+                    None => problems.push(
+                        Diagnostic::error(
+                            element.span.clone(),
+                            format!("`{}` has no level `{level}` in [factors]", entry.key),
+                        )
+                        .among(&level.0, factor.level_texts()),
+                    ),
+                },
+            }
+        }
+        if places.is_empty() && entry.value.elements().is_empty() {
+            problems.push(Diagnostic::error(entry.value.span.clone(), "at least one level is needed"));
+        }
+        block.levels.insert(place, places);
+    }
+    block
+}

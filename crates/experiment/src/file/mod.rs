@@ -1,0 +1,19 @@
+//! Reading an experiment file: text, values, sections, and what is wrong with them.
+
+mod check;
+pub(crate) mod diagnostic;
+pub(crate) mod document;
+pub(crate) mod factors;
+mod placeholder;
+pub(crate) mod read;
+mod render;
+mod schema;
+pub(crate) mod sections;
+mod set;
+mod warnings;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Note, Severity, Span};
+pub use schema::schema;
+pub use set::{Assignment, SetError};
+
+pub(crate) use check::{Checked, check, definition};

@@ -1,0 +1,70 @@
+//! `${factor}`: where a level takes the place of a text, or of a part of it.
+
+use super::document::{Kind, Value};
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// Stands for itself.
+    Plain(&'a str),
+    /// Stands for the level of this factor.
+    Factor(&'a str),
+}
+
+/// Splits a text into its parts.
+///
+/// # Errors
+/// If a placeholder is not closed, or empty.
+pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some((plain, after)) = rest.split_once("${") {
+        if !plain.is_empty() {
+            pieces.push(Piece::Plain(plain));
+        }
+        let Some((name, tail)) = after.split_once('}') else {
+            return Err(format!("`${{{after}` is not closed: a placeholder is written `${{factor}}`"));
+        };
+        if name.trim().is_empty() {
+            return Err("`${}` names no factor".to_owned());
+        }
+        pieces.push(Piece::Factor(name.trim()));
+        rest = tail;
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Plain(rest));
+    }
+    Ok(pieces)
+}
+
+/// The factors that a text names.
+pub(crate) fn factors(text: &str) -> impl Iterator<Item = &str> {
+    let pieces = pieces(text).unwrap_or_default();
+    pieces.into_iter().filter_map(|piece| if let Piece::Factor(name) = piece { Some(name) } else { None })
+}
+
+/// A level as it is written within a text.
+pub(crate) fn written(level: &Value) -> String {
+    match &level.kind {
+        Kind::Text(text) => text.clone(),
+        Kind::Integer(number) => number.to_string(),
+        Kind::Float(number) => number.to_string(),
+        Kind::Switch(on) => on.to_string(),
+        // The levels of a factor are none of these: see `factors`.
+        Kind::Array(_) | Kind::Table(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_split_at_its_placeholders() {
+        assert_eq!(pieces("${a} ms"), Ok(vec![Piece::Factor("a"), Piece::Plain(" ms")]));
+        assert_eq!(pieces("x${a}${b}"), Ok(vec![Piece::Plain("x"), Piece::Factor("a"), Piece::Factor("b")]));
+        assert_eq!(pieces("$a {b}"), Ok(vec![Piece::Plain("$a {b}")]));
+        assert!(pieces("${a").is_err());
+        assert!(pieces("${ }").is_err());
+    }
+}

@@ -1,0 +1,632 @@
+//! Values of a file as Rust types, with `${factor}` replaced on the way and every error in its place.
+//!
+//! A deserializer of our own, for three reasons: the tree is read once per point of a sweep and need not be
+//! copied for it; a table `{ kind = "x", … }` is an enum's variant without each type having to say so; and
+//! unknown keys are all found at once, with what was expected, as data rather than as text.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer, Unexpected, Visitor};
+
+use super::diagnostic::{Diagnostic, Span, list};
+use super::document::{Entry, Kind, Table, Value};
+use super::placeholder::{self, Piece};
+
+/// The level that each factor has where a file is being read.
+pub(crate) type Levels<'r> = BTreeMap<&'r str, &'r Value>;
+
+/// The key that names an enum's variant.
+const TAG: &str = "kind";
+
+/// Reads values at one point of an experiment, and collects what is wrong with them.
+pub(crate) struct Reader<'r> {
+    levels: &'r Levels<'r>,
+    /// Factors that have several levels, in what holds for all points: with their numbers.
+    varied: &'r [(&'r str, usize)],
+    problems: RefCell<Vec<Diagnostic>>,
+}
+
+impl<'r> Reader<'r> {
+    pub(crate) fn new(levels: &'r Levels<'r>) -> Self {
+        Self { levels, varied: &[], problems: RefCell::default() }
+    }
+
+    /// Reads what holds for all points: the constants have these `levels`, and `varied` factors cannot stand.
+    pub(crate) fn of_all(levels: &'r Levels<'r>, varied: &'r [(&'r str, usize)]) -> Self {
+        Self { levels, varied, problems: RefCell::default() }
+    }
+
+    /// Reads `value`; without a result, or with problems, the reasons are kept for [`Reader::finish`].
+    pub(crate) fn read<T: DeserializeOwned>(&self, value: &Value) -> Option<T> {
+        self.read_beside(value, &[])
+    }
+
+    /// Reads what is left of a section after its keys `also` were taken out by hand: they are not unknown.
+    pub(crate) fn read_beside<T: DeserializeOwned>(
+        &self,
+        value: &Value,
+        also: &'static [&'static str],
+    ) -> Option<T> {
+        let node = Node { reader: self, value, span: &value.span, also, tagged: false };
+        let before = self.problems.borrow().len();
+        match T::deserialize(node) {
+            // With keys that nobody knows, whatever was meant, it was not this.
+            Ok(read) => (self.problems.borrow().len() == before).then_some(read),
+            Err(error) => {
+                self.report(error.0.diagnostic);
+                None
+            }
+        }
+    }
+
+    /// A problem with what stands at `path` in `value`; if that is a placeholder's level, it says which.
+    pub(crate) fn about(&self, value: &Value, path: &[&str], message: impl Into<String>) -> Diagnostic {
+        let value = value.at(path);
+        let error = Error::new(Diagnostic::error(0..0, message));
+        let error = match self.resolve(value) {
+            Ok(resolved) => resolved.blame(error, &value.span),
+            Err(_) => error.at(&value.span),
+        };
+        error.0.diagnostic
+    }
+
+    /// Keeps a problem.
+    pub(crate) fn report(&self, problem: Diagnostic) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// All problems.
+    pub(crate) fn finish(self) -> Vec<Diagnostic> {
+        self.problems.into_inner()
+    }
+
+    fn resolve<'v>(&'v self, value: &'v Value) -> Result<Resolved<'v>, Error> {
+        let Kind::Text(text) = &value.kind else { return Ok(Resolved::plain(value)) };
+        let pieces = placeholder::pieces(text)
+            .map_err(|why| Error::new(Diagnostic::error(value.span.clone(), why)).at(&value.span))?;
+        if let [] | [Piece::Plain(_)] = pieces.as_slice() {
+            return Ok(Resolved::plain(value));
+        }
+        let mut factors = Vec::new();
+        let mut whole = String::new();
+        for piece in &pieces {
+            match *piece {
+                Piece::Plain(plain) => whole.push_str(plain),
+                Piece::Factor(name) => {
+                    let level = self.level(name, &value.span)?;
+                    whole.push_str(&placeholder::written(level));
+                    factors.push((name, level));
+                }
+            }
+        }
+        let value = match (pieces.len(), factors.as_slice()) {
+            (1, [(_, level)]) => ResolvedValue::Borrowed(level),
+            _ => ResolvedValue::Text(whole),
+        };
+        Ok(Resolved { value, factors })
+    }
+
+    fn level(&self, name: &str, span: &Span) -> Result<&Value, Error> {
+        if let Some(level) = self.levels.get(name) {
+            return Ok(level);
+        }
+        let problem = match self.varied.iter().find(|(varied, _)| *varied == name) {
+            Some((_, levels)) => Diagnostic::error(
+                span.clone(),
+                format!("`{name}` has {levels} levels, but this holds for all points"),
+            )
+            .expected("a value, or a factor of one level"),
+            None if self.levels.is_empty() && self.varied.is_empty() => {
+                Diagnostic::error(span.clone(), format!("unknown factor `{name}`"))
+                    .help("list its levels in [factors]")
+            }
+            None => {
+                let known = self.levels.keys().copied().chain(self.varied.iter().map(|(name, _)| *name));
+                Diagnostic::error(span.clone(), format!("unknown factor `{name}`")).among(name, known)
+            }
+        };
+        Err(Error::new(problem).at(span))
+    }
+}
+
+/// A value with its placeholders replaced, and by what.
+struct Resolved<'v> {
+    value: ResolvedValue<'v>,
+    factors: Vec<(&'v str, &'v Value)>,
+}
+
+enum ResolvedValue<'v> {
+    Borrowed(&'v Value),
+    Text(String),
+}
+
+impl<'v> Resolved<'v> {
+    fn plain(value: &'v Value) -> Self {
+        Self { value: ResolvedValue::Borrowed(value), factors: Vec::new() }
+    }
+
+    /// The text that the value is.
+    fn name(&self) -> Result<&str, Error> {
+        match &self.value {
+            ResolvedValue::Text(text) => Ok(text),
+            ResolvedValue::Borrowed(Value { kind: Kind::Text(text), .. }) => Ok(text),
+            ResolvedValue::Borrowed(other) => {
+                Err(Error::custom(format_args!("expected a text in quotes, found {}", found(&other.kind))))
+            }
+        }
+    }
+
+    /// Puts an error about the value to its place, and says which levels made the value.
+    fn blame(&self, error: Error, span: &Span) -> Error {
+        if error.0.located { error } else { self.explain(error.at(span)) }
+    }
+
+    /// Says with an error which levels made the value.
+    fn explain(&self, mut error: Error) -> Error {
+        for (name, level) in &self.factors {
+            let message = format!("factor `{name}` has the level `{}`", placeholder::written(level));
+            let diagnostic = error.0.diagnostic;
+            error.0.diagnostic = if level.span.is_empty() {
+                diagnostic.note(format!("{message}, which was set for this plan"))
+            } else {
+                diagnostic.note_at(level.span.clone(), format!("{message} here"))
+            };
+        }
+        error
+    }
+}
+
+/// The name of a variant in a table.
+struct Tag<'r> {
+    name: String,
+    resolved: Resolved<'r>,
+    span: &'r Span,
+}
+
+/// An error on its way to its place.
+#[derive(Debug)]
+pub(crate) struct Error(Box<Problem>);
+
+#[derive(Debug)]
+struct Problem {
+    diagnostic: Diagnostic,
+    located: bool,
+}
+
+impl Error {
+    fn new(diagnostic: Diagnostic) -> Self {
+        Self(Box::new(Problem { diagnostic, located: false }))
+    }
+
+    fn at(mut self, span: &Span) -> Self {
+        if !self.0.located {
+            self.0.diagnostic.span = span.clone();
+            self.0.located = true;
+        }
+        self
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.diagnostic.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl de::Error for Error {
+    fn custom<T: Display>(message: T) -> Self {
+        Self::new(Diagnostic::error(0..0, message.to_string()))
+    }
+
+    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        let expected = wanted(&expected.to_string());
+        Self::custom(format_args!("expected {expected}, found {}", given(&unexpected)))
+    }
+
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::invalid_type(unexpected, expected)
+    }
+
+    fn invalid_length(found: usize, expected: &dyn de::Expected) -> Self {
+        let expected = expected.to_string();
+        let wanted = expected.strip_prefix("an array of length ").map(|n| format!("{n} values"));
+        Self::custom(format_args!("expected {}, found {found}", wanted.unwrap_or(expected)))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::custom(format_args!("the key `{field}` is missing"))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        Self::new(
+            Diagnostic::error(0..0, format!("unknown key `{field}`")).among(field, expected.iter().copied()),
+        )
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Self::new(
+            Diagnostic::error(0..0, format!("unknown value `{variant}`"))
+                .among(variant, expected.iter().copied()),
+        )
+    }
+}
+
+/// What serde's words for an expectation are called in a file.
+fn wanted(expected: &str) -> String {
+    match expected {
+        "u8" | "u16" | "u32" => {
+            let bits: u32 = expected[1..].parse().unwrap_or(32);
+            format!("a whole number from 0 to {}", (1_u64 << bits) - 1)
+        }
+        "u64" | "usize" => "a whole number from 0".into(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".into(),
+        "f32" | "f64" => "a number".into(),
+        "a boolean" => "`true` or `false`".into(),
+        "a string" => "a text in quotes".into(),
+        "a sequence" => "a list in brackets".into(),
+        "a map" => "a table".into(),
+        other if other.starts_with("struct ") || other.starts_with("internally tagged") => "a table".into(),
+        other => other.into(),
+    }
+}
+
+fn given(unexpected: &Unexpected<'_>) -> String {
+    match unexpected {
+        Unexpected::Str(text) => format!("the text `{text}`"),
+        Unexpected::Signed(number) => format!("the number {number}"),
+        Unexpected::Unsigned(number) => format!("the number {number}"),
+        Unexpected::Float(number) => format!("the number {number}"),
+        Unexpected::Bool(on) => format!("`{on}`"),
+        Unexpected::Seq => "a list".into(),
+        Unexpected::Map | Unexpected::StructVariant | Unexpected::NewtypeVariant => "a table".into(),
+        Unexpected::Unit | Unexpected::UnitVariant => "a name alone".into(),
+        other => other.to_string(),
+    }
+}
+
+/// What a value is, in words.
+pub(crate) fn found(kind: &Kind) -> String {
+    match kind {
+        Kind::Text(text) => format!("the text `{text}`"),
+        Kind::Integer(number) => format!("the number {number}"),
+        Kind::Float(number) => format!("the number {number}"),
+        Kind::Switch(on) => format!("`{on}`"),
+        Kind::Array(_) => "a list".into(),
+        Kind::Table(_) => "a table".into(),
+    }
+}
+
+/// A value that is being read.
+#[derive(Clone, Copy)]
+struct Node<'r> {
+    reader: &'r Reader<'r>,
+    value: &'r Value,
+    /// Where it is used: for a level, where its placeholder stands.
+    span: &'r Span,
+    /// Keys that are known besides those of the type that is read.
+    also: &'static [&'static str],
+    /// Whether [`TAG`] was already read.
+    tagged: bool,
+}
+
+impl<'r> Node<'r> {
+    fn of(reader: &'r Reader<'r>, value: &'r Value) -> Self {
+        Self { reader, value, span: &value.span, also: &[], tagged: false }
+    }
+
+    /// Puts an error that was raised about the value, after it was read, to its place.
+    fn place(self, error: Error) -> Error {
+        match self.reader.resolve(self.value) {
+            Ok(resolved) => resolved.blame(error, self.span),
+            Err(_) => error.at(self.span),
+        }
+    }
+
+    /// The variant's name and place, if this is a table with a [`TAG`].
+    fn tag(&self, table: &'r Table) -> Result<Option<Tag<'r>>, Error> {
+        let Some(tag) = table.get(TAG).filter(|_| !self.tagged) else { return Ok(None) };
+        let resolved = self.reader.resolve(tag)?;
+        match resolved.name() {
+            Ok(name) => Ok(Some(Tag { name: name.to_owned(), resolved, span: &tag.span })),
+            Err(wrong) => Err(resolved.blame(wrong, &tag.span)),
+        }
+    }
+
+    fn visit_table<V: Visitor<'r>>(
+        self,
+        table: &'r Table,
+        fields: Option<&'static [&'static str]>,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        if let Some(fields) = fields {
+            let unknown = |entry: &&Entry| {
+                !(fields.contains(&entry.key.as_str())
+                    || self.also.contains(&entry.key.as_str())
+                    || self.tagged && entry.key == TAG)
+            };
+            for entry in table.entries.iter().filter(unknown) {
+                let known = fields.iter().chain(self.also).copied();
+                self.reader.report(
+                    Diagnostic::error(entry.key_span.clone(), format!("unknown key `{}`", entry.key))
+                        .among(&entry.key, known),
+                );
+            }
+        }
+        let entries = Entries { node: self, rest: table.entries.iter(), fields, value: None };
+        visitor.visit_map(entries).map_err(|error| error.at(self.span))
+    }
+}
+
+impl<'r> de::Deserializer<'r> for Node<'r> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Error> {
+        let resolved = self.reader.resolve(self.value)?;
+        let kind = match &resolved.value {
+            ResolvedValue::Text(text) => {
+                return visitor.visit_str(text).map_err(|error| resolved.blame(error, self.span));
+            }
+            ResolvedValue::Borrowed(value) => &value.kind,
+        };
+        match kind {
+            Kind::Text(text) => visitor.visit_str(text),
+            Kind::Integer(number) => visitor.visit_i64(*number),
+            Kind::Float(number) => visitor.visit_f64(*number),
+            Kind::Switch(on) => visitor.visit_bool(*on),
+            Kind::Array(elements) => {
+                let mut left = Elements { node: self, rest: elements.iter() };
+                let read = visitor.visit_seq(&mut left);
+                match (left.rest.len(), read) {
+                    (0, read) | (_, read @ Err(_)) => read,
+                    (more, Ok(_)) => {
+                        let wanted = elements.len() - more;
+                        Err(Error::custom(format_args!("expected {wanted} values, found {}", elements.len())))
+                    }
+                }
+            }
+            Kind::Table(table) => match self.tag(table)? {
+                Some(tag) => visitor.visit_map(Tagged { node: self, variant: Some(tag.name) }),
+                None => return self.visit_table(table, None, visitor),
+            },
+        }
+        .map_err(|error| resolved.blame(error, self.span))
+    }
+
+    fn deserialize_option<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'r>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self).map_err(|error| error.at(self.span))
+    }
+
+    fn deserialize_map<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Error> {
+        // A map may have a key of any name, also one that would be a tag elsewhere.
+        match self.value.table() {
+            Some(table) => self.visit_table(table, None, visitor),
+            None => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'r>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.value.table() {
+            Some(table) => self.visit_table(table, Some(fields), visitor),
+            None => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'r>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let unknown = |what: &str, name: &str, span: &Span| {
+            Error::new(
+                Diagnostic::error(span.clone(), format!("unknown {what} `{name}`"))
+                    .among(name, variants.iter().copied()),
+            )
+        };
+        let Some(table) = self.value.table() else {
+            let resolved = self.reader.resolve(self.value)?;
+            let read = resolved.name().and_then(|name| {
+                if !variants.contains(&name) {
+                    return Err(unknown("value", name, self.span));
+                }
+                visitor.visit_enum(Variant { name: name.to_owned(), content: None, span: self.span })
+            });
+            return read.map_err(|mut error| {
+                error.0.diagnostic.expected = error.0.diagnostic.expected.or_else(|| list(variants));
+                resolved.blame(error, self.span)
+            });
+        };
+        if let Some(tag) = self.tag(table)? {
+            if !variants.contains(&tag.name.as_str()) {
+                return Err(tag.resolved.blame(unknown(TAG, &tag.name, tag.span), tag.span));
+            }
+            let content = Some(Node { tagged: true, ..self });
+            let read = visitor.visit_enum(Variant { name: tag.name, content, span: self.span });
+            return read.map_err(|error| tag.resolved.explain(error));
+        }
+        let [only] = table.entries.as_slice() else {
+            let none: Error = Error::custom(format_args!("the key `{TAG}` is missing"));
+            let mut none = none.at(self.span);
+            none.0.diagnostic.expected = list(variants).map(|names| format!("`{TAG}` to be {names}"));
+            return Err(none);
+        };
+        if !variants.contains(&only.key.as_str()) {
+            let mut error = unknown("key", &only.key, &only.key_span).at(&only.key_span);
+            if error.0.diagnostic.help.is_none() {
+                error.0.diagnostic.expected =
+                    list(variants).map(|names| format!("{names}, or `{TAG}` to be one of these"));
+            }
+            return Err(error);
+        }
+        let content = Some(Node::of(self.reader, &only.value));
+        visitor.visit_enum(Variant { name: only.key.clone(), content, span: self.span })
+    }
+
+    serde::forward_to_deserialize_any! {
+        <V: Visitor<'r>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string
+        bytes byte_buf unit unit_struct seq tuple tuple_struct identifier ignored_any
+    }
+}
+
+impl<'r> IntoDeserializer<'r, Error> for Node<'r> {
+    type Deserializer = Self;
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+/// The elements of a list.
+struct Elements<'r> {
+    node: Node<'r>,
+    rest: std::slice::Iter<'r, Value>,
+}
+
+impl<'r> de::SeqAccess<'r> for &mut Elements<'r> {
+    type Error = Error;
+
+    fn next_element_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        let Some(value) = self.rest.next() else { return Ok(None) };
+        let node = Node::of(self.node.reader, value);
+        seed.deserialize(node).map(Some).map_err(|error| node.place(error))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.rest.len())
+    }
+}
+
+/// The entries of a table, but for those that were reported as unknown.
+struct Entries<'r> {
+    node: Node<'r>,
+    rest: std::slice::Iter<'r, Entry>,
+    fields: Option<&'static [&'static str]>,
+    value: Option<&'r Value>,
+}
+
+impl<'r> de::MapAccess<'r> for Entries<'r> {
+    type Error = Error;
+
+    fn next_key_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        let (node, fields) = (self.node, self.fields);
+        let known = |entry: &&Entry| {
+            !(node.tagged && entry.key == TAG)
+                && fields.is_none_or(|fields| fields.contains(&entry.key.as_str()))
+        };
+        let Some(entry) = self.rest.by_ref().find(known) else { return Ok(None) };
+        self.value = Some(&entry.value);
+        seed.deserialize(entry.key.as_str().into_deserializer())
+            .map(Some)
+            .map_err(|error: Error| error.at(&entry.key_span))
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        match self.value.take() {
+            Some(value) => {
+                let node = Node::of(self.node.reader, value);
+                seed.deserialize(node).map_err(|error| node.place(error))
+            }
+            None => Err(Error::custom("a value was asked for before its key")),
+        }
+    }
+}
+
+/// `{ kind = "x", rest }` seen as `{ x = { rest } }`.
+struct Tagged<'r> {
+    node: Node<'r>,
+    variant: Option<String>,
+}
+
+impl<'r> de::MapAccess<'r> for Tagged<'r> {
+    type Error = Error;
+
+    fn next_key_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        self.variant.take().map(|name| seed.deserialize(name.into_deserializer())).transpose()
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        seed.deserialize(Node { tagged: true, ..self.node })
+    }
+}
+
+/// An enum's variant, by its name alone or with its content.
+struct Variant<'r> {
+    name: String,
+    content: Option<Node<'r>>,
+    span: &'r Span,
+}
+
+impl<'r> de::EnumAccess<'r> for Variant<'r> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<S: DeserializeSeed<'r>>(self, seed: S) -> Result<(S::Value, Self), Error> {
+        let variant = seed.deserialize(self.name.as_str().into_deserializer())?;
+        Ok((variant, self))
+    }
+}
+
+impl<'r> Variant<'r> {
+    fn content(&self) -> Result<Node<'r>, Error> {
+        self.content.ok_or_else(|| {
+            let name = &self.name;
+            let alone: Error = Error::custom(format_args!("`{name}` needs settings"));
+            let mut alone = alone.at(self.span);
+            alone.0.diagnostic.help = Some(format!("write {{ {TAG} = \"{name}\", … }}"));
+            alone
+        })
+    }
+}
+
+impl<'r> de::VariantAccess<'r> for Variant<'r> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        match self.content {
+            Some(Node { value: Value { kind: Kind::Table(table), .. }, reader, tagged: true, .. }) => {
+                for entry in table.entries.iter().filter(|entry| entry.key != TAG) {
+                    reader.report(Diagnostic::error(
+                        entry.key_span.clone(),
+                        format!("unknown key `{}`: `{}` has no settings", entry.key, self.name),
+                    ));
+                }
+                Ok(())
+            }
+            Some(_) => Err(Error::custom(format_args!("`{}` has no settings", self.name)).at(self.span)),
+            None => Ok(()),
+        }
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'r>>(self, seed: S) -> Result<S::Value, Error> {
+        seed.deserialize(self.content()?)
+    }
+
+    fn tuple_variant<V: Visitor<'r>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        de::Deserializer::deserialize_any(self.content()?, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'r>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        de::Deserializer::deserialize_struct(self.content()?, "", fields, visitor)
+    }
+}

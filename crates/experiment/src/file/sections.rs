@@ -1,0 +1,306 @@
+//! The sections of an experiment file as Rust types. Their words are the descriptions of the JSON schema.
+
+use netrig_core::{Direction, Duration, Fraction, InFlight, Rate, Waiting};
+use netrig_transport::Profile;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{Precision, WarmUp};
+
+/// What holds for the whole experiment: the keys above the first section.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Header {
+    /// Name of the experiment: letters, digits, `-`, `_` and `.`.
+    pub(crate) name: String,
+    /// The question that it answers, for the report.
+    #[serde(default)]
+    pub(crate) question: String,
+    /// What is taken off the start of each run before it is reduced: `"none"`, a time, or `"mser-5"` (White
+    /// 1997).
+    #[serde(default)]
+    pub(crate) warm_up: WarmUp,
+    /// Seed of the first replication; the n-th has this plus n − 1.
+    #[serde(default = "first_seed")]
+    pub(crate) seed: u64,
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+/// What holds for one point: keys above the first section in which a varied factor may stand.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Frame {
+    /// How long a run lasts.
+    pub(crate) duration: Duration,
+    /// Interval of counted samples.
+    #[serde(default = "tenth_of_a_second")]
+    pub(crate) sample_every: Duration,
+    /// Version of IP: 4 or 6.
+    #[serde(default)]
+    pub(crate) ip: IpVersion,
+}
+
+fn tenth_of_a_second() -> Duration {
+    Duration::from_millis(100)
+}
+
+/// Version of IP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "u8")]
+#[schemars(with = "u8", extend("enum" = [4, 6]))]
+pub(crate) enum IpVersion {
+    #[default]
+    V4,
+    V6,
+}
+
+impl TryFrom<u8> for IpVersion {
+    type Error = String;
+    fn try_from(version: u8) -> Result<Self, String> {
+        match version {
+            4 => Ok(Self::V4),
+            6 => Ok(Self::V6),
+            other => Err(format!("there is no version {other} of IP here: 4 or 6")),
+        }
+    }
+}
+
+/// How many runs each point gets: `count` of them, or from `min` to `max` until the interval of a response is
+/// narrow enough.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ReplicationsSection {
+    /// Exactly so many.
+    pub(crate) count: Option<u32>,
+    /// At least so many.
+    pub(crate) min: Option<u32>,
+    /// At most so many.
+    pub(crate) max: Option<u32>,
+    /// When to stop between the two. Judged on replications 1 to n in order.
+    pub(crate) until: Option<Precision>,
+    /// Confidence of every interval: 0.95 if not given.
+    pub(crate) confidence: Option<f64>,
+}
+
+/// A host or router, or several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeSection {
+    /// So many of them, `name#1` and on; one, called `name`, if not given.
+    #[serde(default)]
+    pub(crate) count: Option<u32>,
+}
+
+/// The keys of a link besides those of its line.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkSection {
+    /// The two nodes. `forward` is from the first to the second.
+    pub(crate) between: [String; 2],
+    /// So many of them, `name#1` and on. If not given, as many as the larger of its two ends has nodes.
+    #[serde(default)]
+    pub(crate) count: Option<u32>,
+}
+
+/// The keys of [`LinkSection`] and `reverse`, which are not the line's.
+pub(crate) const LINK_KEYS: &[&str] = &["between", "count", "reverse"];
+
+/// The keys of a transport besides its constants.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TransportSection {
+    /// The protocol.
+    pub(crate) kind: Protocol,
+    /// Where constants come from that are not given here: `rfc` if not given.
+    #[serde(default)]
+    pub(crate) profile: Option<Profile>,
+    /// The paths of its flows, the primary first: each a link that joins the two ends, or a list of links from
+    /// one end to the other. The shortest way if not given.
+    #[serde(default)]
+    pub(crate) paths: Option<Vec<PathSpec>>,
+    /// For UDP: what is added to a datagram's payload.
+    #[serde(default)]
+    pub(crate) headers: Option<Headers>,
+}
+
+/// The keys of [`TransportSection`], which are not constants of an endpoint.
+pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "headers"];
+
+/// The constants of a transport that has none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoConstants {}
+
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Protocol {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 9260.
+    Sctp,
+    /// RFC 8684; its constants are those of TCP.
+    Mptcp,
+    /// RFC 768.
+    Udp,
+}
+
+/// What is added to a datagram's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Headers {
+    /// Headers of UDP and IP, as on a real network.
+    #[default]
+    Udp,
+    /// Nothing: the payload is the packet, as queueing theory has it.
+    None,
+}
+
+/// A path as it is written.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum PathSpec {
+    /// A link that joins the two ends.
+    Link(String),
+    /// Links from one end to the other.
+    Route(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for PathSpec {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> serde::de::Visitor<'de> for Either {
+            type Value = PathSpec;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name of a link, or a list of links from one end to the other")
+            }
+            fn visit_str<E: serde::de::Error>(self, link: &str) -> Result<PathSpec, E> {
+                Ok(PathSpec::Link(link.to_owned()))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut links: A) -> Result<PathSpec, A::Error> {
+                let mut route = Vec::new();
+                while let Some(link) = links.next_element()? {
+                    route.push(link);
+                }
+                Ok(PathSpec::Route(route))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// Traffic from one node to another.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FlowSection {
+    /// The node whose application opens the connection or sends the datagrams.
+    pub(crate) from: String,
+    /// The node at the other end.
+    pub(crate) to: String,
+    /// The name of a `[transport.*]`. May be left out by applications that send datagrams: UDP.
+    #[serde(default)]
+    pub(crate) transport: Option<String>,
+    /// Who sends what, when.
+    pub(crate) application: netrig_traffic::Settings,
+    /// So many of them, `name#1` and on. If not given, as many as the larger of its two ends has nodes.
+    #[serde(default)]
+    pub(crate) count: Option<u32>,
+    /// When it starts: at once if not given.
+    #[serde(default)]
+    pub(crate) start: Duration,
+    /// When it begins nothing new any more: at the end of the run if not given.
+    #[serde(default)]
+    pub(crate) stop: Option<Duration>,
+    /// Its paths, in the place of those of its transport.
+    #[serde(default)]
+    pub(crate) paths: Option<Vec<PathSpec>>,
+}
+
+/// Something that happens at a moment of the run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventSection {
+    /// When.
+    pub(crate) at: Duration,
+    /// The link that changes.
+    #[serde(default)]
+    pub(crate) link: Option<String>,
+    /// The node whose primary path changes.
+    #[serde(default)]
+    pub(crate) node: Option<String>,
+    /// What happens.
+    #[serde(rename = "do")]
+    pub(crate) change: Change,
+}
+
+/// What an event does: an outage (`down_for` or `flap`), other values of a line (`rate`, `delay`, `loss`), or
+/// another primary path (`primary`).
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Change {
+    /// The link is down for this long; for `0 s` nothing happens.
+    pub(crate) down_for: Option<Duration>,
+    /// The link goes down and up again, several times.
+    pub(crate) flap: Option<Flap>,
+    /// The line's rate from now on, above zero.
+    pub(crate) rate: Option<Rate>,
+    /// The line's propagation delay from now on.
+    pub(crate) delay: Option<Duration>,
+    /// Independent random loss with this probability from now on.
+    pub(crate) loss: Option<Fraction>,
+    /// The link whose path becomes the primary one of the node's multi-homed flows.
+    pub(crate) primary: Option<String>,
+    /// For `rate`, `delay`, `loss` and `primary`: after this long it is again as the file had it; for `0 s`
+    /// nothing happens. For good if not given.
+    #[serde(rename = "for")]
+    pub(crate) lasting: Option<Duration>,
+    /// Which way along the link: both if not given.
+    pub(crate) direction: Option<Ways>,
+    /// For outages: what becomes of packets that wait, `drop` if not given.
+    pub(crate) queue: Option<Waiting>,
+    /// For outages: what becomes of packets on the line, `lose` if not given.
+    pub(crate) in_flight: Option<InFlight>,
+    /// For outages: where. `path` (somewhere along the link, as if not given), or the node whose own interface
+    /// to the link goes down, which it notices at once.
+    #[serde(rename = "where")]
+    pub(crate) place: Option<String>,
+}
+
+/// Down and up again, several times.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flap {
+    /// How long it is down each time.
+    pub(crate) down: Duration,
+    /// How long it is up between.
+    pub(crate) up: Duration,
+    /// How many times it goes down.
+    pub(crate) times: u32,
+}
+
+/// Which way along a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ways {
+    /// Both ways.
+    #[default]
+    Both,
+    /// From the first node of `between` to the second.
+    Forward,
+    /// From the second to the first.
+    Backward,
+}
+
+impl Ways {
+    /// The directions that it means.
+    pub(crate) fn directions(self) -> &'static [Direction] {
+        match self {
+            Self::Both => &[Direction::Forward, Direction::Backward],
+            Self::Forward => &[Direction::Forward],
+            Self::Backward => &[Direction::Backward],
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What may make results mean something else than the author of a file thinks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netrig_core::{Direction, Duration};
+
+use super::diagnostic::{Diagnostic, Span};
+use super::document::Value;
+use super::sections::Header;
+use crate::experiment::Definition;
+use crate::judge::Design;
+use crate::response::{Of, Statistic};
+use crate::{Flow, Scenario, WarmUp};
+
+/// Looks at points, and says at the end what is doubtful.
+pub(super) struct Warnings<'a> {
+    definition: &'a Definition,
+    design: Option<&'a Design>,
+    warm_up: Duration,
+    points: usize,
+    /// By group of links and direction, where they are offered more than they carry.
+    overloads: BTreeMap<(String, Direction), Overload>,
+    transports_used: BTreeSet<String>,
+    links_used: BTreeSet<String>,
+    /// Groups of flows whose sizes have no variance.
+    unbounded: BTreeSet<String>,
+}
+
+/// A line that is offered at least as much as it carries.
+struct Overload {
+    /// At so many points.
+    points: usize,
+    /// At the worst of them: bytes per second offered, and carried.
+    offered: f64,
+    capacity: f64,
+    /// Groups of the flows that offer it there, and how many flows they are.
+    groups: BTreeSet<String>,
+    flows: usize,
+    /// The places of the levels there.
+    levels: Vec<usize>,
+}
+
+/// What one direction of one link is offered.
+#[derive(Default)]
+struct Offer<'s> {
+    bytes_per_s: f64,
+    flows: Vec<&'s Flow>,
+}
+
+impl<'a> Warnings<'a> {
+    pub(super) fn new(
+        definition: &'a Definition,
+        design: Option<&'a Design>,
+        header: Option<&Header>,
+    ) -> Self {
+        let warm_up = match header.map(|header| header.warm_up) {
+            Some(WarmUp::Fixed(span)) => span,
+            _ => Duration::ZERO,
+        };
+        Self {
+            definition,
+            design,
+            warm_up,
+            points: 0,
+            overloads: BTreeMap::new(),
+            transports_used: BTreeSet::new(),
+            links_used: BTreeSet::new(),
+            unbounded: BTreeSet::new(),
+        }
+    }
+
+    /// Takes a point into account, whose levels have these places.
+    pub(super) fn look_at(&mut self, scenario: &Scenario, levels: &[usize]) {
+        self.points += 1;
+        for flow in &scenario.flows {
+            self.transports_used.insert(flow.transport.clone());
+            let links =
+                flow.paths.iter().flat_map(|path| &path.hops).map(|hop| &scenario.links[hop.link].group);
+            for link in links {
+                if !self.links_used.contains(link) {
+                    self.links_used.insert(link.clone());
+                }
+            }
+            if flow.application.has_infinite_variance() {
+                self.unbounded.insert(flow.group.clone());
+            }
+        }
+        self.look_for_overloads(scenario, levels);
+    }
+
+    fn look_for_overloads(&mut self, scenario: &Scenario, levels: &[usize]) {
+        let offers = offers(scenario);
+        let mut here: BTreeMap<(&str, Direction), (f64, f64, &Offer<'_>)> = BTreeMap::new();
+        let load = |key: &(usize, Direction)| {
+            offers.get(key).map_or(0.0, |o| o.bytes_per_s / capacity(scenario, *key))
+        };
+        for flow in &scenario.flows {
+            // A line behind a bottleneck is not offered what the bottleneck holds back.
+            let hops = travelled(flow);
+            let Some(key) = hops.into_iter().reduce(|a, b| if load(&b) > load(&a) { b } else { a }) else {
+                continue;
+            };
+            let Some(offer) = offers.get(&key).filter(|_| load(&key) >= 1.0) else { continue };
+            let (offered, capacity) = (offer.bytes_per_s, capacity(scenario, key));
+            let worst =
+                here.entry((&scenario.links[key.0].group, key.1)).or_insert((offered, capacity, offer));
+            if offered / capacity > worst.0 / worst.1 {
+                *worst = (offered, capacity, offer);
+            }
+        }
+        for ((link, direction), (offered, capacity, offer)) in here {
+            let overload = self.overloads.entry((link.to_owned(), direction)).or_insert_with(|| Overload {
+                points: 0,
+                offered: 0.0,
+                capacity: 1.0,
+                groups: BTreeSet::new(),
+                flows: 0,
+                levels: Vec::new(),
+            });
+            overload.points += 1;
+            if offered / capacity > overload.offered / overload.capacity {
+                overload.offered = offered;
+                overload.capacity = capacity;
+                overload.groups = offer.flows.iter().map(|flow| flow.group.clone()).collect();
+                overload.flows = offer.flows.len();
+                overload.levels = levels.to_vec();
+            }
+        }
+    }
+
+    /// Everything that is doubtful.
+    pub(super) fn finish(self) -> Vec<Diagnostic> {
+        let mut all: Vec<Diagnostic> = Vec::new();
+        all.extend(
+            self.overloads
+                .iter()
+                .map(|((link, direction), overload)| self.overload(link, *direction, overload)),
+        );
+        all.extend(self.unused("transport", &self.transports_used, "no flow uses the transport"));
+        all.extend(self.unused("link", &self.links_used, "no flow passes over the link"));
+        all.extend(self.events_in_warm_up());
+        all.extend(self.means_without_variance());
+        all
+    }
+
+    fn at(&self, path: &[&str]) -> Span {
+        self.definition.root.at(path).span.clone()
+    }
+
+    fn overload(&self, link: &str, direction: Direction, overload: &Overload) -> Diagnostic {
+        let groups: Vec<String> = overload.groups.iter().map(|group| format!("`{group}`")).collect();
+        let many = if overload.flows > groups.len() {
+            format!(" ({} flows)", overload.flows)
+        } else {
+            String::new()
+        };
+        let back = if direction == Direction::Backward { ", backward" } else { "" };
+        let first = overload.groups.first().map_or("", String::as_str);
+        let message = format!(
+            "{}{many} {} {} to a line of {} (link `{link}`{back})",
+            groups.join(" and "),
+            if overload.flows > 1 { "offer" } else { "offers" },
+            bytes_per_s(overload.offered),
+            bytes_per_s(overload.capacity),
+        );
+        let mut warning = Diagnostic::warning(self.at(&["flow", first, "application", "kind"]), message)
+            .note("the line is always busy then: what is measured is the line, and delays grow with the length of the run");
+        if self.points > 1 {
+            let varied =
+                self.definition.factors.iter().zip(&overload.levels).filter(|(f, _)| f.levels.len() > 1);
+            let worst: Vec<String> = varied
+                .map(|(factor, place)| format!("{} = {}", factor.name, factor.levels[*place].0))
+                .collect();
+            let where_ =
+                format!("so at {} of {} points, worst at {}", overload.points, self.points, worst.join(", "));
+            warning = warning.note(where_);
+        }
+        warning
+    }
+
+    fn unused(&self, section: &str, used: &BTreeSet<String>, what: &str) -> Vec<Diagnostic> {
+        let table = self.definition.root.table().and_then(|root| root.get(section)).and_then(Value::table);
+        let entries = table.map_or(&[][..], |table| &table.entries).iter();
+        let unused = entries.filter(|entry| !used.contains(&entry.key));
+        unused
+            .map(|entry| Diagnostic::warning(entry.key_span.clone(), format!("{what} `{}`", entry.key)))
+            .collect()
+    }
+
+    /// Events whose moment stands in the file (and not in a factor) before the warm-up is over.
+    fn events_in_warm_up(&self) -> Vec<Diagnostic> {
+        let events =
+            self.definition.root.table().and_then(|root| root.get("event")).map_or(&[][..], Value::elements);
+        let early = events.iter().filter_map(|event| {
+            let at = event.at(&["at"]);
+            let moment: Duration = at.text()?.parse().ok()?;
+            (moment < self.warm_up).then(|| {
+                let why =
+                    format!("this happens during the warm-up of {}, which is not measured", self.warm_up);
+                Diagnostic::warning(at.span.clone(), why)
+            })
+        });
+        early.collect()
+    }
+
+    /// Means over objects whose sizes have no variance.
+    fn means_without_variance(&self) -> Vec<Diagnostic> {
+        let responses = self.design.map_or(&[][..], |design| &design.responses).iter();
+        let doubtful = responses.filter(|(_, spec)| {
+            spec.metric().is_some_and(|metric| metric.about().observed)
+                && spec.statistic() == Statistic::Mean
+                && matches!(&spec.of, Of::Flow(name) if self.unbounded.contains(name.split('#').next().unwrap_or(name)))
+        });
+        doubtful
+            .map(|(name, spec)| {
+                let place = self.at(&["response", name, if spec.statistic.is_some() { "statistic" } else { "metric" }]);
+                let flow = spec.of.group();
+                Diagnostic::warning(place, format!("a mean over objects of flow `{flow}`, whose sizes have no variance"))
+                    .note_at(
+                        self.at(&["flow", flow, "application", "size"]),
+                        "a Pareto distribution of shape 2 or less: means of it hardly settle, and their intervals are too narrow",
+                    )
+                    .help("use a quantile such as `median`, or give the size a `max`")
+            })
+            .collect()
+    }
+}
+
+/// What each direction of each link is offered by sources that do not slow down.
+fn offers(scenario: &Scenario) -> BTreeMap<(usize, Direction), Offer<'_>> {
+    let mut offers: BTreeMap<(usize, Direction), Offer<'_>> = BTreeMap::new();
+    for flow in &scenario.flows {
+        let Some(bytes_per_s) = flow.application.offered_load().filter(|load| load.is_finite()) else {
+            continue;
+        };
+        for key in travelled(flow) {
+            let offer = offers.entry(key).or_default();
+            offer.bytes_per_s += bytes_per_s;
+            offer.flows.push(flow);
+        }
+    }
+    offers
+}
+
+/// The directions of links over which most data of a flow goes: its primary path, or the way back for
+/// applications that answer.
+fn travelled(flow: &Flow) -> Vec<(usize, Direction)> {
+    let back = flow.application.answers();
+    let hops = flow.paths.first().map_or(&[][..], |path| &path.hops).iter();
+    hops.map(|hop| match (hop.direction, back) {
+        (Direction::Forward, false) | (Direction::Backward, true) => (hop.link, Direction::Forward),
+        (Direction::Backward, false) | (Direction::Forward, true) => (hop.link, Direction::Backward),
+    })
+    .collect()
+}
+
+/// Bytes per second that a line carries.
+fn capacity(scenario: &Scenario, (link, direction): (usize, Direction)) -> f64 {
+    let link = &scenario.links[link];
+    let line = if direction == Direction::Forward { &link.forward } else { &link.backward };
+    line.rate.bits_per_s() as f64 / 8.0
+}
+
+/// `62.5 KB/s`: three digits are enough to see what is wrong.
+fn bytes_per_s(value: f64) -> String {
+    let units = [("GB/s", 1e9), ("MB/s", 1e6), ("KB/s", 1e3), ("B/s", 1.0)];
+    let (unit, worth) = units.into_iter().find(|(_, worth)| value >= *worth).unwrap_or(("B/s", 1.0));
+    let number = value / worth;
+    let decimals = if number >= 100.0 { 0 } else { 1 };
+    let text = format!("{number:.decimals$}");
+    format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
+}

@@ -1,0 +1,80 @@
+//! What judging needs to know of an experiment.
+
+use crate::check::{SpecError, one_of};
+use crate::response::ResponseSpec;
+use crate::{ClaimSpec, Factor, FigureSpec, Paper, Replications, TableSpec, Target};
+
+/// The part of an experiment that says what its results mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Design {
+    /// The experiment's name.
+    pub name: String,
+    /// Of every interval, between 0 and 1.
+    pub confidence: f64,
+    /// The factors with their levels in the order of the file.
+    pub factors: Vec<Factor>,
+    /// How many runs each point gets.
+    pub replications: Replications,
+    /// The responses in the order of the file.
+    pub responses: Vec<(String, ResponseSpec)>,
+    /// The claims in the order of the file.
+    pub claims: Vec<(String, ClaimSpec)>,
+    /// The tables in the order of the file.
+    pub tables: Vec<(String, TableSpec)>,
+    /// The figures in the order of the file.
+    pub figures: Vec<(String, FigureSpec)>,
+    /// The values of the paper that the study answers, if it answers one.
+    pub paper: Option<Paper>,
+}
+
+fn named<'a, T>(items: &'a [(String, T)], name: &str) -> Option<&'a T> {
+    items.iter().find(|(known, _)| known == name).map(|(_, item)| item)
+}
+
+impl Design {
+    /// The factor of that name.
+    pub fn factor(&self, name: &str) -> Option<&Factor> {
+        self.factors.iter().find(|factor| factor.name == name)
+    }
+
+    /// The response of that name.
+    pub fn response(&self, name: &str) -> Option<&ResponseSpec> {
+        named(&self.responses, name)
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&TableSpec> {
+        named(&self.tables, name)
+    }
+
+    /// The unit of a response, or of a table's column named `table.<table>.<column>`; `1` for what there is not.
+    pub fn unit_of(&self, response: &str) -> String {
+        let column = response.strip_prefix("table.").and_then(|rest| rest.split_once('.'));
+        if let Some((table, column)) = column {
+            let column = self.table(table).and_then(|table| table.column(column));
+            return column.map_or("1".to_owned(), |column| column.unit(self));
+        }
+        self.response(response).map_or("1", ResponseSpec::unit).to_owned()
+    }
+
+    /// Whether a claim, table or figure refers to values of the paper.
+    pub fn needs_paper(&self) -> bool {
+        let target = |claim: &ClaimSpec| matches!(claim.target, Some(Target::Paper { .. }));
+        self.claims.iter().any(|(_, claim)| target(claim))
+            || self.tables.iter().any(|(_, table)| table.paper.is_some())
+            || self.figures.iter().any(|(_, figure)| figure.paper.is_some())
+    }
+
+    /// The error of naming a value or group that the paper does not have. A paper that is not there yet may have it.
+    pub(crate) fn check_paper(&self, field: &str, name: &str) -> Option<SpecError> {
+        let paper = self.paper.as_ref().filter(|paper| !paper.has(name))?;
+        let what = format!("the paper has no value or group `{name}`");
+        Some(SpecError::new(field, one_of(&what, name, &paper.names())))
+    }
+
+    /// The words for a response that does not exist.
+    pub(crate) fn unknown_response(&self, name: &str) -> String {
+        let known: Vec<&str> = self.responses.iter().map(|(name, _)| name.as_str()).collect();
+        one_of(&format!("there is no response `{name}`"), name, &known)
+    }
+}

@@ -1,0 +1,152 @@
+//! A made-up study for tests: factors, claims and tables as a file writes them, and values by a formula.
+
+use std::collections::BTreeMap;
+
+use netrig_core::{Seeds, Stream};
+
+use super::{Design, PointRuns, RunRecord};
+use crate::{ClaimResult, Factor, Level, Paper, Point, Replications, Results, Status};
+
+pub(crate) struct Study {
+    pub design: Design,
+    pub points: Vec<PointRuns>,
+}
+
+/// One point and one replication, as a formula sees them.
+pub(crate) struct Place<'a> {
+    pub point: &'a Point,
+    pub replication: u32,
+}
+
+impl Place<'_> {
+    /// The text of a level.
+    pub fn level(&self, factor: &str) -> &str {
+        &self.point.level(factor).unwrap().0
+    }
+
+    /// A level as a number in base units.
+    pub fn number(&self, factor: &str) -> f64 {
+        self.point.level(factor).unwrap().number().unwrap()
+    }
+
+    /// Luck that all points share: common random numbers.
+    pub fn luck(&self) -> Stream {
+        Seeds::new(u64::from(self.replication)).stream("luck")
+    }
+
+    /// Luck of this point alone.
+    pub fn own_luck(&self) -> Stream {
+        Seeds::new(u64::from(self.replication)).stream(&format!("{:?}", self.point))
+    }
+}
+
+impl Study {
+    /// Factors with their levels, and a response `r` in B/s.
+    pub fn new(factors: &[(&str, &[&str])]) -> Self {
+        let factor = |(name, levels): &(&str, &[&str])| Factor {
+            name: (*name).to_owned(),
+            levels: levels.iter().map(|level| Level((*level).to_owned())).collect(),
+        };
+        let response = toml::from_str("of = 'flow.web'\nmetric = 'goodput'").unwrap();
+        let design = Design {
+            name: "made-up".to_owned(),
+            confidence: 0.95,
+            factors: factors.iter().map(factor).collect(),
+            replications: Replications { min: 1, max: 1, until: None },
+            responses: vec![("r".to_owned(), response)],
+            claims: Vec::new(),
+            tables: Vec::new(),
+            figures: Vec::new(),
+            paper: None,
+        };
+        Self { design, points: Vec::new() }
+    }
+
+    pub fn claim(mut self, id: &str, text: &str) -> Self {
+        let claim: crate::ClaimSpec = toml::from_str(&format!("says = 'it is so'\n{text}")).unwrap();
+        assert_eq!(claim.check(&self.design), [], "{id}");
+        self.design.claims.push((id.to_owned(), claim));
+        self
+    }
+
+    pub fn table(mut self, id: &str, text: &str) -> Self {
+        let table: crate::TableSpec = toml::from_str(text).unwrap();
+        assert_eq!(table.check(&self.design), [], "{id}");
+        self.design.tables.push((id.to_owned(), table));
+        self
+    }
+
+    pub fn figure(mut self, id: &str, text: &str) -> Self {
+        let figure: crate::FigureSpec = toml::from_str(text).unwrap();
+        assert_eq!(figure.check(&self.design), [], "{id}");
+        self.design.figures.push((id.to_owned(), figure));
+        self
+    }
+
+    pub fn paper(mut self, text: &str) -> Self {
+        self.design.paper = Some(Paper::parse(text).unwrap());
+        self
+    }
+
+    /// Runs every point `n` times on `substrate`; a formula that gives nothing did not measure.
+    pub fn run_on(mut self, substrate: &str, n: u32, value: impl Fn(&Place<'_>) -> Option<f64>) -> Self {
+        self.design.replications = Replications { min: n, max: n, until: None };
+        let mut points = vec![Point::default()];
+        for factor in &self.design.factors {
+            let with = |point: &Point, level: &Level| {
+                let mut point = point.clone();
+                point.0.insert(factor.name.clone(), level.clone());
+                point
+            };
+            points =
+                points.iter().flat_map(|p| factor.levels.iter().map(move |level| with(p, level))).collect();
+        }
+        for point in points {
+            let run = |replication| {
+                let responses =
+                    BTreeMap::from([("r".to_owned(), value(&Place { point: &point, replication }))]);
+                RunRecord {
+                    replication,
+                    seed: u64::from(replication),
+                    valid: true,
+                    responses,
+                    ..RunRecord::default()
+                }
+            };
+            let runs = (1..=n).map(run).collect();
+            self.points.push(PointRuns {
+                substrate: substrate.to_owned(),
+                point,
+                status: Status::Ok,
+                why: None,
+                runs,
+            });
+        }
+        self
+    }
+
+    pub fn run(self, n: u32, value: impl Fn(&Place<'_>) -> f64) -> Self {
+        self.run_on("sim", n, |place| Some(value(place)))
+    }
+
+    /// Marks the points with this level as ended otherwise.
+    pub fn ended(mut self, factor: &str, level: &str, status: Status) -> Self {
+        for runs in self.points.iter_mut().filter(|runs| runs.point.level(factor).unwrap().0 == level) {
+            runs.status = status;
+            runs.why = Some(format!("{factor} cannot be {level}"));
+            runs.runs.clear();
+        }
+        self
+    }
+
+    pub fn judge(&self) -> Results {
+        Results::judge(&self.design, &self.points, "0.1.0+test")
+    }
+
+    /// The only claim's result.
+    pub fn verdict(&self) -> ClaimResult {
+        let mut claims = self.judge().claims;
+        assert_eq!(claims.len(), 1);
+        claims.remove(0)
+    }
+}

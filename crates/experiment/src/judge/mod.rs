@@ -1,0 +1,74 @@
+//! From the values of runs to intervals, verdicts and tables.
+
+mod design;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod records;
+mod responses;
+mod stopping;
+pub(crate) mod words;
+
+pub use design::Design;
+pub(crate) use records::Measurements;
+pub use records::{PointRuns, RunRecord};
+pub use stopping::{Decision, StoppingRule};
+
+use crate::claim::decide;
+use crate::{ClaimSpec, Results};
+
+/// A seed for the resampling that belongs to a name: the same on every machine, another for each name (FNV-1a).
+pub(crate) fn seed_of(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+impl Results {
+    /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` is netrig's
+    /// version and commit.
+    ///
+    /// Where a rule says when to stop, replications beyond its decision play no part, even if they were run.
+    pub fn judge(design: &Design, points: &[PointRuns], build: &str) -> Self {
+        let points: Vec<PointRuns> = points.iter().map(|runs| counted(design, runs)).collect();
+        let mut substrates: Vec<&str> = Vec::new();
+        for runs in &points {
+            if !substrates.contains(&runs.substrate.as_str()) {
+                substrates.push(&runs.substrate);
+            }
+        }
+        let (mut claims, mut tables) = (Vec::new(), Vec::new());
+        for substrate in &substrates {
+            let measured = Measurements::of(substrate, &points);
+            let cells = |claim: &ClaimSpec| match claim.column() {
+                Some((table, column)) => {
+                    design.table(table).map_or_else(Vec::new, |table| table.cells(column, design, &measured))
+                }
+                None => measured.cells(&claim.response),
+            };
+            claims.extend(decide(design, substrate, &cells));
+            tables.extend(design.tables.iter().map(|(id, table)| table.evaluate(id, design, &measured)));
+        }
+        Self {
+            experiment: design.name.clone(),
+            confidence: design.confidence,
+            build: build.to_owned(),
+            points: points.iter().map(|runs| runs.result(design)).collect(),
+            agreement: responses::agreement(design, &points, &substrates),
+            claims,
+            tables,
+        }
+    }
+}
+
+/// The runs in the order of their replications, without those beyond the decision to stop.
+fn counted(design: &Design, runs: &PointRuns) -> PointRuns {
+    let mut counted = runs.clone();
+    counted.runs.sort_by_key(|run| run.replication);
+    let rule = StoppingRule::new(&design.replications, design.confidence);
+    if let Some(last) = rule.ok().and_then(|rule| rule.decide(&counted.runs).last()) {
+        counted.runs.retain(|run| run.replication <= last);
+    }
+    counted
+}
+
+#[cfg(test)]
+mod tests;

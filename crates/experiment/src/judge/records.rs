@@ -1,0 +1,122 @@
+//! What a store keeps of runs, and what judging reads from it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claim::sample::{Cell, Missing, Sample};
+use crate::{Measured, Outcome, Point, Status};
+
+/// One run that ended, reduced to its responses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// From 1. The n-th replications of all points share their seed.
+    pub replication: u32,
+    /// The seed of its random streams.
+    pub seed: u64,
+    /// Whether it counts.
+    pub valid: bool,
+    /// Why it does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The responses' values by their names; absent where the run could not measure them.
+    pub responses: BTreeMap<String, Option<f64>>,
+    /// Why responses have no value, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unmeasured: BTreeMap<String, String>,
+}
+
+impl RunRecord {
+    /// The record of a run from what it measured and said of itself.
+    pub fn new(
+        replication: u32,
+        seed: u64,
+        outcome: &Outcome,
+        measured: &BTreeMap<String, Measured>,
+    ) -> Self {
+        let unmeasured = measured.iter().filter_map(|(name, measured)| match measured {
+            Measured::Value { .. } => None,
+            Measured::NotMeasured(why) => Some((name.clone(), why.clone())),
+        });
+        let why = match &outcome.invalid {
+            Some(why) => Some(why.clone()),
+            None if !outcome.balance.holds() => Some("packets were lost without a reason".to_owned()),
+            None => None,
+        };
+        Self {
+            replication,
+            seed,
+            valid: why.is_none(),
+            why,
+            responses: measured.iter().map(|(name, measured)| (name.clone(), measured.value())).collect(),
+            unmeasured: unmeasured.collect(),
+        }
+    }
+
+    /// The value of a response if the run counts and measured it.
+    pub fn value(&self, response: &str) -> Option<f64> {
+        let value = self.responses.get(response).copied().flatten();
+        value.filter(|value| self.valid && value.is_finite())
+    }
+}
+
+/// The runs of one point on one substrate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointRuns {
+    /// The substrate.
+    pub substrate: String,
+    /// Every factor with its level.
+    pub point: Point,
+    /// How it ended.
+    pub status: Status,
+    /// Why it is not ok.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Its runs.
+    pub runs: Vec<RunRecord>,
+}
+
+impl PointRuns {
+    /// The values of a response by replication, of the runs that count.
+    pub(crate) fn values(&self, response: &str) -> BTreeMap<u32, f64> {
+        self.runs.iter().filter_map(|run| Some((run.replication, run.value(response)?))).collect()
+    }
+}
+
+/// What one substrate measured, point by point.
+pub(crate) struct Measurements<'a> {
+    pub substrate: &'a str,
+    points: Vec<&'a PointRuns>,
+    by_levels: BTreeMap<&'a Point, &'a PointRuns>,
+}
+
+impl<'a> Measurements<'a> {
+    pub(crate) fn of(substrate: &'a str, all: &'a [PointRuns]) -> Self {
+        let points: Vec<&PointRuns> = all.iter().filter(|runs| runs.substrate == substrate).collect();
+        let by_levels = points.iter().map(|runs| (&runs.point, *runs)).collect();
+        Self { substrate, points, by_levels }
+    }
+
+    /// The points in the order of the plan.
+    pub(crate) fn points(&self) -> impl Iterator<Item = &'a Point> + '_ {
+        self.points.iter().map(|runs| &runs.point)
+    }
+
+    /// The values of a response at a point, by replication.
+    pub(crate) fn values(&self, point: &Point, response: &str) -> Result<BTreeMap<u32, f64>, Missing> {
+        let missing = |status, why: &str| Missing { status, why: why.to_owned() };
+        let Some(runs) = self.by_levels.get(point) else {
+            return Err(missing(Status::Unsupported, "the experiment does not have the point"));
+        };
+        match runs.status {
+            Status::Ok => Ok(runs.values(response)),
+            status => Err(missing(status, runs.why.as_deref().unwrap_or("the point was not measured"))),
+        }
+    }
+
+    /// A response as places with values, for claims: a place is a point.
+    pub(crate) fn cells(&self, response: &str) -> Vec<Cell> {
+        let sample = |point: &Point| self.values(point, response).map(|values| Sample::plain(&values));
+        self.points().map(|point| Cell { factors: point.clone(), sample: sample(point) }).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! When a point has enough replications.
+
+use netrig_stats::StatsError;
+use netrig_stats::stopping::{self, Precision};
+
+use super::RunRecord;
+use crate::Replications;
+
+/// What a point needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Replications 1 to so many, of which some are still missing.
+    More(u32),
+    /// Replications 1 to so many decide; later ones play no part.
+    Enough(u32),
+    /// Replications 1 to so many, the most that are allowed, and the interval is still too wide.
+    Exhausted(u32),
+}
+
+impl Decision {
+    /// The last replication that counts; `None` while more are needed.
+    pub const fn last(self) -> Option<u32> {
+        match self {
+            Self::More(_) => None,
+            Self::Enough(n) | Self::Exhausted(n) => Some(n),
+        }
+    }
+}
+
+/// How many replications a point gets: a fixed number, or until the interval of a response is narrow enough.
+///
+/// Replications are judged in their order, 1 to n, never in the order in which they finished: with one worker or eight
+/// the same ones count.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoppingRule {
+    min: u32,
+    max: u32,
+    until: Option<(String, stopping::StoppingRule)>,
+}
+
+impl StoppingRule {
+    /// The rule that a file's `[replications]` asks for.
+    ///
+    /// # Errors
+    /// With a rule to stop by: fewer than ten replications at least (an interval that is narrow by chance would be
+    /// believed), a maximum below the minimum, or a half width of zero.
+    pub fn new(replications: &Replications, confidence: f64) -> Result<Self, StatsError> {
+        let until = match &replications.until {
+            None => None,
+            Some(precision) => {
+                let wanted = Precision::Relative(precision.half_width.get());
+                let (min, max) = (replications.min as usize, replications.max as usize);
+                let rule = stopping::StoppingRule::new(wanted, confidence, min, max)?;
+                Some((precision.response.clone(), rule))
+            }
+        };
+        Ok(Self { min: replications.min, max: replications.max, until })
+    }
+
+    /// What the point with these runs needs next. Runs may come in any order, and some may be missing still: only
+    /// replications 1 to k without a gap are judged. Runs that do not count, or that did not measure the response, are
+    /// passed over, but they use the budget up.
+    pub fn decide(&self, runs: &[RunRecord]) -> Decision {
+        let mut ordered: Vec<&RunRecord> = runs.iter().collect();
+        ordered.sort_by_key(|run| run.replication);
+        ordered.dedup_by_key(|run| run.replication);
+        let in_a_row = (1..).zip(&ordered).take_while(|(wanted, run)| run.replication == *wanted).count();
+        let ended = u32::try_from(in_a_row).unwrap_or(u32::MAX).min(self.max);
+        if ended < self.min {
+            return Decision::More(self.min);
+        }
+        let Some((response, rule)) = &self.until else { return Decision::Enough(self.min) };
+        let measured: Vec<(u32, f64)> = ordered[..ended as usize]
+            .iter()
+            .filter_map(|run| Some((run.replication, run.value(response)?)))
+            .collect();
+        let values: Vec<f64> = measured.iter().map(|(_, value)| *value).collect();
+        let needed = match rule.judge(&values) {
+            Ok(stopping::Decision::Enough { n, .. }) => return Decision::Enough(measured[n - 1].0),
+            Ok(stopping::Decision::Continue { needed } | stopping::Decision::GaveUp { needed, .. }) => needed,
+            // All values are finite, which is all that can be wrong with them.
+            Err(_) => None,
+        };
+        if ended >= self.max {
+            return Decision::Exhausted(self.max);
+        }
+        // At most half as many again at once: the estimate of what is needed is itself uncertain.
+        let most = ended + ended.div_ceil(2);
+        let needed = needed.and_then(|n| u32::try_from(n).ok()).unwrap_or(most);
+        Decision::More(needed.clamp(ended + 1, most).min(self.max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn run(replication: u32, value: f64) -> RunRecord {
+        let responses = BTreeMap::from([("r".to_owned(), Some(value))]);
+        RunRecord {
+            replication,
+            seed: u64::from(replication),
+            valid: true,
+            responses,
+            ..RunRecord::default()
+        }
+    }
+
+    fn rule(min: u32, max: u32, half_width: &str) -> StoppingRule {
+        let until = Some(crate::Precision { response: "r".into(), half_width: half_width.parse().unwrap() });
+        StoppingRule::new(&Replications { min, max, until }, 0.95).unwrap()
+    }
+
+    /// Values that alternate around 100 by ±`swing`.
+    fn swinging(n: u32, swing: f64) -> Vec<RunRecord> {
+        (1..=n).map(|i| run(i, if i % 2 == 0 { 100.0 + swing } else { 100.0 - swing })).collect()
+    }
+
+    #[test]
+    fn a_fixed_number_is_a_fixed_number() {
+        let fixed = StoppingRule::new(&Replications { min: 5, max: 5, until: None }, 0.95).unwrap();
+        assert_eq!(fixed.decide(&swinging(4, 1.0)), Decision::More(5));
+        assert_eq!(fixed.decide(&swinging(5, 1.0)), Decision::Enough(5));
+        assert_eq!(fixed.decide(&swinging(7, 1.0)), Decision::Enough(5));
+    }
+
+    #[test]
+    fn a_rule_needs_ten() {
+        let until = Some(crate::Precision { response: "r".into(), half_width: "2 %".parse().unwrap() });
+        assert!(StoppingRule::new(&Replications { min: 5, max: 40, until }, 0.95).is_err());
+    }
+
+    /// With ±1 around 100 the half width at n = 10 is 2.262 · 1.054 / √10 = 0.75: below 2 %, far above 0.1 %.
+    #[test]
+    fn stops_when_it_is_narrow_enough() {
+        assert_eq!(rule(10, 40, "2 %").decide(&swinging(10, 1.0)), Decision::Enough(10));
+        assert_eq!(rule(10, 40, "2 %").decide(&swinging(30, 1.0)), Decision::Enough(10));
+        assert_eq!(rule(10, 40, "0.1 %").decide(&swinging(10, 1.0)), Decision::More(15));
+        assert_eq!(rule(10, 40, "0.1 %").decide(&swinging(40, 1.0)), Decision::Exhausted(40));
+        assert_eq!(rule(10, 40, "0.1 %").decide(&swinging(55, 1.0)), Decision::Exhausted(40));
+    }
+
+    #[test]
+    fn the_order_in_which_runs_finish_plays_no_part() {
+        let mut runs = swinging(14, 1.0);
+        runs.reverse();
+        assert_eq!(rule(10, 40, "2 %").decide(&runs), Decision::Enough(10));
+        // Replication 3 is still on its way: only 1 and 2 can be judged.
+        runs.retain(|run| run.replication != 3);
+        assert_eq!(rule(10, 40, "2 %").decide(&runs), Decision::More(10));
+    }
+
+    #[test]
+    fn runs_that_do_not_count_use_the_budget_up() {
+        let mut runs = swinging(12, 1.0);
+        runs[0].valid = false;
+        runs[4].responses.insert("r".into(), None);
+        assert_eq!(rule(10, 40, "2 %").decide(&runs), Decision::Enough(12));
+        assert_eq!(rule(10, 40, "2 %").decide(&runs[..11]), Decision::More(12));
+        let none: Vec<RunRecord> = (1..=40).map(|i| RunRecord { valid: false, ..run(i, 1.0) }).collect();
+        assert_eq!(rule(10, 40, "2 %").decide(&none), Decision::Exhausted(40));
+    }
+
+    #[test]
+    fn runs_without_any_spread_are_enough() {
+        assert_eq!(rule(10, 40, "2 %").decide(&swinging(10, 0.0)), Decision::Enough(10));
+        let zeros: Vec<RunRecord> = (1..=10).map(|i| run(i, 0.0)).collect();
+        assert_eq!(rule(10, 40, "2 %").decide(&zeros), Decision::Enough(10));
+    }
+}

@@ -1,0 +1,106 @@
+//! Points, agreement and the shape of the JSON document.
+
+use super::fixture::Study;
+use crate::{Precision, Replications, Status};
+
+fn study() -> Study {
+    Study::new(&[("transport", &["tcp", "sctp"])])
+}
+
+/// 10, 12, 14: mean 12, sd 2, t(0.975, 2) = 4.30265, half width 4.30265 · 2/√3 = 4.96828.
+#[test]
+fn a_point_is_a_mean_with_students_interval() {
+    let results = study().run(3, |place| 8.0 + 2.0 * f64::from(place.replication)).judge();
+    let response = &results.points[0].responses["r"];
+    assert_eq!((response.mean, response.n, response.unit.as_str()), (Some(12.0), 3, "B/s"));
+    assert!((response.high.unwrap() - 16.968_28).abs() < 1e-5);
+    assert!((response.low.unwrap() - 7.031_72).abs() < 1e-5);
+}
+
+#[test]
+fn intervals_as_the_response_asks() {
+    let interval = |method: &str, value: fn(u32) -> f64| {
+        let mut study = study();
+        let text = format!("of = 'flow.web'\nmetric = 'goodput'\ninterval = '{method}'");
+        study.design.responses = vec![("r".into(), toml::from_str(&text).unwrap())];
+        let response =
+            study.run(10, |place| value(place.replication)).judge().points[0].responses["r"].clone();
+        (response.mean, response.low, response.high)
+    };
+    // Powers of two from 2 to 1024: their logarithms are 1 to 10, so the geometric mean is 2^5.5.
+    let power = |n: u32| f64::from(1 << n);
+    let (mean, low, high) = interval("log", power);
+    assert!((mean.unwrap() - libm::pow(2.0, 5.5)).abs() < 1e-9);
+    assert!(low.unwrap() * high.unwrap() / mean.unwrap() - mean.unwrap() < 1e-9);
+    assert_eq!(interval("log", |_| 0.0), (None, None, None));
+    let (student, skewed, bootstrap) =
+        (interval("student", power), interval("skew-adjusted", power), interval("bootstrap", power));
+    assert!(skewed.2 > student.2 && student.0 == skewed.0);
+    // Added up in another order, the mean differs in its last digit.
+    assert!((student.0.unwrap() - bootstrap.0.unwrap()).abs() < 1e-9);
+    assert!(bootstrap.1.unwrap() > 0.0 && student.1.unwrap() < bootstrap.1.unwrap());
+}
+
+/// Runs that a rule no longer asked for play no part, in whatever order they come.
+#[test]
+fn replications_beyond_the_decision_play_no_part() {
+    let mut study = study()
+        .run(15, |place| if place.replication > 10 { 1e6 } else { 100.0 + f64::from(place.replication % 2) });
+    let until = Some(Precision { response: "r".into(), half_width: "2 %".parse().unwrap() });
+    study.design.replications = Replications { min: 10, max: 40, until };
+    study.points[0].runs.reverse();
+    let results = study.judge();
+    let response = &results.points[0].responses["r"];
+    assert_eq!((response.n, response.mean, response.runs.len()), (10, Some(100.5), 10));
+    assert_eq!(response.runs[0].seed, 1);
+}
+
+/// The second substrate reads 10 % more in every run.
+#[test]
+fn agreement_is_a_ratio_of_means() {
+    let noise = |place: &super::fixture::Place<'_>| 100.0 + place.own_luck().normal(0.0, 5.0);
+    let results = study()
+        .run_on("sim", 5, |place| Some(noise(place)))
+        .run_on("vm", 5, |place| Some(1.1 * noise(place)))
+        .judge();
+    assert_eq!(results.agreement.len(), 3);
+    for entry in &results.agreement {
+        assert!((entry.ratio - 1.1).abs() < 1e-9 && (entry.low.unwrap() - 1.1).abs() < 1e-6);
+        assert_eq!(entry.of, ["sim".to_owned(), "vm".to_owned()]);
+    }
+    assert!(results.agreement[0].factors.0.is_empty());
+    assert_eq!(results.agreement[1].factors.level("transport").unwrap().0, "tcp");
+}
+
+#[test]
+fn what_one_substrate_cannot_run_does_not_count_for_agreement() {
+    let mut study = study().run_on("sim", 2, |_| Some(1.0)).run_on("vm", 2, |_| Some(2.0));
+    study.points[3].status = Status::Unsupported;
+    let ratios: Vec<f64> = study.judge().agreement.iter().map(|entry| entry.ratio).collect();
+    assert_eq!(ratios, [2.0, 2.0]);
+}
+
+#[test]
+fn the_json_document() {
+    let claim = "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'";
+    let value = |place: &super::fixture::Place<'_>| {
+        let gain = if place.level("transport") == "sctp" { 3.0 } else { 0.0 };
+        Some(f64::from(place.replication) + gain)
+    };
+    let table = "rows = 'transport'\npaper = 'table4'\n[columns]\nmean = { value = 'r' }\n";
+    let paper = "title = 'p'\n[[value]]\ngroup = 'table4'\nwhere = { transport = 'tcp' }\nvalue = 2\nunit = 'B/s'\nquote = 'q'";
+    let mut study = study()
+        .paper(paper)
+        .claim("sctp-wins", claim)
+        .table("means", table)
+        .run_on("vm", 1, |_| Some(1.0))
+        .run_on("sim", 3, value);
+    study.points[0].runs[0].responses.insert("r".into(), None);
+    study.points[0].runs[0].unmeasured.insert("r".into(), "no data arrived".into());
+    study.points[1].status = Status::Unsupported;
+    study.points[1].why = Some("the kernel has no sctp".into());
+    study.points[2].runs[1].valid = false;
+    study.points[2].runs[1].why = Some("the sender was too slow".into());
+    let text = serde_json::to_string_pretty(&study.judge()).unwrap();
+    insta::assert_snapshot!(text);
+}

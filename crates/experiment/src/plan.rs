@@ -1,0 +1,231 @@
+//! Points, runs, and the plan of all runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+
+use crate::experiment::Definition;
+use crate::file::diagnostic::Diagnostics;
+use crate::points::Points;
+use crate::{Replications, Scenario, resolve};
+
+/// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Level(pub String);
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One combination of levels: every factor of the experiment with the level it has here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Point(pub BTreeMap<String, Level>);
+
+impl Point {
+    /// The level of `factor`, if the experiment has it.
+    pub fn level(&self, factor: &str) -> Option<&Level> {
+        self.0.get(factor)
+    }
+}
+
+impl fmt::Display for Point {
+    /// `down_for = 10 s, transport = tcp`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (factor, level)) in self.0.iter().enumerate() {
+            write!(f, "{}{factor} = {level}", if n > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Nodes, links and flows of resolved points that a plan keeps at most.
+const KEPT: usize = 200_000;
+
+/// All runs of an experiment: its points and their replications.
+#[derive(Debug)]
+pub struct Plan {
+    definition: Arc<Definition>,
+    points: Arc<Points>,
+    replications: Replications,
+    seed: u64,
+    /// Resolved points, as far as they are kept.
+    scenarios: Vec<OnceLock<Arc<Scenario>>>,
+    kept: AtomicUsize,
+}
+
+impl Plan {
+    pub(crate) fn new(
+        definition: Arc<Definition>,
+        points: Arc<Points>,
+        replications: Replications,
+        seed: u64,
+    ) -> Self {
+        let scenarios = (0..points.len()).map(|_| OnceLock::new()).collect();
+        Self { definition, points, replications, seed, scenarios, kept: AtomicUsize::new(0) }
+    }
+
+    /// How many points there are; they are known by their place, from 0, in the order of the file.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there is nothing to run. An experiment has at least one point, so there always is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many runs each point gets.
+    pub fn replications(&self) -> &Replications {
+        &self.replications
+    }
+
+    /// Runs, if each point gets as many as it may.
+    pub fn most_runs(&self) -> u64 {
+        self.len() as u64 * u64::from(self.replications.max)
+    }
+
+    /// The levels of the `i`-th point.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn point(&self, i: usize) -> Point {
+        let factors = &self.definition.factors;
+        let levels = self.points.levels(i, factors.len());
+        Point(
+            factors
+                .iter()
+                .zip(levels)
+                .map(|(f, level)| (f.name.clone(), f.levels[level].0.clone()))
+                .collect(),
+        )
+    }
+
+    /// The label of the `[[points]]` block that the `i`-th point comes from.
+    pub fn label(&self, i: usize) -> Option<&str> {
+        self.points.label(i)
+    }
+
+    /// The `i`-th point, resolved.
+    ///
+    /// # Errors
+    /// What is wrong with the file at this point. Every point of a small plan was checked when its file was
+    /// read, but of a very large one only some.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn scenario(&self, i: usize) -> Result<Arc<Scenario>, Diagnostics> {
+        if let Some(scenario) = self.scenarios[i].get() {
+            return Ok(Arc::clone(scenario));
+        }
+        let levels = self.definition.levels(&self.points.levels(i, self.definition.factors.len()));
+        let scenario = resolve::scenario(&self.definition.root, &levels)
+            .map(Arc::new)
+            .map_err(|problems| self.definition.diagnostics(problems))?;
+        let size = scenario.nodes.len() + scenario.links.len() + scenario.flows.len();
+        if self.kept.fetch_add(size, Ordering::Relaxed) < KEPT {
+            return Ok(Arc::clone(self.scenarios[i].get_or_init(|| scenario)));
+        }
+        Ok(scenario)
+    }
+
+    /// The seed of the `n`-th replication, from 1, of every point: the experiment's and n − 1.
+    pub fn seed(&self, n: u32) -> u64 {
+        self.seed.wrapping_add(u64::from(n.saturating_sub(1)))
+    }
+
+    /// The `n`-th replication, from 1, of the `i`-th point, with the seed that [`Plan::seed`] says.
+    ///
+    /// # Errors
+    /// As [`Plan::scenario`].
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn run(&self, i: usize, n: u32) -> Result<Run, Diagnostics> {
+        Ok(Run { point: self.point(i), scenario: self.scenario(i)?, replication: n, seed: self.seed(n) })
+    }
+}
+
+/// One replication of one point: what a substrate carries out.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The levels.
+    pub point: Point,
+    /// The point, resolved. Shared by its replications.
+    pub scenario: Arc<Scenario>,
+    /// From 1. The n-th replications of all points share their seed: common random numbers.
+    pub replication: u32,
+    /// The seed of its random streams.
+    pub seed: u64,
+}
+
+impl Run {
+    /// All that decides what this run does and what is made of it, as canonical JSON: keys in the order of the
+    /// alphabet, no white space. `reduction` is the description of what is made of its samples.
+    ///
+    /// The names of factors are not in it: two files that resolve to the same scenario describe the same run.
+    pub fn description(&self, reduction: &str) -> String {
+        // Writing into memory cannot fail, and no key of a scenario is anything but a text.
+        let scenario = serde_json::to_value(&*self.scenario).unwrap_or_default();
+        let mut text = String::new();
+        write_canonical(
+            &json!({ "reduction": reduction, "scenario": scenario, "seed": self.seed }),
+            &mut text,
+        );
+        text
+    }
+
+    /// What a store knows the run by: SHA-256, as 64 hexadecimal digits, over its description, the substrate
+    /// with what decides results there ([`Substrate::identity`](crate::Substrate::identity)), and netrig's
+    /// build.
+    pub fn identity(
+        &self,
+        reduction: &str,
+        substrate: &str,
+        substrate_identity: &str,
+        build: &str,
+    ) -> String {
+        let mut hash = Sha256::new();
+        for part in [self.description(reduction).as_str(), substrate, substrate_identity, build] {
+            // Each part with its length, so that no two lists of parts have the same bytes.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// JSON with sorted keys, whatever order `serde_json` was built to keep.
+fn write_canonical(value: &Json, text: &mut String) {
+    match value {
+        Json::Object(entries) => {
+            let sorted: BTreeMap<_, _> = entries.iter().collect();
+            for (n, (key, value)) in sorted.into_iter().enumerate() {
+                text.push(if n == 0 { '{' } else { ',' });
+                text.push_str(&Json::from(key.as_str()).to_string());
+                text.push(':');
+                write_canonical(value, text);
+            }
+            text.push_str(if entries.is_empty() { "{}" } else { "}" });
+        }
+        Json::Array(elements) => {
+            text.push('[');
+            for (n, element) in elements.iter().enumerate() {
+                if n > 0 {
+                    text.push(',');
+                }
+                write_canonical(element, text);
+            }
+            text.push(']');
+        }
+        scalar => text.push_str(&scalar.to_string()),
+    }
+}

@@ -1,0 +1,90 @@
+//! A bench for tests: hand-made samples in, one response out.
+
+use netrig_core::{Direction, Duration, Instant, Quantity, Sample, Sink, Subject};
+
+use super::layout::{FlowPlace, Layout, Place};
+use super::{Measured, Reduction};
+use crate::{Balance, Outcome, ResponseSpec, WarmUp};
+
+/// One run with a flow `web` of two paths and a link `primary`, sampled every 100 ms.
+pub(crate) struct Bench {
+    pub layout: Layout,
+    pub outcome: Outcome,
+    pub warm_up: WarmUp,
+    end: Instant,
+    samples: Vec<(Subject, Sample)>,
+}
+
+/// The flow.
+pub(crate) fn flow() -> Subject {
+    Subject::Flow(0)
+}
+
+/// One of its paths.
+pub(crate) fn path(path: u8) -> Subject {
+    Subject::Path(0, path)
+}
+
+/// The link, forward.
+pub(crate) fn link() -> Subject {
+    Subject::Link(0, Direction::Forward)
+}
+
+pub(crate) fn place(name: &str) -> Place {
+    Place { name: name.to_owned(), group: name.split('#').next().unwrap().to_owned() }
+}
+
+impl Bench {
+    /// A run of so many seconds.
+    pub fn new(seconds: u64) -> Self {
+        let layout = Layout {
+            flows: vec![FlowPlace { place: place("web"), start: Instant::ZERO, paths: 2 }],
+            links: vec![place("primary")],
+            nodes: vec![place("client"), place("server")],
+            outage: None,
+            sample_every: Duration::from_millis(100),
+        };
+        let outcome =
+            Outcome { balance: Balance::default(), events: 0, lateness: Duration::ZERO, invalid: None };
+        let end = Instant::ZERO + Duration::from_secs(seconds);
+        Self { layout, outcome, warm_up: WarmUp::None, end, samples: Vec::new() }
+    }
+
+    /// A moment in seconds.
+    pub fn at(seconds: f64) -> Instant {
+        Instant::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    /// Samples by second and value.
+    pub fn count(&mut self, subject: Subject, quantity: &'static Quantity, samples: &[(f64, f64)]) {
+        let sample = |(at, value): &(f64, f64)| Sample { at: Self::at(*at), quantity, value: *value };
+        self.samples.extend(samples.iter().map(|pair| (subject, sample(pair))));
+    }
+
+    /// Marks by second.
+    pub fn mark(&mut self, subject: Subject, quantity: &'static Quantity, seconds: &[f64]) {
+        let marks: Vec<(f64, f64)> = seconds.iter().map(|at| (*at, 0.0)).collect();
+        self.count(subject, quantity, &marks);
+    }
+
+    /// The response of this file text, or why it was not measured. Samples come in the order of time.
+    pub fn measure(&mut self, spec: &str) -> Result<f64, String> {
+        match self.measured(spec) {
+            Measured::Value { value, .. } => Ok(value),
+            Measured::NotMeasured(why) => Err(why),
+        }
+    }
+
+    /// The same with all that is known of it.
+    pub fn measured(&mut self, spec: &str) -> Measured {
+        let spec: ResponseSpec = toml::from_str(spec).unwrap();
+        let mut reduction = Reduction::over(&[("r".to_owned(), spec)], self.warm_up, self.layout.clone());
+        self.samples.sort_by_key(|(_, sample)| sample.at);
+        for (subject, sample) in &self.samples {
+            if reduction.wants(sample.quantity) {
+                reduction.sample(*subject, *sample);
+            }
+        }
+        reduction.finish(&self.outcome, self.end).remove("r").unwrap()
+    }
+}

@@ -1,0 +1,76 @@
+//! What a reduction needs to know of a scenario.
+
+use netrig_core::{Duration, Instant, LinkEvent};
+
+use crate::{Action, Scenario};
+
+/// Names, starts and the outage of a scenario.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub flows: Vec<FlowPlace>,
+    pub links: Vec<Place>,
+    pub nodes: Vec<Place>,
+    /// The first outage, if a link or an interface goes down.
+    pub outage: Option<Outage>,
+    pub sample_every: Duration,
+}
+
+/// A name, and the name in the file of which it is a member.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub name: String,
+    pub group: String,
+}
+
+/// A flow.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowPlace {
+    pub place: Place,
+    pub start: Instant,
+    pub paths: u8,
+}
+
+/// When the first thing that goes down does so, and when it is up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// The start.
+    pub start: Instant,
+    /// The end; `None` if it lasts to the end of the run.
+    pub end: Option<Instant>,
+}
+
+impl Layout {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let place = |name: &str, group: &str| Place { name: name.to_owned(), group: group.to_owned() };
+        let flows = scenario.flows.iter().map(|flow| FlowPlace {
+            place: place(&flow.name, &flow.group),
+            start: flow.start,
+            // A path is named by eight bits, so there cannot be more.
+            paths: u8::try_from(flow.paths.len()).unwrap_or(u8::MAX),
+        });
+        Self {
+            flows: flows.collect(),
+            links: scenario.links.iter().map(|link| place(&link.name, &link.group)).collect(),
+            nodes: scenario.nodes.iter().map(|node| place(&node.name, &node.group)).collect(),
+            outage: first_outage(scenario),
+            sample_every: scenario.sample_every,
+        }
+    }
+}
+
+/// Which link an action takes down or up.
+fn change(action: &Action) -> Option<(usize, bool)> {
+    match action {
+        Action::Link { link, event: LinkEvent::Down { .. }, .. } => Some((*link, false)),
+        Action::Link { link, event: LinkEvent::Up, .. } => Some((*link, true)),
+        Action::Interface { link, up, .. } => Some((*link, *up)),
+        _ => None,
+    }
+}
+
+fn first_outage(scenario: &Scenario) -> Option<Outage> {
+    let mut changes = scenario.events.iter().filter_map(|event| Some((event.at, change(&event.action)?)));
+    let (start, down) = changes.find(|(_, (_, up))| !up).map(|(at, (link, _))| (at, link))?;
+    let end = changes.find(|(_, (link, up))| *up && *link == down).map(|(at, _)| at);
+    Some(Outage { start, end })
+}

@@ -1,0 +1,380 @@
+//! From the samples of a run to its responses.
+
+#[cfg(test)]
+pub(crate) mod bench;
+mod layout;
+mod store;
+mod trace;
+mod view;
+
+use std::collections::BTreeMap;
+
+use netrig_core::{Instant, Quantity, Sample, Sink, Subject};
+use netrig_stats::{fairness, warmup};
+
+use crate::response::metric::{Metric, Need};
+use crate::{Outcome, Per, ResponseSpec, Scenario, WarmUp};
+
+pub use layout::Outage;
+pub(crate) use layout::{Layout, Place};
+use store::Store;
+pub use trace::Trace;
+pub use view::View;
+use view::{Held, Window};
+
+/// What a run measured of a response.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measured {
+    /// A finite number, in the response's unit.
+    Value {
+        /// The number.
+        value: f64,
+        /// What MSER-5 left out, if it was asked.
+        warm_up: Option<Cut>,
+    },
+    /// There is no number, and why.
+    NotMeasured(String),
+}
+
+/// What MSER-5 left out at the start of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Observations or sampling intervals that were left out.
+    pub discarded: usize,
+    /// Whether the cut lies in the second half: the run was too short to show a steady state.
+    pub too_short: bool,
+}
+
+impl Measured {
+    /// Not measured, because of `why`.
+    pub fn not(why: impl Into<String>) -> Self {
+        Self::NotMeasured(why.into())
+    }
+
+    /// The number, if there is one.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Value { value, .. } => Some(*value),
+            Self::NotMeasured(_) => None,
+        }
+    }
+}
+
+impl From<f64> for Measured {
+    fn from(value: f64) -> Self {
+        if value.is_finite() {
+            Self::Value { value, warm_up: None }
+        } else {
+            Self::not("a sample was not a finite number")
+        }
+    }
+}
+
+/// Takes the samples of one run and reduces them to the experiment's responses.
+///
+/// It keeps no more than the responses need: sums where sums do, and eight bytes per observation where
+/// quantiles are asked for. What nobody needs it does not want ([`Sink::wants`]).
+#[derive(Debug)]
+pub struct Reduction {
+    layout: Layout,
+    tasks: Vec<Task>,
+    stores: Vec<Store>,
+    routes: Routes,
+    warm_up: WarmUp,
+}
+
+/// One response with its members.
+#[derive(Debug)]
+struct Task {
+    name: String,
+    spec: ResponseSpec,
+    members: Vec<Member>,
+}
+
+/// One member of a response: its window, and where its samples are kept.
+#[derive(Debug)]
+struct Member {
+    subject: Subject,
+    window: Window,
+    kept: Vec<(&'static Quantity, usize)>,
+}
+
+/// Which stores a sample goes to. Looked up once per sample, so by place and not by name.
+#[derive(Debug, Default)]
+struct Routes {
+    run: Vec<Route>,
+    nodes: Vec<Vec<Route>>,
+    flows: Vec<Vec<Route>>,
+    paths: Vec<Vec<Vec<Route>>>,
+    links: Vec<[Vec<Route>; 2]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    quantity: &'static Quantity,
+    store: usize,
+}
+
+/// Two needs with the same key share a store.
+type Key = (Subject, &'static str, std::mem::Discriminant<Need>, Window);
+
+impl Reduction {
+    /// For one run of `scenario`. `warm_up` holds for responses that do not say `after`. A response whose
+    /// subject the scenario does not have is not measured.
+    pub fn new(responses: &[(String, ResponseSpec)], warm_up: WarmUp, scenario: &Scenario) -> Self {
+        Self::over(responses, warm_up, Layout::of(scenario))
+    }
+
+    pub(crate) fn over(responses: &[(String, ResponseSpec)], warm_up: WarmUp, layout: Layout) -> Self {
+        let routes = Routes::for_layout(&layout);
+        let mut reduction = Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up };
+        let mut shared = Vec::new();
+        for (name, spec) in responses {
+            let members = match spec.metric() {
+                Some(metric) => reduction.members(spec, metric, &mut shared),
+                None => Vec::new(),
+            };
+            reduction.tasks.push(Task { name: name.clone(), spec: spec.clone(), members });
+        }
+        reduction
+    }
+
+    fn members(
+        &mut self,
+        spec: &ResponseSpec,
+        metric: &'static dyn Metric,
+        shared: &mut Vec<(Key, usize)>,
+    ) -> Vec<Member> {
+        let mut members = Vec::new();
+        for subject in spec.of.members(&self.layout) {
+            let window = self.window(spec, subject);
+            let mut kept = Vec::new();
+            for need in metric.needs(spec.statistic()) {
+                let need = self.with_warm_up(need, spec, metric);
+                let key = (subject, need.quantity().name, std::mem::discriminant(&need), window);
+                let known = shared.iter().find(|(other, _)| *other == key).map(|(_, store)| *store);
+                let store = known.unwrap_or_else(|| {
+                    self.stores.push(Store::for_need(need, window));
+                    let store = self.stores.len() - 1;
+                    self.routes.add(subject, need, store);
+                    shared.push((key, store));
+                    store
+                });
+                kept.push((need.quantity(), store));
+            }
+            members.push(Member { subject, window, kept });
+        }
+        members
+    }
+
+    /// A flow is measured from its start on, the rest from the start of the run; or as the file says.
+    fn window(&self, spec: &ResponseSpec, subject: Subject) -> Window {
+        let flow_start = match subject {
+            Subject::Flow(flow) => self.layout.flows[flow as usize].start,
+            _ => Instant::ZERO,
+        };
+        let after = match (spec.after, self.warm_up) {
+            (Some(after), _) | (None, WarmUp::Fixed(after)) => Instant::ZERO + after,
+            _ => Instant::ZERO,
+        };
+        let end = spec.until.map_or(Instant::NEVER, |until| Instant::ZERO + until);
+        Window { start: after.max(flow_start), end }
+    }
+
+    fn seeks_warm_up(&self, spec: &ResponseSpec) -> bool {
+        self.warm_up == WarmUp::Mser5 && spec.after.is_none()
+    }
+
+    /// MSER-5 must see what else would be summed up at once.
+    fn with_warm_up(&self, need: Need, spec: &ResponseSpec, metric: &dyn Metric) -> Need {
+        match need {
+            _ if !self.seeks_warm_up(spec) => need,
+            Need::Summary(quantity) => Need::Observations(quantity),
+            Need::Total(quantity) | Need::Average(quantity) if metric.signal().is_some() => {
+                Need::Series(quantity)
+            }
+            _ => need,
+        }
+    }
+
+    /// The responses of the run, which ended at `end`.
+    pub fn finish(self, outcome: &Outcome, end: Instant) -> BTreeMap<String, Measured> {
+        let measured = |task: &Task| (task.name.clone(), self.measure(task, outcome, end));
+        self.tasks.iter().map(measured).collect()
+    }
+
+    fn measure(&self, task: &Task, outcome: &Outcome, end: Instant) -> Measured {
+        let Some(metric) = task.spec.metric() else {
+            return Measured::not(format!("there is no metric `{}`", task.spec.metric));
+        };
+        if task.members.is_empty() {
+            return Measured::not(format!("`{}` is not in this scenario", task.spec.of));
+        }
+        let mut views = Vec::new();
+        let mut cut = None;
+        for member in &task.members {
+            let mut view = self.view(task, member, outcome, end);
+            if self.seeks_warm_up(&task.spec) {
+                match find_warm_up(&mut view, metric) {
+                    Ok(found) => cut = longer(cut, found),
+                    Err(why) => return Measured::not(why),
+                }
+            }
+            views.push(view);
+        }
+        match combine(&task.spec, metric, &views) {
+            Measured::Value { value, .. } => Measured::Value { value, warm_up: cut },
+            other => other,
+        }
+    }
+
+    fn view<'a>(&'a self, task: &Task, member: &Member, outcome: &'a Outcome, end: Instant) -> View<'a> {
+        let held = member.kept.iter().map(|(quantity, store)| Held::borrowed(quantity, &self.stores[*store]));
+        let flow = match member.subject {
+            Subject::Flow(flow) => self.layout.flows.get(flow as usize),
+            _ => None,
+        };
+        View {
+            held: held.collect(),
+            window: Window { end: member.window.end.min(end), ..member.window },
+            statistic: task.spec.statistic(),
+            skip: 0,
+            end,
+            outcome,
+            layout: &self.layout,
+            flow,
+        }
+    }
+}
+
+impl Sink for Reduction {
+    fn sample(&mut self, subject: Subject, sample: Sample) {
+        for route in self.routes.of(subject) {
+            if std::ptr::eq(route.quantity, sample.quantity) {
+                self.stores[route.store].take(subject, sample);
+            }
+        }
+    }
+
+    fn wants(&self, quantity: &'static Quantity) -> bool {
+        self.routes.all().any(|route| std::ptr::eq(route.quantity, quantity))
+    }
+}
+
+impl Routes {
+    fn for_layout(layout: &Layout) -> Self {
+        let paths = |flow: &layout::FlowPlace| vec![Vec::new(); usize::from(flow.paths)];
+        Self {
+            run: Vec::new(),
+            nodes: vec![Vec::new(); layout.nodes.len()],
+            flows: vec![Vec::new(); layout.flows.len()],
+            paths: layout.flows.iter().map(paths).collect(),
+            links: vec![[Vec::new(), Vec::new()]; layout.links.len()],
+        }
+    }
+
+    fn add(&mut self, subject: Subject, need: Need, store: usize) {
+        let route = Route { quantity: need.quantity(), store };
+        match (need, subject) {
+            (Need::PathMarks(_), Subject::Flow(flow)) => {
+                let paths = self.paths.get_mut(flow as usize).into_iter().flatten();
+                paths.for_each(|path| path.push(route));
+            }
+            (_, Subject::Run) => self.run.push(route),
+            (_, Subject::Node(node)) => self.nodes[node as usize].push(route),
+            (_, Subject::Flow(flow)) => self.flows[flow as usize].push(route),
+            (_, Subject::Link(link, direction)) => self.links[link as usize][direction as usize].push(route),
+            (_, Subject::Path(flow, path)) => self.paths[flow as usize][usize::from(path)].push(route),
+        }
+    }
+
+    fn of(&self, subject: Subject) -> &[Route] {
+        let found = match subject {
+            Subject::Run => Some(&self.run),
+            Subject::Node(node) => self.nodes.get(node as usize),
+            Subject::Flow(flow) => self.flows.get(flow as usize),
+            Subject::Link(link, direction) => {
+                self.links.get(link as usize).map(|both| &both[direction as usize])
+            }
+            Subject::Path(flow, path) => {
+                self.paths.get(flow as usize).and_then(|flow| flow.get(usize::from(path)))
+            }
+        };
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Route> {
+        let grouped = self.nodes.iter().chain(&self.flows).chain(self.paths.iter().flatten());
+        self.run.iter().chain(grouped.flatten()).chain(self.links.iter().flatten().flatten())
+    }
+}
+
+/// Moves the start of what the view shows past the warm-up.
+fn find_warm_up(view: &mut View<'_>, metric: &dyn Metric) -> Result<Option<Cut>, String> {
+    let by_time = metric.signal().map(|signal| view.intervals(signal));
+    let series = match (&by_time, view.observations()) {
+        (_, Some(observations)) => observations,
+        (Some(intervals), None) => intervals,
+        (None, None) => return Ok(None),
+    };
+    let by_count = by_time.is_none() || view.observations().is_some();
+    let found = warmup::Warmup::mser5(series)
+        .map_err(|error| format!("the warm-up cannot be found by MSER-5: {error}"))?;
+    if by_count {
+        view.skip = found.discard;
+    } else {
+        view.window.start += view.sample_every() * found.discard as u64;
+    }
+    Ok(Some(Cut { discarded: found.discard, too_short: found.verdict == warmup::Verdict::RunTooShort }))
+}
+
+/// Of several members' cuts the longer.
+fn longer(one: Option<Cut>, other: Option<Cut>) -> Option<Cut> {
+    match (one, other) {
+        (Some(a), Some(b)) => {
+            Some(Cut { discarded: a.discarded.max(b.discarded), too_short: a.too_short || b.too_short })
+        }
+        (a, b) => a.or(b),
+    }
+}
+
+/// One number from all members, in the response's unit.
+fn combine(spec: &ResponseSpec, metric: &dyn Metric, views: &[View<'_>]) -> Measured {
+    let per = spec.per.unwrap_or(metric.about().per);
+    if let [only] = views
+        && per != Per::Jain
+    {
+        return scaled(metric.reduce(only), spec);
+    }
+    if per == Per::Pooled {
+        return scaled(metric.reduce(&View::pooled(views)), spec);
+    }
+    let mut values = Vec::new();
+    for view in views {
+        match metric.reduce(view) {
+            Measured::Value { value, .. } => values.push(value),
+            Measured::NotMeasured(why) => return Measured::not(format!("{}: {why}", view.member())),
+        }
+    }
+    let sum: f64 = values.iter().sum();
+    match per {
+        Per::Sum | Per::Pooled => scaled(sum.into(), spec),
+        Per::Mean => scaled((sum / values.len() as f64).into(), spec),
+        Per::Max => scaled(values.iter().copied().fold(f64::NEG_INFINITY, f64::max).into(), spec),
+        Per::Min => scaled(values.iter().copied().fold(f64::INFINITY, f64::min).into(), spec),
+        Per::Jain => match fairness::jain(&values) {
+            Ok(index) => index.into(),
+            Err(error) => Measured::not(format!("no fairness: {error}")),
+        },
+    }
+}
+
+fn scaled(measured: Measured, spec: &ResponseSpec) -> Measured {
+    match measured {
+        Measured::Value { value, .. } => (value * spec.scale()).into(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

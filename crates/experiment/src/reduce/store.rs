@@ -1,0 +1,96 @@
+//! Where the samples of one quantity of one subject are kept, in as little as what is asked of them needs.
+
+use netrig_core::{Instant, Sample, Subject};
+use netrig_stats::summary::Summary;
+
+use super::view::Window;
+use crate::response::metric::Need;
+
+/// A mark of a subject or of one of its paths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mark {
+    /// When.
+    pub at: Instant,
+    /// The detail that came with it.
+    pub value: f64,
+    /// The path; 0 for a mark that is not about a path.
+    pub path: u8,
+}
+
+/// The mean over time of a level, and its largest sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// The mean over the window.
+    pub mean: f64,
+    /// The largest mean over one sampling interval.
+    pub max: f64,
+}
+
+/// What is kept of one quantity.
+#[derive(Clone, Debug)]
+pub(super) enum Store {
+    Total { window: Window, sum: f64 },
+    Series(Vec<(Instant, f64)>),
+    Average { window: Window, level: Levels },
+    Summary { window: Window, summary: Summary },
+    Observations { window: Window, values: Vec<f64> },
+    Marks(Vec<Mark>),
+}
+
+/// A level's samples, added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Levels {
+    last: Instant,
+    area: f64,
+    span: f64,
+    max: Option<f64>,
+}
+
+impl Levels {
+    /// A sample is the mean level since the last one; what lies before the window is left out.
+    pub(super) fn take(&mut self, window: Window, at: Instant, value: f64) {
+        let since = self.last.max(window.start);
+        if window.holds(at) {
+            let span = at.since(since).as_secs_f64();
+            self.area += value * span;
+            self.span += span;
+            self.max = Some(self.max.map_or(value, |max| max.max(value)));
+        }
+        self.last = at;
+    }
+
+    pub(super) fn level(&self) -> Option<Level> {
+        let max = self.max?;
+        // No time at all has passed: the level itself is its mean.
+        Some(Level { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
+    }
+}
+
+impl Store {
+    pub(super) fn for_need(need: Need, window: Window) -> Self {
+        match need {
+            Need::Total(_) => Self::Total { window, sum: 0.0 },
+            Need::Series(_) => Self::Series(Vec::new()),
+            Need::Average(_) => Self::Average { window, level: Levels::default() },
+            Need::Summary(_) => Self::Summary { window, summary: Summary::default() },
+            Need::Observations(_) => Self::Observations { window, values: Vec::new() },
+            Need::Marks(_) | Need::PathMarks(_) => Self::Marks(Vec::new()),
+        }
+    }
+
+    pub(super) fn take(&mut self, subject: Subject, sample: Sample) {
+        let (at, value) = (sample.at, sample.value);
+        match self {
+            Self::Series(samples) => samples.push((at, value)),
+            Self::Average { window, level } => level.take(*window, at, value),
+            Self::Marks(marks) => {
+                let path = if let Subject::Path(_, path) = subject { path } else { 0 };
+                marks.push(Mark { at, value, path });
+            }
+            Self::Total { window, sum } if window.holds(at) => *sum += value,
+            Self::Summary { window, summary } if window.holds(at) => summary.push(value),
+            Self::Observations { window, values } if window.holds(at) => values.push(value),
+            Self::Total { .. } | Self::Summary { .. } | Self::Observations { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Windows, members, warm-up and what is wanted.
+
+use netrig_core::quantity::{LINK_BUSY, OBJECT_TIME, QUEUE_LENGTH, RECEIVED_BYTES, WAITING_TIME, WIRE_BYTES};
+use netrig_core::{Duration, Instant};
+
+use super::bench::{Bench, flow, link, place};
+use super::layout::FlowPlace;
+use super::*;
+
+const GOODPUT: &str = "of = 'flow.web'\nmetric = 'goodput'";
+
+fn with_three_members() -> Bench {
+    let mut bench = Bench::new(10);
+    let member = |n: u32| FlowPlace { place: place(&format!("web#{n}")), start: Instant::ZERO, paths: 1 };
+    bench.layout.flows = (1..=3).map(member).collect();
+    for (index, bytes) in [(0, 100.0), (1, 200.0), (2, 300.0)] {
+        bench.count(Subject::Flow(index), &RECEIVED_BYTES, &[(5.0, bytes)]);
+    }
+    bench
+}
+
+/// 10, 20 and 30 B/s. Jain: 60² / (3 · 1400).
+#[test]
+fn members_become_one_number() {
+    let mut bench = with_three_members();
+    let mut per = |per: &str| bench.measure(&format!("{GOODPUT}\nper = '{per}'")).unwrap();
+    assert_eq!((per("sum"), per("mean"), per("max"), per("min")), (60.0, 20.0, 30.0, 10.0));
+    assert!((per("jain") - 3600.0 / 4200.0).abs() < 1e-12);
+    assert_eq!(bench.measure(GOODPUT), Ok(60.0));
+    assert_eq!(bench.measure("of = 'flow.web#2'\nmetric = 'goodput'"), Ok(20.0));
+    assert!(
+        bench.measure("of = 'flow.voice'\nmetric = 'goodput'").unwrap_err().contains("not in this scenario")
+    );
+}
+
+/// Observations 1, 2 of one member and 9 of another: pooled mean 4 (the mean of the means would be 5.25).
+#[test]
+fn observations_of_members_are_pooled() {
+    let mut bench = with_three_members();
+    bench.count(Subject::Flow(0), &OBJECT_TIME, &[(1.0, 1.0), (2.0, 2.0)]);
+    bench.count(Subject::Flow(2), &OBJECT_TIME, &[(1.5, 9.0)]);
+    let text = "of = 'flow.web'\nmetric = 'object_time'";
+    assert_eq!(bench.measure(text), Ok(4.0));
+    assert_eq!(bench.measure(&format!("{text}\nstatistic = 'p50'")), Ok(2.0));
+    let why = bench.measure(&format!("{text}\nper = 'mean'")).unwrap_err();
+    assert_eq!(why, "web#2: there were no observations");
+}
+
+#[test]
+fn wants_only_what_is_needed() {
+    let responses = |text: &str| vec![("r".to_owned(), toml::from_str(text).unwrap())];
+    let layout = Bench::new(1).layout;
+    let mean = Reduction::over(
+        &responses("of = 'link.primary'\nmetric = 'waiting_time'"),
+        WarmUp::None,
+        layout.clone(),
+    );
+    assert!(!mean.wants(&WAITING_TIME) && !mean.wants(&WIRE_BYTES));
+    let tail = responses("of = 'link.primary'\nmetric = 'waiting_time'\nstatistic = 'p99'");
+    assert!(Reduction::over(&tail, WarmUp::None, layout).wants(&WAITING_TIME));
+}
+
+/// Two responses over the same samples keep them once.
+#[test]
+fn quantiles_of_one_quantity_share_a_store() {
+    let spec = |statistic: &str| {
+        let text = format!("of = 'flow.web'\nmetric = 'object_time'\nstatistic = '{statistic}'");
+        (statistic.to_owned(), toml::from_str(&text).unwrap())
+    };
+    let reduction = Reduction::over(&[spec("p50"), spec("p99")], WarmUp::None, Bench::new(1).layout);
+    assert_eq!(reduction.stores.len(), 1);
+}
+
+/// A fixed warm-up of 4 s is a window that starts there; a response's own `after` comes first.
+#[test]
+fn a_fixed_warm_up() {
+    let mut bench = Bench::new(10);
+    bench.warm_up = WarmUp::Fixed(Duration::from_secs(4));
+    bench.count(flow(), &RECEIVED_BYTES, &[(3.0, 1000.0), (5.0, 600.0)]);
+    assert_eq!(bench.measure(GOODPUT), Ok(100.0));
+    assert_eq!(bench.measure(&format!("{GOODPUT}\nafter = '0 s'")), Ok(160.0));
+}
+
+/// 20 s of ramp (0 B each 100 ms), then 80 s at 100 B each 100 ms: MSER-5 cuts the ramp, 1000 B/s remain.
+#[test]
+fn mser5_by_time() {
+    let mut bench = Bench::new(100);
+    bench.warm_up = WarmUp::Mser5;
+    let samples: Vec<(f64, f64)> =
+        (1..=1000).map(|tick| (f64::from(tick) / 10.0, if tick <= 200 { 0.0 } else { 100.0 })).collect();
+    bench.count(flow(), &RECEIVED_BYTES, &samples);
+    let Measured::Value { value, warm_up: Some(cut) } = bench.measured(GOODPUT) else { panic!() };
+    assert!((value - 1000.0).abs() < 1e-9, "{value}");
+    assert_eq!(cut, Cut { discarded: 200, too_short: false });
+    assert_eq!(bench.measure(&format!("{GOODPUT}\nafter = '0 s'")), Ok(800.0));
+}
+
+/// 50 observations of 5 s, then 450 of 1 s.
+#[test]
+fn mser5_by_observation() {
+    let mut bench = Bench::new(100);
+    bench.warm_up = WarmUp::Mser5;
+    let samples: Vec<(f64, f64)> =
+        (1..=500).map(|n| (f64::from(n) / 10.0, if n <= 50 { 5.0 } else { 1.0 })).collect();
+    bench.count(flow(), &OBJECT_TIME, &samples);
+    let measured = bench.measured("of = 'flow.web'\nmetric = 'object_time'");
+    let cut = Cut { discarded: 50, too_short: false };
+    assert_eq!(measured, Measured::Value { value: 1.0, warm_up: Some(cut) });
+}
+
+#[test]
+fn mser5_of_a_level_and_of_too_little() {
+    let mut bench = Bench::new(100);
+    bench.warm_up = WarmUp::Mser5;
+    let samples: Vec<(f64, f64)> =
+        (1..=1000).map(|tick| (f64::from(tick) / 10.0, if tick <= 100 { 0.0 } else { 4.0 })).collect();
+    bench.count(link(), &QUEUE_LENGTH, &samples);
+    bench.count(flow(), &OBJECT_TIME, &[(1.0, 1.0)]);
+    assert_eq!(bench.measure("of = 'link.primary'\nmetric = 'queue_length'"), Ok(4.0));
+    let why = bench.measure("of = 'flow.web'\nmetric = 'object_time'").unwrap_err();
+    assert!(why.contains("MSER-5"), "{why}");
+}
+
+#[test]
+fn a_sample_that_is_no_number_is_no_response() {
+    let mut bench = Bench::new(10);
+    bench.count(link(), &LINK_BUSY, &[(1.0, f64::NAN)]);
+    let why = bench.measure("of = 'link.primary'\nmetric = 'utilisation'").unwrap_err();
+    assert_eq!(why, "a sample was not a finite number");
+}
+
+#[test]
+fn the_run_may_end_before_the_window() {
+    let mut bench = Bench::new(3);
+    let why = bench.measure(&format!("{GOODPUT}\nafter = '5 s'")).unwrap_err();
+    assert!(why.contains("ended before the measuring window"), "{why}");
+}

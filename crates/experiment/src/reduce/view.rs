@@ -1,0 +1,245 @@
+//! What a metric sees of one subject of one run.
+
+use std::borrow::Cow;
+
+use netrig_core::quantity::{DATA_PAUSED, DATA_RESUMED};
+use netrig_core::{Duration, Instant, Quantity};
+use netrig_stats::summary::Summary;
+
+use super::Measured;
+use super::layout::{FlowPlace, Layout, Outage};
+use super::store::{Level, Levels, Mark, Store};
+use crate::{Outcome, Statistic};
+
+/// The measuring window: after `start`, up to and with `end`. A sample belongs to the interval that ends
+/// with it, so that windows which meet share nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub start: Instant,
+    pub end: Instant,
+}
+
+impl Window {
+    /// Whether a sample of that moment counts. What happens at the very start of a run belongs to it.
+    pub(super) fn holds(self, at: Instant) -> bool {
+        (at > self.start || self.start == Instant::ZERO) && at <= self.end
+    }
+}
+
+/// The samples of one quantity.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    quantity: &'static Quantity,
+    store: Cow<'a, Store>,
+}
+
+impl<'a> Held<'a> {
+    pub(super) fn borrowed(quantity: &'static Quantity, store: &'a Store) -> Self {
+        Self { quantity, store: Cow::Borrowed(store) }
+    }
+}
+
+/// One subject of one run, as a metric sees it.
+#[derive(Debug)]
+pub struct View<'a> {
+    pub(super) held: Vec<Held<'a>>,
+    pub(super) window: Window,
+    pub(super) statistic: Statistic,
+    /// Observations at the start that are left out.
+    pub(super) skip: usize,
+    pub(super) end: Instant,
+    pub(super) outcome: &'a Outcome,
+    pub(super) layout: &'a Layout,
+    pub(super) flow: Option<&'a FlowPlace>,
+}
+
+impl<'a> View<'a> {
+    /// Several members taken together as one: counts are added up, observations joined.
+    pub(super) fn pooled(views: &[View<'a>]) -> View<'a> {
+        let first = &views[0];
+        let join = |held: &Held<'_>| {
+            let quantity = held.quantity;
+            let store = match &*held.store {
+                Store::Summary { window, .. } => {
+                    let mut summary = Summary::default();
+                    views
+                        .iter()
+                        .filter_map(|view| view.summary(quantity))
+                        .for_each(|other| summary.merge(other));
+                    Store::Summary { window: *window, summary }
+                }
+                Store::Observations { window, .. } => {
+                    let values = views.iter().filter_map(View::observations).flatten().copied().collect();
+                    Store::Observations { window: *window, values }
+                }
+                _ => {
+                    let sum = views.iter().map(|view| view.total(quantity)).sum();
+                    Store::Total { window: first.window, sum }
+                }
+            };
+            Held { quantity, store: Cow::Owned(store) }
+        };
+        View { held: first.held.iter().map(join).collect(), skip: 0, ..first.alike() }
+    }
+
+    fn alike(&self) -> View<'a> {
+        let Self { window, statistic, skip, end, outcome, layout, flow, .. } = *self;
+        View { held: Vec::new(), window, statistic, skip, end, outcome, layout, flow }
+    }
+
+    fn store(&self, quantity: &'static Quantity) -> Option<&Store> {
+        self.held.iter().find(|held| std::ptr::eq(held.quantity, quantity)).map(|held| &*held.store)
+    }
+
+    /// The sum of a count over the measuring window; 0 if nothing was counted.
+    pub fn total(&self, quantity: &'static Quantity) -> f64 {
+        match self.store(quantity) {
+            Some(Store::Total { sum, .. }) => *sum,
+            Some(Store::Series(samples)) => {
+                samples.iter().filter(|(at, _)| self.window.holds(*at)).map(|(_, value)| value).sum()
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// `amount` per second of the measuring window.
+    pub fn per_second(&self, amount: f64) -> Measured {
+        let span = self.window.end.since(self.window.start).as_secs_f64();
+        if span > 0.0 {
+            (amount / span).into()
+        } else {
+            Measured::not("the run ended before the measuring window began")
+        }
+    }
+
+    /// The sum of a count whose series was asked for, after `from` up to and with `to`.
+    pub fn sum_between(&self, quantity: &'static Quantity, from: Instant, to: Instant) -> f64 {
+        let Some(Store::Series(samples)) = self.store(quantity) else { return 0.0 };
+        let first = samples.partition_point(|(at, _)| *at <= from);
+        samples[first..].iter().take_while(|(at, _)| *at <= to).map(|(_, value)| value).sum()
+    }
+
+    /// The mean over time of a level in the measuring window; `None` if there was no sample.
+    pub fn average(&self, quantity: &'static Quantity) -> Option<Level> {
+        match self.store(quantity)? {
+            Store::Average { level, .. } => level.level(),
+            Store::Series(samples) => {
+                let mut levels = Levels::default();
+                samples.iter().for_each(|(at, value)| levels.take(self.window, *at, *value));
+                levels.level()
+            }
+            _ => None,
+        }
+    }
+
+    /// The chosen statistic of the observations in the measuring window.
+    pub fn statistic(&self, quantity: &'static Quantity) -> Measured {
+        let found = match self.store(quantity) {
+            Some(Store::Summary { summary, .. }) if summary.n() == 0 => None,
+            Some(Store::Summary { summary, .. }) => Some(Ok(self.statistic.of_summary(summary))),
+            Some(Store::Observations { values, .. }) if values.len() <= self.skip => None,
+            Some(Store::Observations { values, .. }) => Some(self.statistic.of(&values[self.skip..])),
+            _ => None,
+        };
+        match found {
+            None => Measured::not("there were no observations"),
+            Some(Ok(Some(value))) => value.into(),
+            Some(Ok(None)) => Measured::not("there were too few observations"),
+            Some(Err(error)) => Measured::not(error.to_string()),
+        }
+    }
+
+    /// The statistic that the response asks for.
+    pub fn chosen(&self) -> Statistic {
+        self.statistic
+    }
+
+    fn summary(&self, quantity: &'static Quantity) -> Option<&Summary> {
+        match self.store(quantity)? {
+            Store::Summary { summary, .. } => Some(summary),
+            _ => None,
+        }
+    }
+
+    /// The observations that are kept, after what is skipped.
+    pub(super) fn observations(&self) -> Option<&[f64]> {
+        self.held.iter().find_map(|held| match &*held.store {
+            Store::Observations { values, .. } => Some(values.get(self.skip..).unwrap_or_default()),
+            _ => None,
+        })
+    }
+
+    /// A count or level whose series was asked for, by sampling intervals of the measuring window; an
+    /// interval without a sample counted nothing.
+    pub(super) fn intervals(&self, quantity: &'static Quantity) -> Vec<f64> {
+        let every = self.sample_every().as_nanos().max(1);
+        let length = self.window.end.since(self.window.start).as_nanos().div_ceil(every);
+        let mut sums = vec![0.0; usize::try_from(length).unwrap_or(0)];
+        if let Some(Store::Series(samples)) = self.store(quantity) {
+            for (at, value) in samples.iter().filter(|(at, _)| self.window.holds(*at)) {
+                let index = at.since(self.window.start).as_nanos().saturating_sub(1) / every;
+                if let Some(sum) = usize::try_from(index).ok().and_then(|index| sums.get_mut(index)) {
+                    *sum += value;
+                }
+            }
+        }
+        sums
+    }
+
+    /// All marks of the subject or its paths, in the order of time.
+    pub fn marks(&self, quantity: &'static Quantity) -> &[Mark] {
+        match self.store(quantity) {
+            Some(Store::Marks(marks)) => marks,
+            _ => &[],
+        }
+    }
+
+    /// Pauses of the arrival of data: from the last data before one until the first after it, `None` if there
+    /// is none.
+    pub fn pauses(&self) -> Vec<(Instant, Option<Instant>)> {
+        let resumed = self.marks(&DATA_RESUMED);
+        let end =
+            |from: Instant| resumed.get(resumed.partition_point(|mark| mark.at <= from)).map(|mark| mark.at);
+        self.marks(&DATA_PAUSED).iter().map(|mark| (mark.at, end(mark.at))).collect()
+    }
+
+    /// When the measuring window starts.
+    pub fn start(&self) -> Instant {
+        self.window.start
+    }
+
+    /// When the measuring window ends.
+    pub fn end(&self) -> Instant {
+        self.window.end
+    }
+
+    /// When the run ended.
+    pub fn run_end(&self) -> Instant {
+        self.end
+    }
+
+    /// When the flow started; the start of the run for anything else.
+    pub fn flow_start(&self) -> Instant {
+        self.flow.map_or(Instant::ZERO, |flow| flow.start)
+    }
+
+    /// The sampling interval.
+    pub fn sample_every(&self) -> Duration {
+        self.layout.sample_every
+    }
+
+    /// The first outage of the scenario.
+    pub fn outage(&self) -> Option<Outage> {
+        self.layout.outage
+    }
+
+    /// What the run said of itself.
+    pub fn outcome(&self) -> &Outcome {
+        self.outcome
+    }
+
+    /// The member's name, for messages.
+    pub(super) fn member(&self) -> &str {
+        self.flow.map_or("a member", |flow| &flow.place.name)
+    }
+}

@@ -1,0 +1,286 @@
+//! Flows: their ends, what carries them, and their paths.
+
+use std::collections::BTreeMap;
+
+use netrig_core::{Duration, Instant};
+use netrig_traffic::Settings;
+use netrig_transport::{Profile, sctp, tcp};
+
+use super::routes::{PathError, Router};
+use super::topology::Topology;
+use super::{MAX_FLOWS, between, beyond, check_name, made_of, tables, wired};
+use crate::file::document::{Entry, Value};
+use crate::file::read::Reader;
+use crate::file::sections::{
+    FlowSection, Headers, NoConstants, PathSpec, Protocol, TRANSPORT_KEYS, TransportSection,
+};
+use crate::{Carrier, Flow, Route};
+
+/// The most paths that a flow may have.
+const MAX_PATHS: usize = 16;
+
+/// A `[transport.*]` with all its constants.
+pub(super) struct Transport<'v> {
+    carrier: Carrier,
+    paths: Option<Vec<PathSpec>>,
+    /// Its table in the file.
+    value: &'v Value,
+}
+
+/// Transports by their names.
+pub(super) type Transports<'v> = BTreeMap<&'v str, Transport<'v>>;
+
+/// Reads `[transport.*]`.
+pub(super) fn transports<'v>(root: &'v Value, reader: &Reader<'_>) -> Option<Transports<'v>> {
+    let read = tables(root, "transport").map(|entry| {
+        let named = check_name(entry, reader);
+        let transport = transport(&entry.value, reader)?;
+        named.then_some((entry.key.as_str(), transport))
+    });
+    // All of them, so that what is wrong with the second is told beside what is wrong with the first.
+    let read: Vec<_> = read.collect();
+    read.into_iter().collect()
+}
+
+fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>> {
+    let table = value.table()?;
+    let own = made_of(value, table.only(TRANSPORT_KEYS));
+    let section: TransportSection = reader.read(&own)?;
+    if section.headers.is_some() && section.kind != Protocol::Udp {
+        reader.report(reader.about(
+            value,
+            &["headers"],
+            "`headers` is about datagrams, and so for the kind `udp` only",
+        ));
+        return None;
+    }
+    let constants = made_of(value, table.without(TRANSPORT_KEYS));
+    let profile = section.profile.unwrap_or(Profile::Rfc);
+    let tcp = || {
+        let settings: tcp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
+        Some(Box::new(tcp::Config::of(profile).with(&settings)))
+    };
+    let carrier = match section.kind {
+        Protocol::Tcp => Carrier::Tcp(tcp()?),
+        Protocol::Mptcp => Carrier::Mptcp(tcp()?),
+        Protocol::Sctp => {
+            let settings: sctp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
+            Carrier::Sctp(Box::new(sctp::Config::of(profile).with(&settings)))
+        }
+        Protocol::Udp => {
+            reader.read_beside::<NoConstants>(&constants, TRANSPORT_KEYS)?;
+            Carrier::Udp { headers: section.headers.unwrap_or_default() == Headers::Udp }
+        }
+    };
+    Some(Transport { carrier, paths: section.paths, value })
+}
+
+/// Reads `[flow.*]`.
+pub(super) fn flows(
+    root: &Value,
+    reader: &Reader<'_>,
+    topology: &Topology,
+    transports: &Transports<'_>,
+    end: Duration,
+) -> Option<Vec<Flow>> {
+    let mut router = Router::new(topology);
+    let mut flows = Vec::new();
+    let mut whole = true;
+    for entry in tables(root, "flow") {
+        let mut file = FlowFile { entry, reader, topology, transports, end, router: &mut router };
+        whole &= file.read(&mut flows).is_some();
+    }
+    whole.then_some(flows)
+}
+
+/// One `[flow.*]` and what its names may mean.
+struct FlowFile<'a, 'b> {
+    entry: &'a Entry,
+    reader: &'a Reader<'a>,
+    topology: &'b Topology,
+    transports: &'a Transports<'a>,
+    end: Duration,
+    router: &'a mut Router<'b>,
+}
+
+impl<'a> FlowFile<'a, '_> {
+    fn read(&mut self, flows: &mut Vec<Flow>) -> Option<()> {
+        let named = check_name(self.entry, self.reader);
+        let section: FlowSection = self.reader.read(&self.entry.value)?;
+        let checked = [self.check_application(&section.application), self.check_times(&section), named];
+        let [from, to] = [("from", &section.from), ("to", &section.to)].map(|(key, name)| {
+            let nodes = self.topology.node(name);
+            if nodes.is_none() {
+                let value = &self.entry.value;
+                self.reader.report(self.topology.unknown_node(self.reader, value, &[key], name));
+            }
+            nodes
+        });
+        let (carrier, transport) = self.carrier(&section)?;
+        let (from, to) = (from?, to?);
+        if checked.contains(&false) {
+            return None;
+        }
+        if from.start < to.end && to.start < from.end {
+            return self.refuse(&["to"], "a flow goes from one node to another");
+        }
+        let count = match between(section.count, [from.len(), to.len()]) {
+            Ok(count) => count,
+            Err(why) => return self.refuse(&[if section.count.is_some() { "count" } else { "to" }], why),
+        };
+        let total = (flows.len() as u64).saturating_add(count.number as u64);
+        if total > MAX_FLOWS {
+            return self.refuse(&["count"], format!("{total} flows; at most {MAX_FLOWS} can be handled"));
+        }
+        for i in 0..count.number {
+            let (from, to) = (wired(&from, i), wired(&to, i));
+            flows.push(Flow {
+                name: count.name(&self.entry.key, i),
+                group: self.entry.key.clone(),
+                from,
+                to,
+                transport: section.transport.clone().unwrap_or_else(|| "udp".to_owned()),
+                carrier: carrier.clone(),
+                paths: self.paths(&section, transport, &carrier, i, from, to)?,
+                application: section.application.clone(),
+                start: Instant::ZERO + section.start,
+                stop: Instant::ZERO + section.stop.unwrap_or(self.end),
+            });
+        }
+        Some(())
+    }
+
+    fn refuse<T>(&self, path: &[&str], why: impl Into<String>) -> Option<T> {
+        self.reader.report(self.reader.about(&self.entry.value, path, why));
+        None
+    }
+
+    fn check_application(&self, application: &Settings) -> bool {
+        let Err(error) = application.check() else { return true };
+        let path: Vec<&str> = std::iter::once("application").chain(error.field.split('.')).collect();
+        self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
+    }
+
+    fn check_times(&self, section: &FlowSection) -> bool {
+        let stop = section.stop.unwrap_or(self.end);
+        if section.start >= self.end {
+            return self.refuse::<()>(&["start"], beyond("it starts", section.start, self.end)).is_some();
+        }
+        if stop > self.end {
+            return self.refuse::<()>(&["stop"], beyond("it stops", stop, self.end)).is_some();
+        }
+        if stop <= section.start {
+            let why = format!("it stops at {stop}, not after its start at {}", section.start);
+            return self.refuse::<()>(&["stop"], why).is_some();
+        }
+        true
+    }
+
+    /// What carries the flow, and the table in the file that says so.
+    fn carrier(&self, section: &FlowSection) -> Option<(Carrier, Option<&'a Transport<'a>>)> {
+        let datagrams = section.application.sends_datagrams();
+        let Some(name) = &section.transport else {
+            if datagrams {
+                return Some((Carrier::Udp { headers: true }, None));
+            }
+            let problem = self.reader.about(&self.entry.value, &[], "the key `transport` is missing");
+            self.reader.report(problem.expected("the name of a [transport.*] of this file"));
+            return None;
+        };
+        let Some(transport) = self.transports.get(name.as_str()) else {
+            let why = format!("unknown transport `{name}`");
+            let problem = self.reader.about(&self.entry.value, &["transport"], why);
+            self.reader.report(problem.among(name, self.transports.keys().copied()));
+            return None;
+        };
+        match (&transport.carrier, datagrams) {
+            (Carrier::Udp { .. }, false) => self.refuse(
+                &["transport"],
+                "this application needs a connection, and a transport of kind `udp` has none",
+            ),
+            (Carrier::Udp { .. }, true) | (_, false) => Some((transport.carrier.clone(), Some(transport))),
+            (_, true) => self.refuse(
+                &["transport"],
+                "this application sends datagrams, which go over UDP: give it a transport of kind `udp`, or none",
+            ),
+        }
+    }
+
+    /// The paths of the `i`-th flow.
+    fn paths(
+        &mut self,
+        section: &FlowSection,
+        transport: Option<&Transport<'_>>,
+        carrier: &Carrier,
+        i: usize,
+        from: usize,
+        to: usize,
+    ) -> Option<Vec<Route>> {
+        let of_transport = transport.and_then(|transport| Some((transport.paths.as_ref()?, transport.value)));
+        let Some((specs, value)) =
+            section.paths.as_ref().map(|paths| (paths, &self.entry.value)).or(of_transport)
+        else {
+            let Some(route) = self.router.shortest(from, to) else {
+                let [from, to] = [from, to].map(|node| self.topology.nodes[node].name.as_str());
+                return self.refuse(&["to"], format!("no links lead from `{from}` to `{to}`"));
+            };
+            return Some(vec![route]);
+        };
+        if let Some(why) = unfit(specs.len(), carrier) {
+            self.reader.report(self.reader.about(value, &["paths"], why));
+            return None;
+        }
+        let mut routes: Vec<Route> = Vec::with_capacity(specs.len());
+        for (n, spec) in specs.iter().enumerate() {
+            let place = n.to_string();
+            match self.router.named(spec, i, from, to) {
+                Ok(route) if routes.contains(&route) => {
+                    let why = "the same path stands here twice";
+                    self.reader.report(self.reader.about(value, &["paths", &place], why));
+                    return None;
+                }
+                Ok(route) => routes.push(route),
+                Err(error) => {
+                    self.report_path(error, value, &place);
+                    return None;
+                }
+            }
+        }
+        Some(routes)
+    }
+
+    fn report_path(&self, error: PathError, value: &Value, place: &str) {
+        let path = |at: Option<usize>| {
+            let mut path = vec!["paths".to_owned(), place.to_owned()];
+            path.extend(at.map(|at| at.to_string()));
+            path
+        };
+        let problem = match error {
+            PathError::Unknown { link, at } => {
+                let path = path(at);
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                self.topology.unknown_link(self.reader, value, &path, &link)
+            }
+            PathError::Broken { why, at } => {
+                let path = path(at);
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                let problem = self.reader.about(value, &path, why);
+                problem.note_at(self.entry.key_span.clone(), format!("for flow `{}`", self.entry.key))
+            }
+        };
+        self.reader.report(problem);
+    }
+}
+
+/// Why a carrier cannot have so many paths.
+fn unfit(paths: usize, carrier: &Carrier) -> Option<String> {
+    match (paths, carrier) {
+        (0, _) => Some("at least one path is needed; without the key it is the shortest".into()),
+        (2.., Carrier::Tcp(_)) => {
+            Some("TCP uses one path; a transport of kind `sctp` or `mptcp` uses several".into())
+        }
+        (2.., Carrier::Udp { .. }) => Some("UDP uses one path".into()),
+        (n, _) if n > MAX_PATHS => Some(format!("{n} paths; at most {MAX_PATHS} can be handled")),
+        _ => None,
+    }
+}

@@ -1,0 +1,217 @@
+//! Nodes, links and their addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netrig_link::LineSettings;
+
+use super::{Count, Groups, MAX_LINKS, MAX_NODES, between, check_name, made_of, members, tables, wired};
+use crate::file::diagnostic::Diagnostic;
+use crate::file::document::{Entry, Kind, Value};
+use crate::file::read::Reader;
+use crate::file::sections::{IpVersion, LINK_KEYS, LinkSection, NodeSection};
+use crate::{LinkSpec, Node};
+
+/// Nodes and links with their names.
+pub(super) struct Topology {
+    pub(super) nodes: Vec<Node>,
+    pub(super) links: Vec<LinkSpec>,
+    node_groups: Groups,
+    link_groups: Groups,
+}
+
+impl Topology {
+    /// Reads `[node.*]` and `[link.*]`.
+    pub(super) fn read(root: &Value, reader: &Reader<'_>, ip: IpVersion) -> Option<Self> {
+        let mut topology = Self {
+            nodes: Vec::new(),
+            links: Vec::new(),
+            node_groups: Groups::new(),
+            link_groups: Groups::new(),
+        };
+        let mut whole = true;
+        for entry in tables(root, "node") {
+            whole &= topology.read_node(entry, reader).is_some();
+        }
+        for entry in tables(root, "link") {
+            whole &= topology.read_link(entry, reader, ip, whole).is_some();
+        }
+        whole.then_some(topology)
+    }
+
+    /// The places of the nodes that `reference` means.
+    pub(super) fn node(&self, reference: &str) -> Option<std::ops::Range<usize>> {
+        members(&self.node_groups, reference)
+    }
+
+    /// The places of the links that `reference` means.
+    pub(super) fn link(&self, reference: &str) -> Option<std::ops::Range<usize>> {
+        members(&self.link_groups, reference)
+    }
+
+    /// The problem that `reference`, at `path` in `value`, is no node.
+    pub(super) fn unknown_node(
+        &self,
+        reader: &Reader<'_>,
+        value: &Value,
+        path: &[&str],
+        name: &str,
+    ) -> Diagnostic {
+        unknown(reader, value, path, "node", name, &self.node_groups)
+    }
+
+    /// The problem that `reference`, at `path` in `value`, is no link.
+    pub(super) fn unknown_link(
+        &self,
+        reader: &Reader<'_>,
+        value: &Value,
+        path: &[&str],
+        name: &str,
+    ) -> Diagnostic {
+        unknown(reader, value, path, "link", name, &self.link_groups)
+    }
+
+    fn read_node(&mut self, entry: &Entry, reader: &Reader<'_>) -> Option<()> {
+        let named = check_name(entry, reader);
+        let section: NodeSection = reader.read(&entry.value)?;
+        let number = section.count.unwrap_or(1) as usize;
+        let total = (self.nodes.len() as u64).saturating_add(number as u64);
+        if number == 0 || total > MAX_NODES {
+            let why = match number {
+                0 => "a count of 0 makes none: it must be at least 1".to_owned(),
+                _ => format!("{total} nodes; at most {MAX_NODES} can be handled"),
+            };
+            reader.report(reader.about(&entry.value, &["count"], why));
+            return None;
+        }
+        let count = Count { number, numbered: section.count.is_some() };
+        let first = self.nodes.len();
+        self.nodes
+            .extend((0..number).map(|i| Node { name: count.name(&entry.key, i), group: entry.key.clone() }));
+        self.node_groups.insert(entry.key.clone(), first..self.nodes.len());
+        named.then_some(())
+    }
+
+    /// Reads one `[link.*]`; its ends are looked up only if `nodes_known`, or errors would follow from errors.
+    fn read_link(
+        &mut self,
+        entry: &Entry,
+        reader: &Reader<'_>,
+        ip: IpVersion,
+        nodes_known: bool,
+    ) -> Option<()> {
+        let named = check_name(entry, reader);
+        let lines = read_lines(&entry.value, reader);
+        let table = entry.value.table().map(|table| table.only(&LINK_KEYS[..2]))?;
+        let section: LinkSection = reader.read(&made_of(&entry.value, table))?;
+        let (true, true, Some([forward, backward])) = (named, nodes_known, lines) else { return None };
+        let [a, b] = self.ends(&section, &entry.value, reader)?;
+        let wiring = between(section.count, [a.len(), b.len()]);
+        let count = match wiring {
+            Ok(count) => count,
+            Err(why) => {
+                let key = if section.count.is_some() { "count" } else { "between" };
+                reader.report(reader.about(&entry.value, &[key], why));
+                return None;
+            }
+        };
+        let total = (self.links.len() as u64).saturating_add(count.number as u64);
+        if total > MAX_LINKS {
+            let why = format!("{total} links; at most {MAX_LINKS} can be handled");
+            reader.report(reader.about(&entry.value, &["count"], why));
+            return None;
+        }
+        let first = self.links.len();
+        self.links.extend((0..count.number).map(|i| LinkSpec {
+            name: count.name(&entry.key, i),
+            group: entry.key.clone(),
+            ends: [wired(&a, i), wired(&b, i)],
+            addresses: addresses(first + i, ip),
+            forward: forward.clone(),
+            backward: backward.clone(),
+        }));
+        self.link_groups.insert(entry.key.clone(), first..self.links.len());
+        Some(())
+    }
+
+    fn ends(
+        &self,
+        section: &LinkSection,
+        value: &Value,
+        reader: &Reader<'_>,
+    ) -> Option<[std::ops::Range<usize>; 2]> {
+        let ends = [0, 1].map(|end| {
+            let name = &section.between[end];
+            let nodes = self.node(name);
+            if nodes.is_none() {
+                let path = ["between", if end == 0 { "0" } else { "1" }];
+                reader.report(self.unknown_node(reader, value, &path, name));
+            }
+            nodes
+        });
+        let [Some(a), Some(b)] = ends else { return None };
+        if a.start < b.end && b.start < a.end {
+            reader.report(reader.about(value, &["between"], "a link joins two different nodes"));
+            return None;
+        }
+        Some([a, b])
+    }
+}
+
+fn unknown(
+    reader: &Reader<'_>,
+    value: &Value,
+    path: &[&str],
+    what: &str,
+    name: &str,
+    groups: &Groups,
+) -> Diagnostic {
+    // `client#9` where there are only six: say how many there are.
+    if let Some(group) = name.split_once('#').and_then(|(group, _)| groups.get(group)) {
+        return reader
+            .about(value, path, format!("unknown {what} `{name}`"))
+            .expected(format!("a number from 1 to {} after the `#`", group.len()));
+    }
+    reader
+        .about(value, path, format!("unknown {what} `{name}`"))
+        .among(name, groups.keys().map(String::as_str))
+}
+
+/// Both directions of a link: the settings of its table, and those with the values of `reverse` in their place.
+fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LineSettings; 2]> {
+    let table = value.table()?;
+    let own = table.without(LINK_KEYS);
+    let forward = read_line(&made_of(value, own.clone()), reader);
+    let Some(reverse) = table.get("reverse") else { return forward.map(|line| [line.clone(), line]) };
+    let Kind::Table(over) = &reverse.kind else {
+        reader.report(reader.about(value, &["reverse"], "expected a table of the values that differ"));
+        return None;
+    };
+    // If the link itself is wrong, so is its way back, and once is enough to say it.
+    let forward = forward?;
+    let backward = read_line(&made_of(value, own.overlaid(over)), reader)?;
+    Some([forward, backward])
+}
+
+fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LineSettings> {
+    let line: LineSettings = reader.read_beside(value, LINK_KEYS)?;
+    if let Err(error) = line.check() {
+        let path: Vec<&str> = error.field.split('.').collect();
+        reader.report(reader.about(value, &path, format!("`{}` {}", error.field, error.why)));
+        return None;
+    }
+    Some(line)
+}
+
+/// The addresses of the two interfaces of the `n`-th link, a network of its own: 10.0.0.0/30, 10.0.0.4/30 and
+/// on, or fd00:0:0:n::/64.
+fn addresses(n: usize, ip: IpVersion) -> [IpAddr; 2] {
+    // At most MAX_LINKS, far below the 2²² networks of 10.0.0.0/8.
+    let n = n as u32;
+    [1, 2].map(|host: u8| match ip {
+        IpVersion::V4 => IpAddr::V4(Ipv4Addr::from_bits(u32::from_be_bytes([10, 0, 0, host]) + (n << 2))),
+        IpVersion::V6 => {
+            let [high, low] = [(n >> 16) as u16, n as u16];
+            IpAddr::V6(Ipv6Addr::new(0xfd00, 0, high, low, 0, 0, 0, u16::from(host)))
+        }
+    })
+}

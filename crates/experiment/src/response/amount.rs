@@ -1,0 +1,283 @@
+//! Numbers with units, as claims, papers and figures write them: `100 B/s`, `2 %`, `250 ms`, `0.3`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// What a unit measures. Amounts of one kind convert into each other; of two kinds they never do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Time,
+    Data,
+    DataRate,
+    Number,
+    NumberRate,
+}
+
+/// Names, kind, and what one of it is worth in the kind's base unit (s, bit, bit/s, 1, 1/s).
+const UNITS: &[(&str, Kind, f64)] = &[
+    ("ns", Kind::Time, 1e-9),
+    ("us", Kind::Time, 1e-6),
+    ("µs", Kind::Time, 1e-6),
+    ("ms", Kind::Time, 1e-3),
+    ("s", Kind::Time, 1.0),
+    ("min", Kind::Time, 60.0),
+    ("h", Kind::Time, 3600.0),
+    ("bit", Kind::Data, 1.0),
+    ("kbit", Kind::Data, 1e3),
+    ("Mbit", Kind::Data, 1e6),
+    ("B", Kind::Data, 8.0),
+    ("KB", Kind::Data, 8e3),
+    ("MB", Kind::Data, 8e6),
+    ("GB", Kind::Data, 8e9),
+    ("KiB", Kind::Data, 8.0 * 1024.0),
+    ("MiB", Kind::Data, 8.0 * 1_048_576.0),
+    ("GiB", Kind::Data, 8.0 * 1_073_741_824.0),
+    ("bit/s", Kind::DataRate, 1.0),
+    ("kbit/s", Kind::DataRate, 1e3),
+    ("Mbit/s", Kind::DataRate, 1e6),
+    ("Gbit/s", Kind::DataRate, 1e9),
+    ("B/s", Kind::DataRate, 8.0),
+    ("KB/s", Kind::DataRate, 8e3),
+    ("MB/s", Kind::DataRate, 8e6),
+    ("GB/s", Kind::DataRate, 8e9),
+    ("1", Kind::Number, 1.0),
+    ("%", Kind::Number, 0.01),
+    ("packets", Kind::Number, 1.0),
+    ("segments", Kind::Number, 1.0),
+    ("objects", Kind::Number, 1.0),
+    ("events", Kind::Number, 1.0),
+    ("1/s", Kind::NumberRate, 1.0),
+    ("packets/s", Kind::NumberRate, 1.0),
+    ("objects/s", Kind::NumberRate, 1.0),
+];
+
+/// Why a text is no amount, or not one in the unit that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AmountError {
+    /// There is no number at its start.
+    #[error("`{0}` does not start with a number")]
+    NotANumber(String),
+    /// Nobody knows the unit.
+    #[error("`{unit}` is no unit that netrig knows{hint}")]
+    UnknownUnit {
+        /// What was written.
+        unit: String,
+        /// What may have been meant: `; did you mean KB/s?`, or nothing.
+        hint: String,
+    },
+    /// Known, but it measures something else.
+    #[error("an amount in {given} cannot be compared with one in {wanted}")]
+    OtherKind {
+        /// The unit that was written.
+        given: String,
+        /// The unit that was needed.
+        wanted: String,
+    },
+}
+
+/// A finite number and the unit that it was written with; without a unit it counts in whatever unit it is
+/// compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Amount {
+    value: f64,
+    unit: Option<&'static str>,
+}
+
+impl Amount {
+    /// A bare number.
+    pub const fn bare(value: f64) -> Self {
+        Self { value, unit: None }
+    }
+
+    /// `value` in `unit`.
+    ///
+    /// # Errors
+    /// An unknown unit, or a number that is not finite.
+    pub fn new(value: f64, unit: &str) -> Result<Self, AmountError> {
+        if !value.is_finite() {
+            return Err(AmountError::NotANumber(value.to_string()));
+        }
+        Ok(Self { value, unit: Some(find(unit)?.0) })
+    }
+
+    /// The number as it was written.
+    pub const fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// The unit as it was written.
+    pub const fn unit(&self) -> Option<&'static str> {
+        self.unit
+    }
+
+    /// The number that this is in `unit`; a bare number is taken to be in it already.
+    ///
+    /// # Errors
+    /// A unit that is unknown or measures something else.
+    pub fn in_unit(&self, unit: &str) -> Result<f64, AmountError> {
+        match self.unit {
+            Some(given) => Ok(self.value * factor(given, unit)?),
+            None => Ok(self.value),
+        }
+    }
+
+    /// The number in the base unit of its kind (s, bit, bit/s, 1, 1/s), for the axes of figures and the
+    /// order of levels.
+    pub fn base(&self) -> f64 {
+        let worth = self.unit.and_then(|unit| find(unit).ok()).map_or(1.0, |(_, _, worth)| worth);
+        self.value * worth
+    }
+
+    /// Whether both are the same amount of the same kind: `500 ms` is `0.5 s`.
+    pub fn same(&self, other: &Self) -> bool {
+        let kind = |amount: &Self| amount.unit.and_then(|unit| find(unit).ok()).map(|(_, kind, _)| kind);
+        let (a, b) = (self.base(), other.base());
+        kind(self) == kind(other) && (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
+    }
+}
+
+fn find(unit: &str) -> Result<(&'static str, Kind, f64), AmountError> {
+    UNITS.iter().find(|(name, ..)| *name == unit).copied().ok_or_else(|| {
+        let near = UNITS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(unit));
+        let hint = near.map_or(String::new(), |(name, ..)| format!("; did you mean {name}?"));
+        AmountError::UnknownUnit { unit: unit.to_owned(), hint }
+    })
+}
+
+/// By what a number in `from` is multiplied to be one in `to`.
+///
+/// # Errors
+/// A unit that is unknown, or two that measure different things.
+pub fn factor(from: &str, to: &str) -> Result<f64, AmountError> {
+    if from == to {
+        return Ok(1.0);
+    }
+    let ((_, kind, worth), (_, other, base)) = (find(from)?, find(to)?);
+    if kind != other {
+        return Err(AmountError::OtherKind { given: from.to_owned(), wanted: to.to_owned() });
+    }
+    Ok(worth / base)
+}
+
+impl FromStr for Amount {
+    type Err = AmountError;
+
+    fn from_str(text: &str) -> Result<Self, AmountError> {
+        let text = text.trim();
+        // The longest start that reads as a number: `1e-5`, but not the `e` of a unit.
+        let ends = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]);
+        let number = ends
+            .take_while(|end| text[..*end].chars().all(|c| c.is_ascii_digit() || ".+-eE".contains(c)))
+            .filter_map(|end| Some((end, text[..end].parse::<f64>().ok()?)))
+            .last();
+        let Some((end, value)) = number.filter(|(_, value)| value.is_finite()) else {
+            return Err(AmountError::NotANumber(text.to_owned()));
+        };
+        match text[end..].trim() {
+            "" => Ok(Self::bare(value)),
+            unit => Self::new(value, unit),
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.unit {
+            Some(unit) => write!(f, "{} {unit}", self.value),
+            None => write!(f, "{}", self.value),
+        }
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.unit {
+            Some(_) => serializer.collect_str(self),
+            None => serializer.serialize_f64(self.value),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl de::Visitor<'_> for Written {
+            type Value = Amount;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or a number with its unit such as `100 B/s`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Amount, E> {
+                if value.is_finite() { Ok(Amount::bare(value)) } else { Err(E::custom("it must be finite")) }
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Amount, E> {
+                Ok(Amount::bare(value as f64))
+            }
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Amount, E> {
+                Ok(Amount::bare(value as f64))
+            }
+        }
+        deserializer.deserialize_any(Written)
+    }
+}
+
+impl JsonSchema for Amount {
+    fn schema_name() -> Cow<'static, str> {
+        "Amount".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "number"],
+            "description": "A number, or a number with its unit; without one it counts in the response's unit.",
+            "examples": ["100 B/s", "2 %", 0.5]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(text: &str) -> Amount {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn converts_within_a_kind() {
+        assert_eq!(amount("54 KB/s").in_unit("B/s"), Ok(54_000.0));
+        assert_eq!(amount("0.5 Mbit/s").in_unit("B/s"), Ok(62_500.0));
+        assert_eq!(amount("250 ms").in_unit("s"), Ok(0.25));
+        assert_eq!(amount("2 %").in_unit("1"), Ok(0.02));
+        assert_eq!(amount("1e-5").in_unit("1"), Ok(1e-5));
+        assert_eq!(amount("7").in_unit("B/s"), Ok(7.0));
+    }
+
+    #[test]
+    fn never_converts_between_kinds() {
+        let error = amount("3 s").in_unit("B/s").unwrap_err();
+        assert_eq!(error.to_string(), "an amount in s cannot be compared with one in B/s");
+        assert!(amount("1 MB").in_unit("MB/s").is_err());
+    }
+
+    #[test]
+    fn says_what_was_meant() {
+        let error = "54 kB/s".parse::<Amount>().unwrap_err();
+        assert_eq!(error.to_string(), "`kB/s` is no unit that netrig knows; did you mean KB/s?");
+        assert!("fast".parse::<Amount>().is_err());
+        assert!("".parse::<Amount>().is_err());
+    }
+
+    #[test]
+    fn the_same_amount_in_other_words() {
+        assert!(amount("500 ms").same(&amount("0.5 s")));
+        assert!(amount("1.50").same(&amount("1.5")));
+        assert!(!amount("5 s").same(&amount("5")));
+        assert!(!amount("5 s").same(&amount("5 KB")));
+    }
+}

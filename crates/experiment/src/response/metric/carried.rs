@@ -1,0 +1,146 @@
+//! What a flow carried to its receiver.
+
+use netrig_core::Quantity;
+use netrig_core::quantity::{
+    DATA_PACKETS_RECEIVED, DATA_RESUMED, OBJECTS_RECEIVED, OFFERED_BYTES, RECEIVED_BYTES, WIRE_BYTES,
+};
+
+use super::super::SubjectKind::Flow;
+use super::{About, Measured, Metric, Need, Rate, Statistic, Total, View};
+
+pub(super) const ALL: &[&dyn Metric] =
+    &[&GOODPUT, &WireThroughput, &OFFERED_LOAD, &RECEIVED, &DATA_RECEIVED, &OBJECTS];
+
+static GOODPUT: Rate = Rate {
+    about: About::new(
+        "goodput",
+        "B/s",
+        Flow,
+        "Application bytes that the receiving application got, in order and once, per second of the measuring \
+         window, which starts with the flow.",
+    ),
+    quantity: &RECEIVED_BYTES,
+    times: 1.0,
+};
+
+static OFFERED_LOAD: Rate = Rate {
+    about: About::new(
+        "offered_load",
+        "B/s",
+        Flow,
+        "Application bytes that the sending application gave to its transport, per second of the measuring window, \
+         which starts with the flow.",
+    ),
+    quantity: &OFFERED_BYTES,
+    times: 1.0,
+};
+
+static RECEIVED: Total = Total {
+    about: About::new(
+        "received",
+        "B",
+        Flow,
+        "Application bytes that the receiving application got in the measuring window, in order and once.",
+    ),
+    quantity: &RECEIVED_BYTES,
+};
+
+static DATA_RECEIVED: Total = Total {
+    about: About::new(
+        "data_packets_received",
+        "packets",
+        Flow,
+        "Packets with user data that reached the receiving host in the measuring window, duplicates included.",
+    ),
+    quantity: &DATA_PACKETS_RECEIVED,
+};
+
+static OBJECTS: Total = Total {
+    about: About::new(
+        "objects_received",
+        "objects",
+        Flow,
+        "Objects that arrived completely in the measuring window.",
+    ),
+    quantity: &OBJECTS_RECEIVED,
+};
+
+/// Throughput on the wire from the first data packet on.
+struct WireThroughput;
+
+static WIRE_THROUGHPUT: About = About::new(
+    "wire_throughput",
+    "B/s",
+    Flow,
+    "IP bytes of the packets with user data that reached the receiving host (duplicates and headers included), divided by \
+     the time from the arrival of the first of them until the end of the measuring window.",
+);
+
+impl Metric for WireThroughput {
+    fn about(&self) -> &About {
+        &WIRE_THROUGHPUT
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Total(&WIRE_BYTES), Need::Marks(&DATA_RESUMED)]
+    }
+
+    fn signal(&self) -> Option<&'static Quantity> {
+        Some(&WIRE_BYTES)
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let Some(first) = view.marks(&DATA_RESUMED).first() else { return Measured::not("no data arrived") };
+        let span = view.end().since(view.start().max(first.at)).as_secs_f64();
+        if span > 0.0 {
+            (view.total(&WIRE_BYTES) / span).into()
+        } else {
+            Measured::not("no data arrived before the end of the measuring window")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduce::bench::{Bench, flow};
+
+    /// 3000 B in (0 s, 10 s] of a flow that starts at 2 s: 3000 B / 8 s = 375 B/s.
+    #[test]
+    fn goodput_is_over_the_time_of_the_flow() {
+        let mut bench = Bench::new(10);
+        bench.layout.flows[0].start = Bench::at(2.0);
+        bench.count(flow(), &RECEIVED_BYTES, &[(3.0, 1000.0), (10.0, 2000.0)]);
+        assert_eq!(bench.measure("of = 'flow.web'\nmetric = 'goodput'"), Ok(375.0));
+        assert_eq!(bench.measure("of = 'flow.web'\nmetric = 'received'"), Ok(3000.0));
+    }
+
+    /// The window (4 s, 8 s] holds the samples at 5 s and 8 s, not that at 4 s: 600 B / 4 s.
+    #[test]
+    fn the_window_is_open_at_its_start() {
+        let mut bench = Bench::new(10);
+        bench.count(flow(), &RECEIVED_BYTES, &[(4.0, 7.0), (5.0, 100.0), (8.0, 500.0), (9.0, 7.0)]);
+        let window = "of = 'flow.web'\nmetric = 'goodput'\nafter = '4 s'\nuntil = '8 s'";
+        assert_eq!(bench.measure(window), Ok(150.0));
+        assert_eq!(bench.measure(&format!("{window}\nunit = 'bit/s'")), Ok(1200.0));
+    }
+
+    /// A run in which nothing arrives has a goodput of zero, but no throughput "from the first packet on".
+    #[test]
+    fn nothing_arrived() {
+        let mut bench = Bench::new(10);
+        assert_eq!(bench.measure("of = 'flow.web'\nmetric = 'goodput'"), Ok(0.0));
+        let why = bench.measure("of = 'flow.web'\nmetric = 'wire_throughput'").unwrap_err();
+        assert_eq!(why, "no data arrived");
+    }
+
+    /// The first data packet arrives at 0.4 s: 96 KB / (100 s - 0.4 s).
+    #[test]
+    fn wire_throughput_starts_with_the_first_data_packet() {
+        let mut bench = Bench::new(100);
+        bench.mark(flow(), &DATA_RESUMED, &[0.4, 60.0]);
+        bench.count(flow(), &WIRE_BYTES, &[(0.5, 6000.0), (100.0, 90_000.0)]);
+        let value = bench.measure("of = 'flow.web'\nmetric = 'wire_throughput'").unwrap();
+        assert!((value - 96_000.0 / 99.6).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,168 @@
+//! When a flow connected, finished and paused.
+
+use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED};
+
+use super::super::{Per, SubjectKind::Flow};
+use super::{About, Measured, Metric, Need, Statistic, View};
+
+pub(super) const ALL: &[&dyn Metric] = &[&ConnectTime, &TransferTime, &LongestStall];
+
+/// How long the first handshake took.
+struct ConnectTime;
+
+static CONNECT_TIME: About = About::new(
+    "connect_time",
+    "s",
+    Flow,
+    "Time from the start of the flow until its first handshake was done at the opening end.",
+)
+.per(Per::Mean);
+
+impl Metric for ConnectTime {
+    fn about(&self) -> &About {
+        &CONNECT_TIME
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Marks(&ESTABLISHED)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        match view.marks(&ESTABLISHED).first() {
+            Some(done) => done.at.since(view.flow_start()).as_secs_f64().into(),
+            None => Measured::not("no connection was established"),
+        }
+    }
+}
+
+/// How long everything took.
+struct TransferTime;
+
+static TRANSFER_TIME: About = About::new(
+    "transfer_time",
+    "s",
+    Flow,
+    "Time from the start of the flow until its last packet with user data arrived, if its last connection closed with \
+     everything delivered.",
+)
+.per(Per::Mean);
+
+impl Metric for TransferTime {
+    fn about(&self) -> &About {
+        &TRANSFER_TIME
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let finished = view.marks(&CLOSED).last().is_some_and(|closed| closed.value == 0.0);
+        match view.marks(&DATA_PAUSED).last() {
+            Some(last) if finished => last.at.since(view.flow_start()).as_secs_f64().into(),
+            _ => Measured::not("the transfer did not finish"),
+        }
+    }
+}
+
+/// The longest time without data.
+struct LongestStall;
+
+static LONGEST_STALL: About = About::new(
+    "longest_stall",
+    "s",
+    Flow,
+    "Longest pause between two arrivals of user data, as far as it exceeds one sampling interval (else 0); a pause that \
+     reaches to the end of the run counts unless the connection had closed with everything delivered.",
+)
+.per(Per::Max);
+
+impl Metric for LongestStall {
+    fn about(&self) -> &About {
+        &LONGEST_STALL
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED), Need::Marks(&CLOSED)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let pauses = view.pauses();
+        if view.marks(&DATA_RESUMED).is_empty() {
+            return Measured::not("no data arrived");
+        }
+        let finished =
+            |from| view.marks(&CLOSED).iter().any(|closed| closed.value == 0.0 && closed.at >= from);
+        let length = |(from, to): &(netrig_core::Instant, Option<netrig_core::Instant>)| match to {
+            Some(to) => to.since(*from).as_secs_f64(),
+            None if finished(*from) => 0.0,
+            None => Some(view.run_end().since(*from))
+                .filter(|span| *span > view.sample_every())
+                .map_or(0.0, |s| s.as_secs_f64()),
+        };
+        pauses.iter().map(length).fold(0.0, f64::max).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduce::bench::{Bench, flow};
+
+    /// The flow starts at 1 s, its handshake is done at 1.4 s.
+    #[test]
+    fn connecting() {
+        let mut bench = Bench::new(10);
+        bench.layout.flows[0].start = Bench::at(1.0);
+        assert!(bench.measure("of = 'flow.web'\nmetric = 'connect_time'").is_err());
+        bench.mark(flow(), &ESTABLISHED, &[1.4, 5.0]);
+        let time = bench.measure("of = 'flow.web'\nmetric = 'connect_time'").unwrap();
+        assert!((time - 0.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_transfer_counts_only_if_it_finished() {
+        let mut bench = Bench::new(10);
+        bench.mark(flow(), &DATA_PAUSED, &[3.0, 7.5]);
+        let text = "of = 'flow.web'\nmetric = 'transfer_time'";
+        assert_eq!(bench.measure(text).unwrap_err(), "the transfer did not finish");
+        bench.mark(flow(), &CLOSED, &[7.7]);
+        assert_eq!(bench.measure(text), Ok(7.5));
+        let mut aborted = Bench::new(10);
+        aborted.mark(flow(), &DATA_PAUSED, &[3.0]);
+        aborted.count(flow(), &CLOSED, &[(4.0, 2.0)]);
+        assert!(aborted.measure(text).is_err());
+    }
+
+    /// Pauses 20 s to 22 s and 50 s to 61 s, and from 95 s to the end at 100 s: the longest is 11 s.
+    #[test]
+    fn the_longest_of_several_pauses() {
+        let text = "of = 'flow.web'\nmetric = 'longest_stall'";
+        let mut bench = Bench::new(100);
+        bench.mark(flow(), &DATA_RESUMED, &[0.4, 22.0, 61.0]);
+        bench.mark(flow(), &DATA_PAUSED, &[20.0, 50.0, 95.0]);
+        assert_eq!(bench.measure(text), Ok(11.0));
+    }
+
+    /// Data stops at 50 s and never comes back: 50 s. If everything had been delivered by then, it is none.
+    #[test]
+    fn a_pause_to_the_end() {
+        let text = "of = 'flow.web'\nmetric = 'longest_stall'";
+        let mut bench = Bench::new(100);
+        assert_eq!(bench.measure(text).unwrap_err(), "no data arrived");
+        bench.mark(flow(), &DATA_RESUMED, &[0.4]);
+        bench.mark(flow(), &DATA_PAUSED, &[50.0]);
+        assert_eq!(bench.measure(text), Ok(50.0));
+        bench.mark(flow(), &CLOSED, &[50.2]);
+        assert_eq!(bench.measure(text), Ok(0.0));
+    }
+
+    /// The last data of the run at 99.95 s is no pause: less than one sampling interval is left.
+    #[test]
+    fn data_to_the_end_is_no_pause() {
+        let mut bench = Bench::new(100);
+        bench.mark(flow(), &DATA_RESUMED, &[0.4]);
+        bench.mark(flow(), &DATA_PAUSED, &[99.95]);
+        assert_eq!(bench.measure("of = 'flow.web'\nmetric = 'longest_stall'"), Ok(0.0));
+    }
+}

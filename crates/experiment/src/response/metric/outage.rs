@@ -1,0 +1,283 @@
+//! What an outage does to a flow. The outage is the first event of the scenario that takes a link, or a
+//! node's interface, down; without one these metrics have no value.
+
+use netrig_core::quantity::{DATA_PATH, DATA_PAUSED, DATA_RESUMED, PATH_FAILED, WIRE_BYTES};
+use netrig_core::{Duration, Instant};
+
+use super::super::{Per, SubjectKind::Flow};
+use super::{About, Measured, Metric, Need, Statistic, View};
+use crate::reduce::Outage;
+
+pub(super) const ALL: &[&dyn Metric] = &[&RecoveryTime, &DetectTime, &SwitchTime, &RampUpTime];
+
+const NO_OUTAGE: &str = "no link goes down";
+
+/// How long no data arrived because of the outage.
+struct RecoveryTime;
+
+static RECOVERY_TIME: About = About::new(
+    "recovery_time",
+    "s",
+    Flow,
+    "Time from the start of the outage until user data arrives again after the pause that it caused; 0 if data never \
+     paused for longer than one sampling interval.",
+)
+.per(Per::Mean);
+
+impl Metric for RecoveryTime {
+    fn about(&self) -> &About {
+        &RECOVERY_TIME
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+        if view.marks(&DATA_RESUMED).is_empty() {
+            return Measured::not("no data arrived");
+        }
+        match recovery(view, outage) {
+            Some(Some(at)) => at.since(outage.start).as_secs_f64().into(),
+            Some(None) => Measured::not("no data arrived any more after the outage began"),
+            None => 0.0.into(),
+        }
+    }
+}
+
+/// The end of the pause that the outage caused: the first that ends after the outage began and started
+/// before it was over. `Some(None)` if it never ends, `None` if there is no such pause.
+fn recovery(view: &View<'_>, outage: Outage) -> Option<Option<Instant>> {
+    let over = outage.end.unwrap_or(Instant::NEVER);
+    let hit = |(from, to): &(Instant, Option<Instant>)| *from < over && to.is_none_or(|to| to > outage.start);
+    let pause = view.pauses().into_iter().find(hit)?;
+    // The last data of the run ends no pause if the run itself ends within a sampling interval.
+    let reaches_the_end = pause.1.is_none() && view.run_end().since(pause.0) <= view.sample_every();
+    (!reaches_the_end).then_some(pause.1)
+}
+
+/// How long until the sender knew.
+struct DetectTime;
+
+static DETECT_TIME: About = About::new(
+    "detect_time",
+    "s",
+    Flow,
+    "Time from the start of the outage until the sender first gave a path up (inactive) or set it aside (potentially failed).",
+)
+.per(Per::Mean);
+
+impl Metric for DetectTime {
+    fn about(&self) -> &About {
+        &DETECT_TIME
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::PathMarks(&PATH_FAILED)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+        match view.marks(&PATH_FAILED).iter().find(|mark| mark.at >= outage.start) {
+            Some(mark) => mark.at.since(outage.start).as_secs_f64().into(),
+            None => Measured::not("the sender never gave a path up"),
+        }
+    }
+}
+
+/// How long until the sender used another path.
+struct SwitchTime;
+
+static SWITCH_TIME: About = About::new(
+    "switch_time",
+    "s",
+    Flow,
+    "Time from the start of the outage until new data first goes over another path than the one in use when it began.",
+)
+.per(Per::Mean);
+
+impl Metric for SwitchTime {
+    fn about(&self) -> &About {
+        &SWITCH_TIME
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::PathMarks(&DATA_PATH)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+        match switch(view, outage) {
+            Some(at) => at.since(outage.start).as_secs_f64().into(),
+            None => Measured::not("no other path was used after the outage began"),
+        }
+    }
+}
+
+/// When new data first went over another path than before the outage.
+fn switch(view: &View<'_>, outage: Outage) -> Option<Instant> {
+    let marks = view.marks(&DATA_PATH);
+    // A flow starts on its first path, whether or not that was marked.
+    let before = marks.iter().rev().find(|mark| mark.at < outage.start).map_or(0, |mark| mark.path);
+    marks.iter().find(|mark| mark.at >= outage.start && mark.path != before).map(|mark| mark.at)
+}
+
+/// How long until the rate was what it had been.
+struct RampUpTime;
+
+/// Over how long before the outage the rate is taken that is to be regained.
+const BEFORE: Duration = Duration::from_secs(10);
+/// Over how long the regained rate must hold.
+const HOLD: Duration = Duration::from_secs(1);
+/// What counts as regained.
+const REGAINED: f64 = 0.9;
+
+static RAMP_UP_TIME: About = About::new(
+    "ramp_up_time",
+    "s",
+    Flow,
+    "Time from the switch to another path (or, on one path, from the first data after the outage began and caused a pause) \
+     until the start of the first second in which data packets arrive at 90 % or more of their mean rate in the ten seconds \
+     before the outage, in IP bytes and whole sampling intervals.",
+)
+.per(Per::Mean);
+
+impl Metric for RampUpTime {
+    fn about(&self) -> &About {
+        &RAMP_UP_TIME
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![
+            Need::Series(&WIRE_BYTES),
+            Need::PathMarks(&DATA_PATH),
+            Need::Marks(&DATA_PAUSED),
+            Need::Marks(&DATA_RESUMED),
+        ]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+        let Some(first) = view.marks(&DATA_RESUMED).first().filter(|mark| mark.at < outage.start) else {
+            return Measured::not("no data arrived before the outage");
+        };
+        let Some(from) = switch(view, outage).or_else(|| recovery(view, outage).flatten()) else {
+            return Measured::not("the outage caused neither a switch nor a pause");
+        };
+        // Whole sampling intervals: the bytes of the first packet count in the interval that it arrived in.
+        let since =
+            Instant::from_nanos(outage.start.as_nanos().saturating_sub(BEFORE.as_nanos())).max(first.at);
+        let before =
+            view.sum_between(&WIRE_BYTES, since, outage.start) / outage.start.since(since).as_secs_f64();
+        let wanted = REGAINED * before * HOLD.as_secs_f64();
+        let mut start = from;
+        while start + HOLD <= view.run_end() {
+            if view.sum_between(&WIRE_BYTES, start, start + HOLD) >= wanted {
+                return start.since(from).as_secs_f64().into();
+            }
+            start += view.sample_every();
+        }
+        Measured::not("the rate of before the outage was not regained")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduce::bench::{Bench, flow, path};
+
+    /// A link that is down from 50 s to 60 s of a run of 100 s.
+    fn bench() -> Bench {
+        let mut bench = Bench::new(100);
+        bench.layout.outage = Some(Outage { start: Bench::at(50.0), end: Some(Bench::at(60.0)) });
+        bench
+    }
+
+    fn measure(bench: &mut Bench, metric: &str) -> Result<f64, String> {
+        bench.measure(&format!("of = 'flow.web'\nmetric = '{metric}'"))
+    }
+
+    #[test]
+    fn without_an_outage_there_is_nothing_to_measure() {
+        for metric in ["recovery_time", "detect_time", "switch_time", "ramp_up_time"] {
+            assert_eq!(measure(&mut Bench::new(100), metric).unwrap_err(), "no link goes down", "{metric}");
+        }
+    }
+
+    /// A pause long before the outage plays no part; the last packet in flight arrives at 50.3 s, the first
+    /// after the outage at 63.1 s: 13.1 s.
+    #[test]
+    fn recovery_after_the_pause_of_the_outage() {
+        let mut bench = bench();
+        bench.mark(flow(), &DATA_RESUMED, &[0.4, 22.0, 63.1]);
+        bench.mark(flow(), &DATA_PAUSED, &[20.0, 50.3, 99.99]);
+        assert!((measure(&mut bench, "recovery_time").unwrap() - 13.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_pause_is_a_recovery_in_no_time_and_no_end_is_none() {
+        let mut smooth = bench();
+        smooth.mark(flow(), &DATA_RESUMED, &[0.4, 80.0]);
+        smooth.mark(flow(), &DATA_PAUSED, &[75.0, 99.99]);
+        assert_eq!(measure(&mut smooth, "recovery_time"), Ok(0.0));
+        let mut dead = bench();
+        dead.mark(flow(), &DATA_RESUMED, &[0.4]);
+        dead.mark(flow(), &DATA_PAUSED, &[50.1]);
+        assert!(measure(&mut dead, "recovery_time").unwrap_err().contains("no data arrived any more"));
+    }
+
+    /// Path 0 had been set aside at 10 s already; after the outage it is given up at 53 s.
+    #[test]
+    fn detection_is_the_first_failure_after_the_outage() {
+        let mut bench = bench();
+        assert!(measure(&mut bench, "detect_time").is_err());
+        bench.mark(path(0), &PATH_FAILED, &[10.0, 53.0, 56.0]);
+        assert_eq!(measure(&mut bench, "detect_time"), Ok(3.0));
+    }
+
+    /// Data goes over path 1 from 51.5 s: 1.5 s. A second mark of the path in use is no switch.
+    #[test]
+    fn the_switch_is_to_another_path() {
+        let mut bench = bench();
+        bench.mark(path(0), &DATA_PATH, &[0.1, 50.5]);
+        assert!(measure(&mut bench, "switch_time").is_err());
+        bench.mark(path(1), &DATA_PATH, &[51.5]);
+        bench.mark(path(0), &DATA_PATH, &[70.0]);
+        assert_eq!(measure(&mut bench, "switch_time"), Ok(1.5));
+    }
+
+    /// 1000 B each 100 ms until 50 s: 10 000 B/s, so 9000 B in a second are wanted. Switch at 52 s; from then
+    /// on 500 B each 100 ms until 53.5 s, then 1000 B again. A second that starts at `52 + d` (d ≤ 1.5) holds 10
+    /// intervals, of which those that end after 53.5 s have 1000 B: 15 - 10 d of 500 B and 10 d - 5 of 1000 B,
+    /// together 2500 + 5000 d ≥ 9000, so d = 1.3.
+    #[test]
+    fn ramp_up_until_nine_tenths_for_a_second() {
+        let mut bench = bench();
+        bench.mark(flow(), &DATA_RESUMED, &[0.05]);
+        bench.mark(path(1), &DATA_PATH, &[52.0]);
+        for tick in 1..=1000 {
+            let bytes = match tick {
+                ..=500 => 1000.0,
+                501..=520 => 0.0,
+                521..=535 => 500.0,
+                _ => 1000.0,
+            };
+            bench.count(flow(), &WIRE_BYTES, &[(f64::from(tick) / 10.0, bytes)]);
+        }
+        let time = measure(&mut bench, "ramp_up_time").unwrap();
+        assert!((time - 1.3).abs() < 1e-9, "{time}");
+    }
+
+    #[test]
+    fn a_rate_that_never_comes_back_has_no_ramp_up_time() {
+        let mut bench = bench();
+        bench.mark(flow(), &DATA_RESUMED, &[0.05]);
+        bench.mark(path(1), &DATA_PATH, &[52.0]);
+        for tick in 1..=1000 {
+            let bytes = if tick <= 500 { 1000.0 } else { 100.0 };
+            bench.count(flow(), &WIRE_BYTES, &[(f64::from(tick) / 10.0, bytes)]);
+        }
+        assert!(measure(&mut bench, "ramp_up_time").unwrap_err().contains("was not regained"));
+    }
+}

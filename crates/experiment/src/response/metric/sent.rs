@@ -1,0 +1,114 @@
+//! What a flow's endpoints sent, and sent again.
+
+use netrig_core::quantity::{
+    DATA_PACKETS_SENT, FAST_RETRANSMISSIONS, PACKETS_SENT, RECEIVED_BYTES, RETRANSMITTED_BYTES,
+    TIMEOUT_RETRANSMISSIONS, TIMEOUTS,
+};
+
+use super::super::SubjectKind::Flow;
+use super::{About, Metric, Share, Total};
+
+pub(super) const ALL: &[&dyn Metric] =
+    &[&DATA_SENT, &SENT, &RETRANSMITTED, &RETRANSMISSION_SHARE, &FAST, &AFTER_TIMEOUT, &TIMER];
+
+static DATA_SENT: Total = Total {
+    about: About::new(
+        "data_packets_sent",
+        "packets",
+        Flow,
+        "Packets with user data sent in the measuring window, first time or again.",
+    ),
+    quantity: &DATA_PACKETS_SENT,
+};
+
+static SENT: Total = Total {
+    about: About::new(
+        "packets_sent",
+        "packets",
+        Flow,
+        "Packets of any kind that both ends sent in the measuring window.",
+    ),
+    quantity: &PACKETS_SENT,
+};
+
+static RETRANSMITTED: Total = Total {
+    about: About::new("retransmitted_bytes", "B", Flow, "User bytes sent again in the measuring window."),
+    quantity: &RETRANSMITTED_BYTES,
+};
+
+static RETRANSMISSION_SHARE: Share = Share {
+    about: About::new(
+        "retransmission_share",
+        "1",
+        Flow,
+        "User bytes sent again, divided by the sum of these and the user bytes that the receiving application got in \
+         the measuring window.",
+    )
+    .pooled(),
+    part: &[&RETRANSMITTED_BYTES],
+    whole: &[&RETRANSMITTED_BYTES, &RECEIVED_BYTES],
+    nothing: "nothing was received and nothing sent again",
+};
+
+static FAST: Total = Total {
+    about: About::new(
+        "fast_retransmissions",
+        "segments",
+        Flow,
+        "Segments or chunks sent again in fast recovery in the measuring window.",
+    ),
+    quantity: &FAST_RETRANSMISSIONS,
+};
+
+static AFTER_TIMEOUT: Total = Total {
+    about: About::new(
+        "timeout_retransmissions",
+        "segments",
+        Flow,
+        "Segments or chunks sent again after a time-out in the measuring window.",
+    ),
+    quantity: &TIMEOUT_RETRANSMISSIONS,
+};
+
+static TIMER: Total = Total {
+    about: About::new("timeouts", "1", Flow, "Times a retransmission timer ran out in the measuring window."),
+    quantity: &TIMEOUTS,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduce::bench::{Bench, flow};
+
+    /// 300 B again and 900 B received: 300 / 1200.
+    #[test]
+    fn the_share_sent_again() {
+        let mut bench = Bench::new(10);
+        assert!(bench.measure("of = 'flow.web'\nmetric = 'retransmission_share'").is_err());
+        bench.count(flow(), &RETRANSMITTED_BYTES, &[(1.0, 100.0), (2.0, 200.0)]);
+        bench.count(flow(), &RECEIVED_BYTES, &[(1.0, 400.0), (3.0, 500.0)]);
+        assert_eq!(bench.measure("of = 'flow.web'\nmetric = 'retransmission_share'"), Ok(0.25));
+        let percent = bench.measure("of = 'flow.web'\nmetric = 'retransmission_share'\nunit = '%'");
+        assert_eq!(percent, Ok(25.0));
+    }
+
+    #[test]
+    fn counts_add_up() {
+        let mut bench = Bench::new(10);
+        let counts = [
+            ("data_packets_sent", &DATA_PACKETS_SENT),
+            ("packets_sent", &PACKETS_SENT),
+            ("fast_retransmissions", &FAST_RETRANSMISSIONS),
+            ("timeout_retransmissions", &TIMEOUT_RETRANSMISSIONS),
+            ("timeouts", &TIMEOUTS),
+            ("retransmitted_bytes", &RETRANSMITTED_BYTES),
+        ];
+        for (index, (_, quantity)) in (1..).zip(counts) {
+            bench.count(flow(), quantity, &[(0.1, f64::from(index)), (10.0, 10.0)]);
+        }
+        for (index, (name, _)) in (1..).zip(counts) {
+            let value = bench.measure(&format!("of = 'flow.web'\nmetric = '{name}'"));
+            assert_eq!(value, Ok(f64::from(index) + 10.0), "{name}");
+        }
+    }
+}

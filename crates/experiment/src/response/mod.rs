@@ -1,0 +1,212 @@
+//! What is measured: the responses of an experiment, and the registry of metrics that they may name.
+
+pub(crate) mod amount;
+pub mod metric;
+mod statistic;
+mod subject;
+
+use netrig_core::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::check::{SpecError, one_of, refuse};
+
+pub use amount::{Amount, AmountError};
+pub use statistic::{Statistic, StatisticError};
+pub use subject::{Of, OfError, SubjectKind};
+
+/// One thing that is measured: a metric of a subject, reduced to one number per run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResponseSpec {
+    /// Of what.
+    pub of: Of,
+    /// The metric's name: `goodput`, `object_time`, `utilisation`.
+    pub metric: String,
+    /// Which statistic of the observations of a run; only for metrics that have observations. The mean
+    /// where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statistic: Option<Statistic>,
+    /// How the members of a `count` become one number; the metric has its own usual way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per: Option<Per>,
+    /// The measuring window starts here; the start of the run (or what the warm-up says) without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Duration>,
+    /// The measuring window ends here; the end of the run without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Duration>,
+    /// The unit of tables and figures; the metric's own without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// How the interval over replications is made.
+    #[serde(default, skip_serializing_if = "is_student")]
+    pub interval: IntervalMethod,
+}
+
+fn is_student(method: &IntervalMethod) -> bool {
+    *method == IntervalMethod::Student
+}
+
+/// How the members of a group become one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Added up.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// Jain's fairness index of them: 1 if all are equal, 1/n if one has all.
+    Jain,
+    /// Their observations or counts taken together, as if they were one.
+    Pooled,
+}
+
+impl Per {
+    /// The word in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Jain => "jain",
+            Self::Pooled => "pooled",
+        }
+    }
+}
+
+/// How the interval of a response over replications is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IntervalMethod {
+    /// Student's t: exact for normal values, and means of runs are nearly so.
+    #[default]
+    Student,
+    /// Student's t with each end moved outwards where the values are skewed (Willink 2005).
+    SkewAdjusted,
+    /// Student's t over the logarithms: the geometric mean with its interval. All values must be positive.
+    Log,
+    /// The bias-corrected and accelerated bootstrap of the mean (Efron 1987).
+    Bootstrap,
+}
+
+/// The names that responses may refer to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Subjects<'a> {
+    /// Flows of the file.
+    pub flows: &'a [&'a str],
+    /// Links of the file.
+    pub links: &'a [&'a str],
+    /// Nodes of the file.
+    pub nodes: &'a [&'a str],
+}
+
+impl ResponseSpec {
+    /// The metric.
+    pub fn metric(&self) -> Option<&'static dyn metric::Metric> {
+        metric::find(&self.metric)
+    }
+
+    /// The statistic, the mean if none is named.
+    pub fn statistic(&self) -> Statistic {
+        self.statistic.unwrap_or_default()
+    }
+
+    /// The unit of its values: the one asked for, else the metric's own.
+    pub fn unit(&self) -> &str {
+        match (&self.unit, self.per) {
+            (Some(unit), _) => unit,
+            (None, Some(Per::Jain)) => "1",
+            (None, _) => self.metric().map_or("1", |metric| metric.about().unit),
+        }
+    }
+
+    /// By what the metric's own number is multiplied to be in [`ResponseSpec::unit`].
+    pub(crate) fn scale(&self) -> f64 {
+        let own = self.metric().map_or("1", |metric| metric.about().unit);
+        self.unit.as_ref().and_then(|unit| amount::factor(own, unit).ok()).unwrap_or(1.0)
+    }
+
+    /// What it says, as a sentence for reports: the metric's definition and the window.
+    pub fn definition(&self) -> String {
+        let Some(metric) = self.metric() else { return String::new() };
+        let about = metric.about();
+        let mut text = about.definition.to_owned();
+        if about.observed {
+            text = format!("{} of: {}", capital(&self.statistic().to_string()), text);
+        }
+        if let (Some(after), Some(until)) = (self.after, self.until) {
+            text += &format!(" Measured from {after} to {until}.");
+        } else if let Some(after) = self.after {
+            text += &format!(" Measured from {after} on.");
+        } else if let Some(until) = self.until {
+            text += &format!(" Measured until {until}.");
+        }
+        text
+    }
+
+    /// What is wrong with it, by field.
+    pub fn check(&self, subjects: Subjects<'_>) -> Vec<SpecError> {
+        let mut errors = Vec::new();
+        let known = match &self.of {
+            Of::Run => &[][..],
+            Of::Flow(_) => subjects.flows,
+            Of::Link(..) => subjects.links,
+            Of::Node(_) => subjects.nodes,
+        };
+        if self.of != Of::Run && !known.contains(&self.of.group()) {
+            let what = format!(
+                "no {} is called `{}`",
+                self.of.to_string().split('.').next().unwrap_or(""),
+                self.of.group()
+            );
+            errors.push(SpecError::new("of", one_of(&what, self.of.group(), known)));
+        }
+        if self.after.zip(self.until).is_some_and(|(after, until)| after >= until) {
+            refuse(&mut errors, "until", "the window must end after it starts (`after`)");
+        }
+        let Some(metric) = self.metric() else {
+            let names: Vec<&str> = metric::of_kind(self.of.kind()).map(|m| m.about().name).collect();
+            let what = format!("there is no metric `{}` of {}", self.metric, self.of.kind());
+            errors.push(SpecError::new("metric", one_of(&what, &self.metric, &names)));
+            return errors;
+        };
+        self.check_against(metric, &mut errors);
+        errors
+    }
+
+    fn check_against(&self, metric: &dyn metric::Metric, errors: &mut Vec<SpecError>) {
+        let about = metric.about();
+        if about.subject != self.of.kind() {
+            let why = format!("`{}` is measured of {}, not of {}", about.name, about.subject, self.of.kind());
+            refuse(errors, "metric", why);
+        }
+        if self.statistic.is_some() && !about.observed {
+            let why = format!("`{}` is one number per run; it has no statistics to choose from", about.name);
+            refuse(errors, "statistic", why);
+        }
+        if self.per == Some(Per::Pooled) && !about.pools {
+            refuse(
+                errors,
+                "per",
+                format!("`{}` of several cannot be pooled; choose sum, mean, max, min or jain", about.name),
+            );
+        }
+        if let Some(unit) = &self.unit {
+            let own = if self.per == Some(Per::Jain) { "1" } else { about.unit };
+            if let Err(error) = amount::factor(own, unit) {
+                refuse(errors, "unit", error.to_string());
+            }
+        }
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

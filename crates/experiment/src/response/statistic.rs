@@ -1,0 +1,149 @@
+//! How the observations of one run become one number.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use netrig_stats::{StatsError, quantile, summary::Summary};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A statistic of the observations of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Statistic {
+    /// The arithmetic mean.
+    #[default]
+    Mean,
+    /// The quantile with this share of the observations below it, 0 to 1: `p95` is 0.95.
+    Quantile(f64),
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// The standard deviation (divisor n − 1).
+    Sd,
+}
+
+impl Statistic {
+    /// Whether it can be had from a running summary, without keeping the observations.
+    pub(crate) const fn streams(self) -> bool {
+        !matches!(self, Self::Quantile(_))
+    }
+
+    /// The statistic of a summary. `None` if there are too few observations, or for a quantile.
+    pub(crate) fn of_summary(self, summary: &Summary) -> Option<f64> {
+        match self {
+            Self::Mean => summary.mean(),
+            Self::Max => summary.max(),
+            Self::Min => summary.min(),
+            Self::Sd => summary.sd(),
+            Self::Quantile(_) => None,
+        }
+    }
+
+    /// The statistic of all observations. `None` if there are too few.
+    ///
+    /// # Errors
+    /// An observation that is not finite.
+    pub(crate) fn of(self, values: &[f64]) -> Result<Option<f64>, StatsError> {
+        match self {
+            _ if values.is_empty() => Ok(None),
+            Self::Quantile(p) => quantile::quantile(values, p).map(Some),
+            _ => Ok(self.of_summary(&Summary::of(values)?)),
+        }
+    }
+}
+
+/// Why a text names no statistic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no statistic: expected mean, min, max, sd, median or a quantile such as p95 or p99.9")]
+pub struct StatisticError(String);
+
+impl FromStr for Statistic {
+    type Err = StatisticError;
+
+    fn from_str(text: &str) -> Result<Self, StatisticError> {
+        let error = || StatisticError(text.to_owned());
+        match text {
+            "mean" => Ok(Self::Mean),
+            "max" => Ok(Self::Max),
+            "min" => Ok(Self::Min),
+            "sd" => Ok(Self::Sd),
+            "median" => Ok(Self::Quantile(0.5)),
+            _ => {
+                let percent: f64 = text.strip_prefix('p').ok_or_else(error)?.parse().map_err(|_| error())?;
+                if percent > 0.0 && percent < 100.0 {
+                    Ok(Self::Quantile(percent / 100.0))
+                } else {
+                    Err(error())
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Statistic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mean => f.write_str("mean"),
+            Self::Max => f.write_str("max"),
+            Self::Min => f.write_str("min"),
+            Self::Sd => f.write_str("sd"),
+            // Rounded far below what anybody writes: 0.999 * 100 would print as 99.90000000000001.
+            Self::Quantile(p) => write!(f, "p{}", (p * 1e10).round() / 1e8),
+        }
+    }
+}
+
+impl Serialize for Statistic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Statistic {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'_, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Statistic {
+    fn schema_name() -> Cow<'static, str> {
+        "Statistic".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^(mean|median|max|min|sd|p[0-9]+(\\.[0-9]+)?)$",
+            "description": "Statistic of the observations of one run.",
+            "examples": ["mean", "p95", "p99.9"]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for text in ["mean", "min", "max", "sd", "p50", "p95", "p99.9", "p99.99"] {
+            assert_eq!(text.parse::<Statistic>().unwrap().to_string(), text);
+        }
+        assert_eq!("median".parse(), Ok(Statistic::Quantile(0.5)));
+        for wrong in ["p0", "p100", "p", "average", "95"] {
+            assert!(wrong.parse::<Statistic>().is_err(), "{wrong}");
+        }
+    }
+
+    /// 1, 2, 3, 10: mean 16/4; sd² = (9 + 4 + 1 + 36)/3; the median lies halfway between 2 and 3.
+    #[test]
+    fn of_four_values() {
+        let of = |text: &str| text.parse::<Statistic>().unwrap().of(&[3.0, 1.0, 10.0, 2.0]).unwrap().unwrap();
+        assert!((of("mean") - 4.0).abs() < 1e-12);
+        assert_eq!((of("min"), of("max"), of("p50")), (1.0, 10.0, 2.5));
+        assert!((of("sd") * of("sd") - 50.0 / 3.0).abs() < 1e-12);
+        assert_eq!(Statistic::Sd.of(&[1.0]), Ok(None));
+        assert_eq!(Statistic::Mean.of(&[]), Ok(None));
+    }
+}

@@ -1,0 +1,178 @@
+//! What a response is about.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use netrig_core::{Direction, Subject};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::reduce::{Layout, Place};
+
+/// What a response is about: `flow.web` (all of them, if there are several), `flow.web#3` (one of them),
+/// `link.primary` or `link.primary.backward`, `node.server`, `run`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Of {
+    /// The run as a whole.
+    Run,
+    /// Flows of this name.
+    Flow(String),
+    /// One direction of the links of this name.
+    Link(String, Direction),
+    /// Nodes of this name.
+    Node(String),
+}
+
+/// The classes of subjects, to which metrics apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SubjectKind {
+    /// The run.
+    Run,
+    /// A flow.
+    Flow,
+    /// One direction of a link.
+    Link,
+    /// A node.
+    Node,
+}
+
+impl fmt::Display for SubjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Run => "the run",
+            Self::Flow => "a flow",
+            Self::Link => "a link",
+            Self::Node => "a node",
+        })
+    }
+}
+
+impl Of {
+    /// Its class.
+    pub const fn kind(&self) -> SubjectKind {
+        match self {
+            Self::Run => SubjectKind::Run,
+            Self::Flow(_) => SubjectKind::Flow,
+            Self::Link(..) => SubjectKind::Link,
+            Self::Node(_) => SubjectKind::Node,
+        }
+    }
+
+    /// The name of the flow, link or node in the file, without the number of a member; empty for the run.
+    pub fn group(&self) -> &str {
+        match self {
+            Self::Run => "",
+            Self::Flow(name) | Self::Link(name, _) | Self::Node(name) => {
+                name.split_once('#').map_or(name.as_str(), |(group, _)| group)
+            }
+        }
+    }
+
+    /// The members of the scenario that it is about, in their order there: a name with a number is one member,
+    /// a name without is all of the group.
+    pub(crate) fn members(&self, layout: &Layout) -> Vec<Subject> {
+        fn matching<'a>(wanted: &str, places: impl Iterator<Item = &'a Place>) -> Vec<u32> {
+            let hit = |place: &Place| place.name == wanted || place.group == wanted;
+            (0..).zip(places).filter(|(_, place)| hit(place)).map(|(index, _)| index).collect()
+        }
+        match self {
+            Self::Run => vec![Subject::Run],
+            Self::Flow(name) => {
+                let flows = layout.flows.iter().map(|flow| &flow.place);
+                matching(name, flows).into_iter().map(Subject::Flow).collect()
+            }
+            Self::Link(name, direction) => {
+                let link = |index| Subject::Link(index, *direction);
+                matching(name, layout.links.iter()).into_iter().map(link).collect()
+            }
+            Self::Node(name) => matching(name, layout.nodes.iter()).into_iter().map(Subject::Node).collect(),
+        }
+    }
+}
+
+/// Why a text names no subject.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is nothing that can be measured: expected `flow.<name>`, `link.<name>`, `link.<name>.backward`, \
+     `node.<name>` or `run`"
+)]
+pub struct OfError(String);
+
+impl FromStr for Of {
+    type Err = OfError;
+
+    fn from_str(text: &str) -> Result<Self, OfError> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let name =
+            |name: &str| if name.is_empty() { Err(OfError(text.to_owned())) } else { Ok(name.to_owned()) };
+        match parts[..] {
+            ["run"] => Ok(Self::Run),
+            ["flow", flow] => Ok(Self::Flow(name(flow)?)),
+            ["link", link] | ["link", link, "forward"] => Ok(Self::Link(name(link)?, Direction::Forward)),
+            ["link", link, "backward"] => Ok(Self::Link(name(link)?, Direction::Backward)),
+            ["node", node] => Ok(Self::Node(name(node)?)),
+            _ => Err(OfError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run => f.write_str("run"),
+            Self::Flow(name) => write!(f, "flow.{name}"),
+            Self::Link(name, Direction::Forward) => write!(f, "link.{name}"),
+            Self::Link(name, Direction::Backward) => write!(f, "link.{name}.backward"),
+            Self::Node(name) => write!(f, "node.{name}"),
+        }
+    }
+}
+
+impl Serialize for Of {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Of {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'_, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Of {
+    fn schema_name() -> Cow<'static, str> {
+        "Subject".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^(run|(flow|node)\\.[^.]+|link\\.[^.]+(\\.(forward|backward))?)$",
+            "description": "What is measured: a flow, one direction of a link, a node, or the run.",
+            "examples": ["flow.web", "link.primary", "link.primary.backward", "run"]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for text in ["run", "flow.web", "flow.web#3", "link.primary", "link.primary.backward", "node.server"]
+        {
+            assert_eq!(text.parse::<Of>().unwrap().to_string(), text);
+        }
+        assert_eq!("link.a.forward".parse::<Of>().unwrap().to_string(), "link.a");
+        for wrong in ["web", "flow", "flow.", "link.a.sideways", "run.x", ""] {
+            assert!(wrong.parse::<Of>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_group_of_a_member() {
+        assert_eq!("flow.web#3".parse::<Of>().unwrap().group(), "web");
+    }
+}

@@ -1,0 +1,176 @@
+//! What came out of an experiment: every point's responses with their intervals, and the verdicts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Level, Point, TableResult};
+
+/// How a point ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// Valid runs, and responses from them.
+    Ok,
+    /// A run failed.
+    Failed,
+    /// The tester itself was the bottleneck.
+    Invalid,
+    /// The substrate cannot run it.
+    Unsupported,
+}
+
+/// Everything that a report shows and `--json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Results {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Of every interval.
+    pub confidence: f64,
+    /// Version and commit of netrig.
+    pub build: String,
+    /// In the order of the plan.
+    pub points: Vec<PointResult>,
+    /// How far substrates agree; empty with one substrate.
+    pub agreement: Vec<Agreement>,
+    /// In the order of the file, for each substrate.
+    pub claims: Vec<ClaimResult>,
+    /// In the order of the file, for each substrate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableResult>,
+}
+
+/// One point on one substrate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointResult {
+    /// The substrate.
+    pub substrate: String,
+    /// Every factor with its level.
+    pub factors: Point,
+    /// How it ended.
+    pub status: Status,
+    /// Why it is not ok.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// By the response's name.
+    pub responses: BTreeMap<String, ResponseResult>,
+}
+
+/// One response at one point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResponseResult {
+    /// Its unit.
+    pub unit: String,
+    /// Mean over the valid runs (the geometric one where the response asks for an interval over logarithms); absent
+    /// if there is none.
+    pub mean: Option<f64>,
+    /// Lower end of the interval; absent below two runs.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+    /// Valid runs that measured it.
+    pub n: u32,
+    /// Every run, in the order of its replication.
+    pub runs: Vec<RunValue>,
+}
+
+/// One run's value of a response.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunValue {
+    /// The run's seed.
+    pub seed: u64,
+    /// The value; absent if the run could not measure it (nothing arrived).
+    pub value: Option<f64>,
+    /// Whether it counts.
+    pub valid: bool,
+    /// Why there is no value, or why it does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// How far two substrates agree about a response.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Agreement {
+    /// The point; empty for all points together.
+    pub factors: Point,
+    /// The response.
+    pub response: String,
+    /// Mean on the second substrate divided by the mean on the first.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    pub high: Option<f64>,
+    /// The two substrates.
+    pub of: [String; 2],
+}
+
+/// What the evidence says of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The evidence is for it.
+    Supported,
+    /// The evidence is against it.
+    Refuted,
+    /// The intervals are too wide to tell.
+    Inconclusive,
+    /// There are no valid points.
+    NotTested,
+}
+
+impl Verdict {
+    /// The word for it in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Refuted => "refuted",
+            Self::Inconclusive => "inconclusive",
+            Self::NotTested => "not tested",
+        }
+    }
+}
+
+/// A claim's verdict and what decided it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimResult {
+    /// Its key in the file.
+    pub id: String,
+    /// The sentence.
+    pub says: String,
+    /// Where it was tested.
+    pub substrate: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Adjusted over the study's claims (Holm); absent where no test applies.
+    pub p_holm: Option<f64>,
+    /// The verdict's reason in a sentence.
+    pub why: String,
+    /// Replications that it would need, if it is inconclusive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs: Option<u32>,
+    /// Unit of the estimates.
+    pub unit: String,
+    /// What it was decided on.
+    pub points: Vec<ClaimPoint>,
+}
+
+/// One comparison that a claim rests on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimPoint {
+    /// The levels that are common to what was compared.
+    pub factors: BTreeMap<String, Level>,
+    /// The levels that were compared, if two were: the estimate is of the first against the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared: Option<[Level; 2]>,
+    /// The estimate: a difference, a ratio, a value, as the claim says.
+    pub estimate: f64,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    pub high: Option<f64>,
+    /// Replications behind it.
+    pub n: u32,
+    /// This comparison's own verdict.
+    pub verdict: Verdict,
+}

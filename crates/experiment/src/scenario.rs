@@ -1,0 +1,186 @@
+//! One point of an experiment with every `${factor}` replaced, every `count` expanded and every name
+//! resolved: all that a substrate needs to know.
+
+use std::net::IpAddr;
+
+use netrig_core::{Direction, Duration, Instant, LinkEvent};
+use netrig_link::LineSettings;
+use netrig_transport::{sctp, tcp};
+use serde::Serialize;
+
+/// What a run simulates or builds. Nodes, links and flows are known by their places in these lists, which
+/// are also the numbers of [`netrig_core::Subject`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scenario {
+    /// How long the run lasts.
+    pub duration: Duration,
+    /// Interval of counted samples.
+    pub sample_every: Duration,
+    /// Hosts and routers: a node through which a route passes forwards.
+    pub nodes: Vec<Node>,
+    /// Links, each of two directions.
+    pub links: Vec<LinkSpec>,
+    /// Who sends what to whom, over what.
+    pub flows: Vec<Flow>,
+    /// What happens when, in the order of time; ties in the order of the file.
+    pub events: Vec<TimedEvent>,
+}
+
+/// A host or router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// `client`, or `client#3` for the third of several.
+    pub name: String,
+    /// The name in the file.
+    pub group: String,
+}
+
+/// A link between two nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkSpec {
+    /// `primary`, or `access#3` for the third of several.
+    pub name: String,
+    /// The name in the file.
+    pub group: String,
+    /// The two nodes, in the order of the file.
+    pub ends: [usize; 2],
+    /// The address of each end's interface.
+    pub addresses: [IpAddr; 2],
+    /// From the first node to the second.
+    pub forward: LineSettings,
+    /// From the second node to the first.
+    pub backward: LineSettings,
+}
+
+/// Traffic from one node to another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flow {
+    /// `web`, or `web#3` for the third of several. Names its random streams: `flow/web#3/…`.
+    pub name: String,
+    /// The name in the file.
+    pub group: String,
+    /// The node whose application opens the connection or sends the datagrams.
+    pub from: usize,
+    /// The node at the other end.
+    pub to: usize,
+    /// The name of its `[transport.*]` table, for tables and notes.
+    pub transport: String,
+    /// What carries it.
+    pub carrier: Carrier,
+    /// Its paths from `from` to `to`, the primary first; at least one.
+    pub paths: Vec<Route>,
+    /// Who sends what, when.
+    pub application: netrig_traffic::Settings,
+    /// When it starts.
+    #[serde(serialize_with = "write_moment")]
+    pub start: Instant,
+    /// When it begins nothing new any more.
+    #[serde(serialize_with = "write_moment")]
+    pub stop: Instant,
+}
+
+/// The transport of a flow with all its constants.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// A TCP connection.
+    Tcp(Box<tcp::Config>),
+    /// An SCTP association over all paths.
+    Sctp(Box<sctp::Config>),
+    /// A Multipath TCP connection (RFC 8684) over all paths.
+    Mptcp(Box<tcp::Config>),
+    /// Datagrams. Without headers a datagram's payload is the packet, as queueing theory has it.
+    Udp {
+        /// Whether IP and UDP headers count.
+        headers: bool,
+    },
+}
+
+/// A way through the topology. Packets back take the same links in reverse.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Route {
+    /// The name of its link, or of its links joined by `>`.
+    pub name: String,
+    /// Links in the order of travel.
+    pub hops: Vec<Hop>,
+}
+
+/// One link of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Hop {
+    /// Place in [`Scenario::links`].
+    pub link: usize,
+    /// Which way along it.
+    #[serde(serialize_with = "write_direction")]
+    pub direction: Direction,
+}
+
+/// Something that happens at a moment of the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedEvent {
+    /// When.
+    #[serde(serialize_with = "write_moment")]
+    pub at: Instant,
+    /// What.
+    pub action: Action,
+}
+
+/// What an event does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// A link changes, in one direction.
+    Link {
+        /// Place in [`Scenario::links`].
+        link: usize,
+        /// Which way.
+        #[serde(serialize_with = "write_direction")]
+        direction: Direction,
+        /// The change.
+        #[serde(serialize_with = "write_link_event")]
+        event: LinkEvent,
+    },
+    /// A node's own interface goes down or up: its endpoints are told at once. The link's own outage is
+    /// an event beside it.
+    Interface {
+        /// Place in [`Scenario::nodes`].
+        node: usize,
+        /// Place in [`Scenario::links`]: the interface to this link.
+        link: usize,
+        /// Up or down.
+        up: bool,
+    },
+    /// The user at a node sets the primary path of its multi-homed flows to the one whose first link (seen
+    /// from that node) this is.
+    SetPrimary {
+        /// Place in [`Scenario::nodes`].
+        node: usize,
+        /// Place in [`Scenario::links`].
+        link: usize,
+    },
+}
+
+fn write_direction<S: serde::Serializer>(direction: &Direction, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(match direction {
+        Direction::Forward => "forward",
+        Direction::Backward => "backward",
+    })
+}
+
+fn write_moment<S: serde::Serializer>(at: &Instant, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(&at.since(Instant::ZERO))
+}
+
+fn write_link_event<S: serde::Serializer>(event: &LinkEvent, s: S) -> Result<S::Ok, S::Error> {
+    // The debug form is complete and stable, and this text only feeds the run's identity.
+    s.collect_str(&format_args!("{event:?}"))
+}
+
+impl Scenario {
+    /// The address of `node`'s interface on `link`, if it has one there.
+    pub fn address(&self, node: usize, link: usize) -> Option<IpAddr> {
+        let spec = self.links.get(link)?;
+        let end = spec.ends.iter().position(|n| *n == node)?;
+        Some(spec.addresses[end])
+    }
+}

@@ -1,0 +1,218 @@
+//! The cells of a table.
+
+use serde::Serialize;
+
+use super::spec::{ColumnSpec, Derivation, TableSpec};
+use crate::claim::sample::{Cell, Missing, Sample};
+use crate::judge::{Design, Measurements, seed_of};
+use crate::{Level, Point, Status};
+
+/// A table with its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableResult {
+    /// Its key in the file.
+    pub id: String,
+    /// Its heading.
+    pub title: String,
+    /// Where it was measured.
+    pub substrate: String,
+    /// The factors of the rows.
+    pub factors: Vec<String>,
+    /// The columns.
+    pub columns: Vec<TableColumn>,
+    /// The rows, in the order of the factors' levels.
+    pub rows: Vec<TableRow>,
+}
+
+/// A column's words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableColumn {
+    /// Its key in the file.
+    pub name: String,
+    /// The unit of its cells.
+    pub unit: String,
+    /// How they are derived.
+    pub definition: String,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableRow {
+    /// The levels, in the order of the factors.
+    pub key: Vec<Level>,
+    /// One cell per column.
+    pub cells: Vec<TableCell>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableCell {
+    /// The estimate; absent if nothing was measured.
+    pub estimate: Option<f64>,
+    /// Lower end of its interval; absent below two replications.
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    pub high: Option<f64>,
+    /// Replications behind it.
+    pub n: u32,
+    /// Why nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What the paper says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper: Option<PaperCell>,
+}
+
+/// The paper's value of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PaperCell {
+    /// The value, in the unit of the column.
+    pub value: f64,
+    /// Whether the text says "about".
+    pub approximate: bool,
+    /// Ours less the paper's.
+    pub difference: Option<f64>,
+    /// Where it stands.
+    pub place: String,
+}
+
+impl TableSpec {
+    /// Works the table out for one substrate.
+    pub(crate) fn evaluate(&self, id: &str, design: &Design, measured: &Measurements<'_>) -> TableResult {
+        let column = |(name, column): &(String, ColumnSpec)| TableColumn {
+            name: name.clone(),
+            unit: column.unit(design),
+            definition: column.definition(),
+        };
+        let keys = self.keys(design, measured);
+        let row = |key: &Point| TableRow {
+            key: self.rows.0.iter().filter_map(|factor| key.level(factor).cloned()).collect(),
+            cells: self
+                .columns
+                .iter()
+                .map(|(name, column)| self.show(id, name, column, key, design, measured))
+                .collect(),
+        };
+        TableResult {
+            id: id.to_owned(),
+            title: self.title.clone().unwrap_or_else(|| id.to_owned()),
+            substrate: measured.substrate.to_owned(),
+            factors: self.rows.0.clone(),
+            columns: self.columns.iter().map(column).collect(),
+            rows: keys.iter().map(row).collect(),
+        }
+    }
+
+    /// A column as places with values, for claims: a place is a row.
+    pub(crate) fn cells(&self, column: &str, design: &Design, measured: &Measurements<'_>) -> Vec<Cell> {
+        let Some(spec) = self.column(column) else { return Vec::new() };
+        let cell = |key: Point| Cell { sample: self.sample(spec, &key, design, measured), factors: key };
+        self.keys(design, measured).into_iter().map(cell).collect()
+    }
+
+    /// The rows that some point belongs to, in the order of the factors' levels.
+    fn keys(&self, design: &Design, measured: &Measurements<'_>) -> Vec<Point> {
+        let mut keys = vec![Point::default()];
+        for factor in self.row_factors(&design.factors) {
+            let with = |key: &Point, level: &Level| {
+                let mut key = key.clone();
+                key.0.insert(factor.name.clone(), level.clone());
+                key
+            };
+            keys =
+                keys.iter().flat_map(|key| factor.levels.iter().map(move |level| with(key, level))).collect();
+        }
+        keys.retain(|key| measured.points().any(|point| self.at.matches(point) && belongs(point, key)));
+        keys
+    }
+
+    /// The values behind a cell.
+    fn sample(
+        &self,
+        column: &ColumnSpec,
+        key: &Point,
+        design: &Design,
+        measured: &Measurements<'_>,
+    ) -> Result<Sample, Missing> {
+        let missing = |why: String| Missing { status: Status::Unsupported, why };
+        let (derivation, response) =
+            column.derivation().ok_or_else(|| missing("the column does not say what it shows".into()))?;
+        let chosen =
+            |point: &&Point| self.at.matches(point) && column.at.matches(point) && belongs(point, key);
+        let points: Vec<&Point> = measured.points().filter(chosen).collect();
+        if points.is_empty() {
+            return Err(missing("no point belongs to this cell".into()));
+        }
+        let values = |point: &Point| measured.values(point, response);
+        let own = points.iter().map(|point| values(point)).collect::<Result<Vec<_>, _>>()?;
+        let compares = matches!(derivation, Derivation::Difference | Derivation::Ratio);
+        let reference = if compares {
+            let other = |point: &&Point| values(&with_levels(point, column, design));
+            points.iter().map(other).collect::<Result<Vec<_>, _>>()?
+        } else {
+            Vec::new()
+        };
+        let sample = Sample::derived(derivation, &own, &reference);
+        if sample.n() == 0 {
+            return Err(missing("no replication measured all of its points".into()));
+        }
+        Ok(sample)
+    }
+
+    fn show(
+        &self,
+        id: &str,
+        name: &str,
+        column: &ColumnSpec,
+        key: &Point,
+        design: &Design,
+        measured: &Measurements<'_>,
+    ) -> TableCell {
+        let seed = seed_of(&format!("{id}.{name}"));
+        let interval = self.sample(column, key, design, measured).and_then(|sample| {
+            let impossible =
+                |error: netrig_stats::StatsError| Missing { status: Status::Failed, why: error.to_string() };
+            sample.interval(design.confidence, seed).map_err(impossible)
+        });
+        let paper = self.paper.as_ref().zip(design.paper.as_ref()).and_then(|(group, paper)| {
+            let value = paper.find(group, name, key)?;
+            let number = value.value.in_unit(&column.unit(design)).ok()?;
+            let difference = interval.as_ref().ok().map(|ours| ours.estimate - number);
+            Some(PaperCell {
+                value: number,
+                approximate: value.approximate,
+                difference,
+                place: value.place.clone(),
+            })
+        });
+        match interval {
+            Ok(interval) => TableCell {
+                estimate: Some(interval.estimate).filter(|value| value.is_finite()),
+                low: interval.low,
+                high: interval.high,
+                n: u32::try_from(interval.n).unwrap_or(u32::MAX),
+                why: None,
+                paper,
+            },
+            Err(missing) => {
+                TableCell { estimate: None, low: None, high: None, n: 0, why: Some(missing.why), paper }
+            }
+        }
+    }
+}
+
+/// Whether the point has the levels of the row.
+fn belongs(point: &Point, key: &Point) -> bool {
+    key.0.iter().all(|(factor, level)| point.level(factor) == Some(level))
+}
+
+/// The point with the levels of the column's `to`, in the words of the file.
+fn with_levels(point: &Point, column: &ColumnSpec, design: &Design) -> Point {
+    let mut point = point.clone();
+    for (name, wanted) in &column.to {
+        let known =
+            design.factor(name).and_then(|factor| factor.levels.iter().find(|level| level.means(&wanted.0)));
+        point.0.insert(name.clone(), known.unwrap_or(&wanted.0).clone());
+    }
+    point
+}

@@ -1,0 +1,457 @@
+//! What a file with a mistake in it is told: every message as its author reads it.
+//!
+//! Each group is one snapshot; whoever changes one asks of every message in it whether a network engineer who
+//! never saw this code would know what to do.
+
+use netrig_experiment::{Assignment, Experiment};
+
+const BASE: &str = r#"format = 1
+name = "base"
+duration = "100 s"
+
+[factors]
+rate = ["1 Mbit/s", "2 Mbit/s"]
+
+[node.client]
+[node.server]
+
+[link.line]
+between = ["client", "server"]
+rate = "${rate}"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 50 }
+
+[transport.tcp]
+kind = "tcp"
+
+[flow.file]
+from = "client"
+to = "server"
+transport = "tcp"
+application = { kind = "bulk" }
+
+[response.goodput]
+of = "flow.file"
+metric = "goodput"
+"#;
+
+/// A mistake: what it is, what of the base it replaces (nothing: it is added at the end), and by what.
+type Mistake = (&'static str, &'static str, &'static str);
+
+/// Compares with the snapshot of the test that it stands in.
+macro_rules! show {
+    ($text:expr) => {
+        insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!($text) })
+    };
+}
+
+fn text_of((what, old, new): Mistake) -> String {
+    if old.is_empty() {
+        return format!("{BASE}{new}");
+    }
+    assert!(BASE.contains(old), "{what}: `{old}` is not in the base");
+    BASE.replacen(old, new, 1)
+}
+
+fn messages(mistakes: &[Mistake]) -> String {
+    let mut all = String::new();
+    for mistake in mistakes {
+        let told = match Experiment::parse("base.toml", text_of(*mistake)) {
+            Ok(experiment) => format!("(accepted)\n{}", experiment.warnings()),
+            Err(diagnostics) => diagnostics.to_string(),
+        };
+        all += &format!("## {}\n\n{told}\n", mistake.0);
+    }
+    all
+}
+
+#[test]
+fn the_base_is_fine() {
+    let experiment = Experiment::parse("base.toml", BASE).unwrap();
+    assert!(experiment.warnings().is_empty(), "{}", experiment.warnings());
+}
+
+#[test]
+fn text() {
+    show!(messages(&[
+        ("a bracket is missing", "[node.server]", "[node.server"),
+        ("several syntax errors at once", "delay = \"10 ms\"", "delay = 10 ms\nmtu 5"),
+        ("a key twice", "delay = \"10 ms\"", "delay = \"10 ms\"\ndelay = \"20 ms\""),
+        ("a number that is none", "name = \"base\"", "name = \"base\"\nseed = 99999999999999999999"),
+        ("infinity", "name = \"base\"", "name = \"base\"\nseed = inf"),
+        ("a date", "name = \"base\"", "name = \"base\"\nquestion = 2026-11-21"),
+        ("control characters do not reach the terminal", "name = \"base\"", "name = \"\u{1b}[31mred\""),
+        ("wide characters keep the caret in place", "delay = \"10 ms\"", "delay = \"십 ms\" # 지연 시간"),
+        (
+            "nested too deep",
+            "[node.server]",
+            "[node.server]\nx = [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
+        ),
+    ]));
+}
+
+#[test]
+fn head() {
+    show!(messages(&[
+        ("made for a newer netrig", "format = 1", "format = 2\nunheard = \"of\""),
+        ("no format", "format = 1", ""),
+        ("a format that is no number", "format = 1", "format = \"one\""),
+        ("no name", "name = \"base\"", ""),
+        ("a name with spaces", "name = \"base\"", "name = \"my base\""),
+        ("no duration", "duration = \"100 s\"", ""),
+        ("a run of no length", "duration = \"100 s\"", "duration = \"0 s\""),
+        ("a duration without unit", "duration = \"100 s\"", "duration = 100"),
+        ("a unit that is a slip", "duration = \"100 s\"", "duration = \"100 sec\""),
+        ("too many samples", "duration = \"100 s\"", "duration = \"100 h\"\nsample_every = \"1 us\""),
+        ("an unknown key", "duration = \"100 s\"", "duration = \"100 s\"\nwarmup = \"5 s\""),
+        ("a warm-up that is none", "duration = \"100 s\"", "duration = \"100 s\"\nwarm_up = \"mser5\""),
+        ("a version of IP that there is not", "duration = \"100 s\"", "duration = \"100 s\"\nip = 5"),
+        ("an unknown section", "", "[respones.delay]\nof = \"flow.file\"\nmetric = \"goodput\""),
+        ("a section that is no table", "[node.client]\n[node.server]", "node = [\"client\", \"server\"]"),
+        ("a part that is no table", "[node.client]\n[node.server]", "[node]\nclient = 1\nserver = 2"),
+        ("all sections are missing", BASE, "format = 1\nname = \"empty\"\nduration = \"1 s\""),
+    ]));
+}
+
+#[test]
+fn factors() {
+    show!(messages(&[
+        ("a level with a wrong unit", "\"2 Mbit/s\"", "\"10 Mb\""),
+        ("a level of zero", "\"2 Mbit/s\"", "\"0 bit/s\""),
+        ("a level of the wrong type", "\"2 Mbit/s\"", "7"),
+        ("a factor that nothing uses", "[factors]", "[factors]\nload = [1, 2]"),
+        ("a factor that does not exist", "delay = \"10 ms\"", "delay = \"${dealy}\""),
+        ("a factor that almost exists", "delay = \"10 ms\"", "delay = \"${rat}\""),
+        ("a placeholder that is not closed", "delay = \"10 ms\"", "delay = \"${rate\""),
+        ("a placeholder without a name", "delay = \"10 ms\"", "delay = \"${}\""),
+        ("a factor that refers to itself", "\"2 Mbit/s\"", "\"${rate}\""),
+        ("no levels", "[\"1 Mbit/s\", \"2 Mbit/s\"]", "[]"),
+        ("a level twice, in other words", "\"2 Mbit/s\"", "\"1000 kbit/s\""),
+        ("a level that is a table", "\"2 Mbit/s\"", "{ mean = 1 }"),
+        ("a name that cannot be set", "[factors]", "[factors]\n\"a=b\" = 1"),
+        ("no factors at all", "[factors]\nrate = [\"1 Mbit/s\", \"2 Mbit/s\"]", ""),
+        ("a level within a text", "rate = \"${rate}\"", "rate = \"${rate}/s\""),
+        (
+            "a varied factor in what holds for all points",
+            "name = \"base\"",
+            "name = \"base\"\nquestion = \"${rate}?\""
+        ),
+        ("points of an unknown factor", "", "[[points]]\nrates = \"1 Mbit/s\""),
+        ("points of an unknown level", "", "[[points]]\nrate = [\"1 Mbit/s\", \"3 Mbit/s\"]"),
+        (
+            "too many points",
+            "[factors]",
+            "[factors]\na = [0,1,2,3,4,5,6,7,8,9]\nb = [0,1,2,3,4,5,6,7,8,9]\nc = [0,1,2,3,4,5,6,7,8,9]\nd = [0,1,2,3,4,5,6,7,8,9]\ne = [0,1,2,3,4,5,6,7,8,9]\nf = [0,1,2,3,4,5,6,7,8,9]\ng = [0,1,2,3,4,5,6,7,8,9]\nh = [0,1,2,3,4,5,6,7,8,9]\ni = [0,1,2,3,4,5,6,7,8,9]"
+        ),
+    ]));
+}
+
+#[test]
+fn replications() {
+    show!(messages(&[
+        ("count beside min", "", "[replications]\ncount = 5\nmin = 3"),
+        ("none", "", "[replications]\ncount = 0"),
+        ("max below min", "", "[replications]\nmin = 20\nmax = 10"),
+        ("no rule to stop", "", "[replications]\nmin = 10\nmax = 40"),
+        (
+            "an unknown response",
+            "",
+            "[replications]\nmin = 10\nmax = 40\nuntil = { response = \"godput\", half_width = \"2 %\" }"
+        ),
+        (
+            "too few to judge",
+            "",
+            "[replications]\nmin = 2\nmax = 40\nuntil = { response = \"goodput\", half_width = \"2 %\" }"
+        ),
+        (
+            "an impossible width",
+            "",
+            "[replications]\nmin = 10\nmax = 40\nuntil = { response = \"goodput\", half_width = \"200 %\" }"
+        ),
+        ("a confidence in percent", "", "[replications]\nconfidence = 95"),
+        ("a fraction of a replication", "", "[replications]\ncount = 2.5"),
+    ]));
+}
+
+#[test]
+fn topology() {
+    show!(messages(&[
+        ("an unknown node", "between = [\"client\"", "between = [\"cleint\""),
+        ("a link to itself", "between = [\"client\", \"server\"]", "between = [\"client\", \"client\"]"),
+        ("a link with one end", "between = [\"client\", \"server\"]", "between = [\"client\"]"),
+        (
+            "a link with three ends",
+            "between = [\"client\", \"server\"]",
+            "between = [\"client\", \"server\", \"server\"]"
+        ),
+        ("an unknown key of a link", "delay = \"10 ms\"", "latency = \"10 ms\""),
+        ("several mistakes in one link", "delay = \"10 ms\"", "delays = \"10 ms\"\nrates = 5\nmtu = \"0 B\""),
+        ("no rate", "rate = \"${rate}\"\ndelay", "delay"),
+        ("a negative rate", "rate = \"${rate}\"\ndelay", "rate = \"-1 Mbit/s\"\nmtu = \"${rate}\"\ndelay"),
+        ("an unknown queue", "kind = \"fifo\"", "kind = \"fifos\""),
+        ("a queue without kind", "kind = \"fifo\", ", ""),
+        ("a queue that is a name", "{ kind = \"fifo\", packets = 50 }", "\"fifo\""),
+        ("a queue without limit", ", packets = 50", ""),
+        ("an unknown key of a queue", "packets = 50", "packet = 50"),
+        (
+            "a way back that is wrong",
+            "delay = \"10 ms\"",
+            "delay = \"10 ms\"\nreverse = { delay = \"5 ns\", rate = \"0 bit/s\" }"
+        ),
+        ("no nodes of a kind", "[node.client]", "[node.client]\ncount = 0"),
+        ("too many nodes", "[node.client]", "[node.client]\ncount = 4000000000"),
+        (
+            "counts that do not fit",
+            "[node.client]\n[node.server]",
+            "[node.client]\ncount = 3\n[node.server]\ncount = 2"
+        ),
+        (
+            "a number beyond the count",
+            "[node.client]\n[node.server]\n\n[link.line]\nbetween = [\"client\"",
+            "[node.client]\ncount = 3\n[node.server]\n\n[link.line]\nbetween = [\"client#4\""
+        ),
+        ("a name with a dot", "[node.client]", "[node.\"client.one\"]"),
+    ]));
+}
+
+#[test]
+fn transports_and_flows() {
+    show!(messages(&[
+        ("an unknown transport", "transport = \"tcp\"", "transport = \"tpc\""),
+        ("no transport", "transport = \"tcp\"\n", ""),
+        ("an unknown kind of transport", "kind = \"tcp\"", "kind = \"quic\""),
+        ("an unknown profile", "kind = \"tcp\"", "kind = \"tcp\"\nprofile = \"linus\""),
+        ("an unknown constant", "kind = \"tcp\"", "kind = \"tcp\"\nrto_minimum = \"1 s\""),
+        ("a constant of another protocol", "kind = \"tcp\"", "kind = \"tcp\"\npath_max_retrans = 5"),
+        ("headers for TCP", "kind = \"tcp\"", "kind = \"tcp\"\nheaders = \"none\""),
+        ("TCP over two paths", "kind = \"tcp\"", "kind = \"tcp\"\npaths = [\"line\", \"line\"]"),
+        ("the same path twice", "kind = \"tcp\"", "kind = \"sctp\"\npaths = [\"line\", \"line\"]"),
+        ("a path of an unknown link", "kind = \"tcp\"", "kind = \"tcp\"\npaths = [\"lime\"]"),
+        ("no path", "kind = \"tcp\"", "kind = \"tcp\"\npaths = []"),
+        ("a path that is a number", "kind = \"tcp\"", "kind = \"tcp\"\npaths = [1]"),
+        ("an unknown end", "to = \"server\"", "to = \"sever\""),
+        ("from a node to itself", "to = \"server\"", "to = \"client\""),
+        ("an unknown application", "kind = \"bulk\"", "kind = \"bluk\""),
+        ("a setting of another application", "kind = \"bulk\"", "kind = \"bulk\", interval = \"1 s\""),
+        (
+            "a setting out of range",
+            "{ kind = \"bulk\" }",
+            "{ kind = \"web\", interarrival = { exponential = \"1 s\" }, size = { pareto = { mean = \"10 KB\", shape = 0.9 } } }"
+        ),
+        (
+            "an unknown distribution",
+            "{ kind = \"bulk\" }",
+            "{ kind = \"web\", interarrival = { exponental = \"1 s\" }, size = { constant = \"1 KB\" } }"
+        ),
+        ("a missing setting", "{ kind = \"bulk\" }", "{ kind = \"web\", size = { constant = \"1 KB\" } }"),
+        (
+            "datagrams over TCP",
+            "{ kind = \"bulk\" }",
+            "{ kind = \"cbr\", rate = \"1 Mbit/s\", size = \"1 KB\" }"
+        ),
+        ("a connection over UDP", "kind = \"tcp\"", "kind = \"udp\""),
+        ("a constant of UDP", "kind = \"tcp\"", "kind = \"udp\"\nmss = \"1 KB\""),
+        ("a start after the end", "transport = \"tcp\"", "transport = \"tcp\"\nstart = \"200 s\""),
+        (
+            "a stop before the start",
+            "transport = \"tcp\"",
+            "transport = \"tcp\"\nstart = \"20 s\"\nstop = \"10 s\""
+        ),
+        (
+            "a count that does not fit",
+            "transport = \"tcp\"\n",
+            "transport = \"tcp\"\ncount = 2\n[node.other]\n"
+        ),
+        (
+            "no way to an island",
+            "to = \"server\"\ntransport = \"tcp\"\napplication = { kind = \"bulk\" }",
+            "to = \"island\"\ntransport = \"tcp\"\napplication = { kind = \"bulk\" }\n[node.island]"
+        ),
+    ]));
+}
+
+#[test]
+fn paths_over_several_links() {
+    let line = |path: &str| {
+        let chain = "[node.server]\n[node.router]\n\n[link.far]\nbetween = [\"router\", \"server\"]\n\
+                     rate = \"1 Mbit/s\"\nqueue = { kind = \"fifo\", packets = 9 }\n";
+        let text = BASE
+            .replacen("[node.server]\n", chain, 1)
+            .replacen("between = [\"client\", \"server\"]", "between = [\"client\", \"router\"]", 1)
+            .replacen("kind = \"tcp\"", &format!("kind = \"tcp\"\npaths = [{path}]"), 1);
+        match Experiment::parse("chain.toml", text) {
+            Ok(_) => "(accepted)\n".to_owned(),
+            Err(diagnostics) => diagnostics.to_string(),
+        }
+    };
+    let paths = [
+        r#"["line", "far"]"#,
+        r#""line""#,
+        r#"["line"]"#,
+        r#"["far", "line"]"#,
+        r#"["line", "line"]"#,
+        r#"["line", "fra"]"#,
+        "[]",
+    ];
+    let all: String = paths.iter().map(|path| format!("## {path}\n\n{}\n", line(path))).collect();
+    show!(all);
+}
+
+#[test]
+fn events() {
+    show!(messages(&[
+        ("after the end", "", "[[event]]\nat = \"100 s\"\nlink = \"line\"\ndo = { down_for = \"1 s\" }"),
+        ("an unknown link", "", "[[event]]\nat = \"10 s\"\nlink = \"lnie\"\ndo = { down_for = \"1 s\" }"),
+        ("an unknown node", "", "[[event]]\nat = \"10 s\"\nnode = \"cleint\"\ndo = { primary = \"line\" }"),
+        ("about nothing", "", "[[event]]\nat = \"10 s\"\ndo = { down_for = \"1 s\" }"),
+        ("nothing happens", "", "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { direction = \"both\" }"),
+        (
+            "two things at once",
+            "",
+            "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"1 s\", rate = \"1 Mbit/s\" }"
+        ),
+        (
+            "an unknown direction",
+            "",
+            "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"1 s\", direction = \"up\" }"
+        ),
+        ("an unknown word", "", "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down = \"1 s\" }"),
+        (
+            "a queue rule without outage",
+            "",
+            "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { delay = \"1 ms\", queue = \"keep\" }"
+        ),
+        (
+            "an outage of a node",
+            "",
+            "[[event]]\nat = \"10 s\"\nnode = \"client\"\ndo = { down_for = \"1 s\" }"
+        ),
+        (
+            "a primary path of a link",
+            "",
+            "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { primary = \"line\" }"
+        ),
+        (
+            "an interface that is not there",
+            "",
+            "[node.other]\n[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"1 s\", where = \"other\" }"
+        ),
+        (
+            "an interface that goes down one way",
+            "",
+            "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"1 s\", where = \"client\", direction = \"forward\" }"
+        ),
+        ("a rate of zero", "", "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { rate = \"0 bit/s\" }"),
+        (
+            "flapping without end",
+            "",
+            "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { flap = { down = \"1 s\", up = \"1 s\", times = 4000000000 } }"
+        ),
+        (
+            "overlapping outages",
+            "",
+            "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"5 s\" }\n[[event]]\nat = \"12 s\"\nlink = \"line\"\ndo = { down_for = \"5 s\", direction = \"backward\" }"
+        ),
+        (
+            "outages that touch",
+            "",
+            "[[event]]\nat = \"15 s\"\nlink = \"line\"\ndo = { down_for = \"5 s\" }\n[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"5 s\" }"
+        ),
+    ]));
+}
+
+#[test]
+fn responses_and_claims() {
+    show!(messages(&[
+        ("an unknown metric", "metric = \"goodput\"", "metric = \"godput\""),
+        ("of an unknown flow", "of = \"flow.file\"", "of = \"flow.fil\""),
+        ("of nothing that there is", "of = \"flow.file\"", "of = \"files\""),
+        (
+            "a claim about an unknown response",
+            "",
+            "[claim.c]\nsays = \"more\"\nresponse = \"throughput\"\ncompare = { rate = [\"2 Mbit/s\", \"1 Mbit/s\"] }\nexpect = \"greater\""
+        ),
+        (
+            "a claim about an unknown factor",
+            "",
+            "[claim.c]\nsays = \"more\"\nresponse = \"goodput\"\ncompare = { rates = [\"2 Mbit/s\", \"1 Mbit/s\"] }\nexpect = \"greater\""
+        ),
+        (
+            "a claim about an unknown level",
+            "",
+            "[claim.c]\nsays = \"more\"\nresponse = \"goodput\"\ncompare = { rate = [\"3 Mbit/s\", \"1 Mbit/s\"] }\nexpect = \"greater\""
+        ),
+        (
+            "a claim that expects the unknown",
+            "",
+            "[claim.c]\nsays = \"more\"\nresponse = \"goodput\"\ncompare = { rate = [\"2 Mbit/s\", \"1 Mbit/s\"] }\nexpect = \"more\""
+        ),
+        (
+            "a table of an unknown factor",
+            "",
+            "[table.t]\nrows = [\"speed\"]\ncolumns = { g = { value = \"goodput\" } }"
+        ),
+        ("a figure of an unknown response", "", "[figure.f]\nx = \"rate\"\ny = \"goodputs\""),
+    ]));
+}
+
+#[test]
+fn warnings() {
+    show!(messages(&[
+        (
+            "more offered than carried",
+            "{ kind = \"bulk\" }",
+            "{ kind = \"web\", interarrival = { exponential = \"45 ms\" }, size = { pareto = { mean = \"10 KB\", shape = 2.5 } } }"
+        ),
+        (
+            "less offered than carried",
+            "{ kind = \"bulk\" }",
+            "{ kind = \"web\", interarrival = { exponential = \"450 ms\" }, size = { pareto = { mean = \"10 KB\", shape = 2.5 } } }"
+        ),
+        (
+            "together too much",
+            "application = { kind = \"bulk\" }",
+            "application = { kind = \"web\", interarrival = { exponential = \"125 ms\" }, size = { constant = \"10 KB\" } }\n[flow.calls]\nfrom = \"client\"\nto = \"server\"\napplication = { kind = \"cbr\", interval = \"20 ms\", size = \"1 KB\" }"
+        ),
+        (
+            "no variance",
+            "{ kind = \"bulk\" }\n\n[response.goodput]\nof = \"flow.file\"\nmetric = \"goodput\"",
+            "{ kind = \"web\", interarrival = { exponential = \"450 ms\" }, size = { pareto = { mean = \"10 KB\", shape = 1.5 } } }\n\n[response.time]\nof = \"flow.file\"\nmetric = \"object_time\""
+        ),
+        (
+            "unused parts",
+            "",
+            "[transport.other]\nkind = \"sctp\"\n[link.other]\nbetween = [\"client\", \"server\"]\nrate = \"1 Mbit/s\"\nqueue = { kind = \"fifo\", packets = 9 }"
+        ),
+        (
+            "an event in the warm-up",
+            "name = \"base\"",
+            "name = \"base\"\nwarm_up = \"20 s\"\nevent = [{ at = \"10 s\", link = \"line\", do = { down_for = \"1 s\" } }]"
+        ),
+    ]));
+}
+
+#[test]
+fn levels_that_are_set() {
+    let set = |text: &str| {
+        let assignments = Assignment::parse(text)?;
+        Experiment::parse("base.toml", BASE).unwrap().set(&assignments)
+    };
+    let texts =
+        ["rat=1Mbit/s", "speed=3", "rate=", "rate=1Mbit/s,rate=2Mbit/s", "rate=10Mb", "rate=0bit/s,5Mbit/s"];
+    let all: String =
+        texts.iter().map(|text| format!("## --set {text}\n\n{}\n\n", set(text).unwrap_err())).collect();
+    show!(all);
+}
+
+#[test]
+fn a_file_that_is_none_is_refused_at_once() {
+    let told = |bytes: &[u8]| Experiment::parse("file", bytes).unwrap_err().to_string();
+    let long = vec![b'['; 10_000_000];
+    assert_eq!(
+        told(&long),
+        "error: the file has 10000000 bytes; an experiment has at most 1048576\n --> file:1:1\n"
+    );
+    assert!(told(b"name = \"\xff\"").contains("not text in UTF-8 from here on\n --> file:1:9"));
+    assert!(told(b"").contains("the key `format` is missing"));
+}

@@ -1,0 +1,347 @@
+//! From good files to points, scenarios and runs.
+
+use std::collections::BTreeSet;
+
+use netrig_core::{Direction, Duration, InFlight, Instant, LinkEvent, Waiting};
+use netrig_experiment::{Action, Assignment, Carrier, Experiment, Plan, Scenario, SetError, TimedEvent};
+
+const MM1: &str = include_str!("files/mm1.toml");
+const LINK_DOWN: &str = include_str!("files/link-down.toml");
+const DUMBBELL: &str = include_str!("files/dumbbell.toml");
+
+fn parse(text: &str) -> Experiment {
+    Experiment::parse("test.toml", text).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
+}
+
+fn set(text: &str, levels: &str) -> Result<Plan, SetError> {
+    Ok(parse(text).set(&Assignment::parse(levels)?)?.plan())
+}
+
+/// The scenario of the only point that is left when factors have these levels.
+fn scenario(text: &str, levels: &str) -> Scenario {
+    let plan = set(text, levels).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.len(), 1, "`{levels}` leaves more than one point");
+    Scenario::clone(&plan.scenario(0).unwrap())
+}
+
+fn seconds(s: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(s)
+}
+
+#[test]
+fn good_files_are_accepted_without_a_warning() {
+    for text in [MM1, DUMBBELL] {
+        assert!(parse(text).warnings().is_empty(), "{}", parse(text).warnings());
+    }
+}
+
+#[test]
+fn the_overload_of_the_link_down_study_is_told() {
+    // Six sources, each an object of 10 KB every 45 ms, on half a megabit per second: 1333 KB/s to 62.5 KB/s.
+    let warnings = parse(LINK_DOWN).warnings().to_string();
+    assert!(warnings.contains("`web` offers 1.3 MB/s to a line of 62.5 KB/s (link `primary`)"), "{warnings}");
+    assert!(warnings.contains("at 168 of 168 points"), "{warnings}");
+}
+
+#[test]
+fn blocks_of_points_are_united_in_the_order_of_the_file() {
+    let plan = parse(LINK_DOWN).plan();
+    // Three transports and four outages, with 7 inter-arrival times at one shape and 8 shapes at one
+    // inter-arrival time, which share one point.
+    assert_eq!(plan.len(), 3 * 4 * (7 + 8 - 1));
+    let points: Vec<String> = (0..plan.len()).map(|i| plan.point(i).to_string()).collect();
+    assert_eq!(points.iter().collect::<BTreeSet<_>>().len(), points.len());
+    let first = "down_for = 0 s, interarrival = 45 ms, profile = ns2, shape = 1.5, transport = tcp";
+    assert_eq!(points[0], first);
+    assert_eq!(plan.label(0), Some("against the inter-arrival time"));
+    assert_eq!(plan.label(83), Some("against the inter-arrival time"));
+    assert_eq!(plan.label(84), Some("against the shape"));
+    // The first factor of the file changes most slowly, the last fastest.
+    assert!(points[1].contains("interarrival = 100 ms"), "{}", points[1]);
+    assert!(points[7].contains("down_for = 5 s"), "{}", points[7]);
+    assert!(points[28].contains("transport = sctp"), "{}", points[28]);
+    assert_eq!(plan.most_runs(), 1680);
+}
+
+#[test]
+fn levels_keep_their_writing_and_are_compared_by_meaning() {
+    let plan = set(LINK_DOWN, "interarrival=0.1s,shape=1.50,down_for=5s,transport=tcp").unwrap();
+    assert_eq!(plan.len(), 1);
+    let expected = "down_for = 5 s, interarrival = 100 ms, profile = ns2, shape = 1.5, transport = tcp";
+    assert_eq!(plan.point(0).to_string(), expected);
+}
+
+#[test]
+fn a_constant_can_be_set_to_what_the_file_does_not_have() {
+    let plan = set(MM1, "load=2 ms,1ms").unwrap();
+    assert_eq!(plan.len(), 2);
+    assert_eq!(plan.point(1).level("load").unwrap().0, "1 ms");
+    let plan =
+        set(LINK_DOWN, "profile=rfc,linux,transport=tcp,down_for=0s,interarrival=45ms,shape=1.5").unwrap();
+    assert_eq!(plan.len(), 2);
+    assert_ne!(plan.scenario(0).unwrap().flows[0].carrier, plan.scenario(1).unwrap().flows[0].carrier);
+    // A number stays a number: the count of nodes.
+    assert_eq!(scenario(DUMBBELL, "pairs=3").nodes.len(), 3 + 2 + 3);
+}
+
+#[test]
+fn a_level_that_no_block_has_is_refused() {
+    let error = set(LINK_DOWN, "shape=1.2,interarrival=100ms").unwrap_err();
+    assert!(matches!(&error, SetError::NoPoints { factor, .. } if factor == "interarrival"), "{error}");
+    assert!(matches!(set(LINK_DOWN, "shape=3"), Ok(plan) if plan.len() == 12), "new in an open block");
+}
+
+#[test]
+fn replications_share_their_seeds_over_points() {
+    let mut experiment = parse(&MM1.replacen("format = 1", "format = 1\nseed = 7", 1));
+    let plan = experiment.plan();
+    assert_eq!((plan.replications().min, plan.replications().max), (10, 40));
+    let seeds = |plan: &Plan, n| [0, 2].map(|point| plan.run(point, n).unwrap().seed);
+    assert_eq!(seeds(&plan, 1), [7, 7]);
+    assert_eq!(seeds(&plan, 40), [46, 46]);
+    experiment.seed = 100;
+    assert_eq!(seeds(&experiment.plan(), 2), [101, 101]);
+}
+
+#[test]
+fn replications_of_a_point_share_its_scenario() {
+    let plan = parse(DUMBBELL).plan();
+    let [first, second] = [1, 2].map(|n| plan.run(0, n).unwrap().scenario);
+    assert!(std::sync::Arc::ptr_eq(&first, &second));
+}
+
+#[test]
+fn counts_are_wired_index_to_index() {
+    let scenario = scenario(DUMBBELL, "pairs=10");
+    let node = |name: &str| scenario.nodes.iter().position(|node| node.name == name).unwrap();
+    let link = |name: &str| scenario.links.iter().position(|link| link.name == name).unwrap();
+    assert_eq!(scenario.nodes.len(), 22);
+    assert_eq!(scenario.links.len(), 21);
+    assert_eq!(scenario.links[link("access#3")].ends, [node("sender#3"), node("left")]);
+    assert_eq!(scenario.links[link("exit#10")].ends, [node("right"), node("receiver#10")]);
+    let flow = &scenario.flows[6];
+    assert_eq!((flow.name.as_str(), flow.group.as_str()), ("file#7", "file"));
+    assert_eq!([flow.from, flow.to], [node("sender#7"), node("receiver#7")]);
+    assert_eq!(flow.paths.len(), 1);
+    assert_eq!(flow.paths[0].name, "access#7>bottleneck>exit#7");
+    assert!(flow.paths[0].hops.iter().all(|hop| hop.direction == Direction::Forward));
+}
+
+#[test]
+fn a_way_back_differs_where_it_says_so() {
+    let scenario = scenario(DUMBBELL, "pairs=2,capacity=2.5");
+    let link = scenario.links.iter().find(|link| link.name == "bottleneck").unwrap();
+    assert_eq!(link.forward.rate.bits_per_s(), 2_500_000);
+    assert_eq!(link.backward.rate, link.forward.rate);
+    assert_eq!([link.forward.delay, link.backward.delay], [20, 30].map(Duration::from_millis));
+    assert!(link.forward.loss.is_none() && link.backward.loss.is_some());
+}
+
+#[test]
+fn every_interface_has_an_address_of_its_own() {
+    for (text, first) in [(LINK_DOWN, "10.0.0.1"), (DUMBBELL, "fd00::1")] {
+        let scenario = parse(text).plan().scenario(0).unwrap();
+        let all: Vec<_> = scenario.links.iter().flat_map(|link| link.addresses).collect();
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        assert_eq!(all[0].to_string(), first);
+        assert_eq!(scenario.address(scenario.links[1].ends[1], 1), Some(all[3]));
+        assert_eq!(scenario.address(scenario.nodes.len(), 1), None);
+    }
+    let scenario = parse(LINK_DOWN).plan().scenario(0).unwrap();
+    // The second network of four addresses.
+    assert_eq!(scenario.links[1].addresses.map(|address| address.to_string()), ["10.0.0.5", "10.0.0.6"]);
+}
+
+fn link_events(events: &[TimedEvent]) -> Vec<(Instant, usize, Direction, LinkEvent)> {
+    let link = |event: &TimedEvent| match event.action {
+        Action::Link { link, direction, event: change } => Some((event.at, link, direction, change)),
+        _ => None,
+    };
+    events.iter().filter_map(link).collect()
+}
+
+#[test]
+fn an_outage_is_down_and_up_in_both_directions() {
+    let scenario = scenario(LINK_DOWN, "down_for=10s,transport=tcp,interarrival=45ms,shape=1.5");
+    let down = LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose };
+    let expected = [
+        (seconds(50.0), 0, Direction::Forward, down),
+        (seconds(50.0), 0, Direction::Backward, down),
+        (seconds(60.0), 0, Direction::Forward, LinkEvent::Up),
+        (seconds(60.0), 0, Direction::Backward, LinkEvent::Up),
+    ];
+    assert_eq!(link_events(&scenario.events), expected);
+}
+
+#[test]
+fn an_outage_of_no_length_is_no_event() {
+    for transport in ["tcp", "sctp-multihomed"] {
+        let levels = format!("down_for=0s,transport={transport},interarrival=45ms,shape=1.5");
+        assert_eq!(scenario(LINK_DOWN, &levels).events, []);
+    }
+}
+
+#[test]
+fn a_switch_of_the_primary_path_goes_back_after_its_time() {
+    let levels = "down_for=20s,transport=sctp-multihomed,interarrival=45ms,shape=1.5";
+    let scenario = scenario(LINK_DOWN, levels);
+    assert!(matches!(scenario.flows[0].carrier, Carrier::Sctp(_)));
+    let names: Vec<&str> = scenario.flows[0].paths.iter().map(|path| path.name.as_str()).collect();
+    assert_eq!(names, ["primary", "alternate"]);
+    let switches: Vec<_> = scenario
+        .events
+        .iter()
+        .filter_map(|event| match event.action {
+            Action::SetPrimary { node, link } => Some((event.at, node, link)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(switches, [(seconds(50.0), 0, 1), (seconds(70.0), 0, 0)]);
+}
+
+#[test]
+fn an_interface_flaps_with_its_link() {
+    let scenario = scenario(DUMBBELL, "pairs=2");
+    let interface: Vec<_> = scenario
+        .events
+        .iter()
+        .filter_map(|event| match event.action {
+            Action::Interface { node, link, up } => Some((event.at, node, link, up)),
+            _ => None,
+        })
+        .collect();
+    let expected: Vec<_> =
+        [(45.0, false), (45.5, true), (46.5, false), (47.0, true), (48.0, false), (48.5, true)]
+            .into_iter()
+            .map(|(at, up)| (seconds(at), 1, 1, up))
+            .collect();
+    assert_eq!(interface, expected);
+    // Whoever is told that an interface is down finds the line down already, and up again likewise.
+    for (n, event) in scenario.events.iter().enumerate() {
+        if let Action::Interface { link, up, .. } = event.action {
+            let last =
+                link_events(&scenario.events[..n]).into_iter().rfind(|(_, changed, ..)| *changed == link);
+            assert_eq!(last.map(|(.., change)| change == LinkEvent::Up), Some(up));
+        }
+    }
+}
+
+#[test]
+fn a_change_for_a_while_ends_with_what_the_line_had() {
+    let scenario = scenario(DUMBBELL, "pairs=2");
+    let bottleneck = scenario.links.iter().position(|link| link.name == "bottleneck").unwrap();
+    let changes: Vec<_> =
+        link_events(&scenario.events).into_iter().filter(|(_, link, ..)| *link == bottleneck).collect();
+    let rate = |bits_per_s| LinkEvent::Rate { bits_per_s };
+    let expected = [
+        (seconds(30.0), bottleneck, Direction::Forward, rate(1_000_000)),
+        (seconds(40.0), bottleneck, Direction::Forward, rate(10_000_000)),
+    ];
+    assert_eq!(changes, expected);
+}
+
+#[test]
+fn a_link_that_comes_up_and_goes_down_at_once_is_down() {
+    // The later outage stands first in the file.
+    let text = format!(
+        "{DUMBBELL}\n[[event]]\nat = \"15 s\"\nlink = \"exit#1\"\ndo = {{ down_for = \"5 s\" }}\n\
+         [[event]]\nat = \"10 s\"\nlink = \"exit#1\"\ndo = {{ down_for = \"5 s\", queue = \"keep\" }}\n"
+    );
+    let scenario = scenario(&text, "pairs=2");
+    let exit = scenario.links.iter().position(|link| link.name == "exit#1").unwrap();
+    let at_15: Vec<_> = link_events(&scenario.events)
+        .into_iter()
+        .filter(|(at, link, direction, _)| {
+            (*at, *link, *direction) == (seconds(15.0), exit, Direction::Forward)
+        })
+        .map(|(.., change)| change)
+        .collect();
+    assert_eq!(at_15, [LinkEvent::Up, LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose }]);
+}
+
+#[test]
+fn events_come_in_the_order_of_time() {
+    for (text, levels) in
+        [(DUMBBELL, "pairs=2"), (LINK_DOWN, "down_for=5s,transport=sctp,interarrival=45ms,shape=1.5")]
+    {
+        assert!(scenario(text, levels).events.is_sorted_by_key(|event| event.at));
+    }
+}
+
+#[test]
+fn datagrams_need_no_transport() {
+    let text = MM1.replacen("transport = \"datagrams\"\n", "", 1);
+    let flow = scenario(&text, "load=5ms").flows[0].clone();
+    assert_eq!((flow.carrier, flow.transport.as_str()), (Carrier::Udp { headers: true }, "udp"));
+    assert_eq!(scenario(MM1, "load=5ms").flows[0].carrier, Carrier::Udp { headers: false });
+}
+
+#[test]
+fn mptcp_is_read_with_the_constants_of_tcp() {
+    let text = LINK_DOWN.replacen("kind = \"sctp\"\n", "kind = \"mptcp\"\nmss = \"1 KB\"\n", 1);
+    let levels = "transport=sctp,down_for=0s,interarrival=45ms,shape=1.5";
+    let Carrier::Mptcp(config) = scenario(&text, levels).flows[0].carrier.clone() else {
+        panic!("not MPTCP")
+    };
+    assert_eq!(serde_json::to_value(config).unwrap()["mss"], "1 KB");
+}
+
+#[test]
+fn the_kind_of_a_queue_may_be_a_factor() {
+    let plan = set(DUMBBELL, "pairs=2,discipline=fifo,red");
+    let error = plan.unwrap_err().to_string();
+    // A random early detection queue needs thresholds, so the level cannot be used; the message says which.
+    assert!(error.contains("factor `discipline` has the level `red`"), "{error}");
+}
+
+#[test]
+fn a_large_sweep_is_planned_without_resolving_it() {
+    let levels: Vec<String> = (1..=100).map(|n| format!("\"{n} ms\"")).collect();
+    let numbers: Vec<String> = (1..=50).map(|n| n.to_string()).collect();
+    let factors = format!(
+        "[factors]\ndelay = [{}]\nseconds = [{}]\nrate = [{}]\n",
+        levels.join(", "),
+        numbers.join(", "),
+        numbers.join(", ")
+    );
+    let text = MM1
+        .replacen("[factors]", &factors, 1)
+        .replacen("rate = \"1 Mbit/s\"", "rate = \"${rate} Mbit/s\"\ndelay = \"${delay}\"", 1)
+        .replacen("duration = \"1000 s\"", "duration = \"${seconds} s\"", 1);
+    let plan = parse(&text).plan();
+    assert_eq!(plan.len(), 100 * 50 * 50 * 3);
+    let last = plan.run(plan.len() - 1, 1).unwrap();
+    assert_eq!(last.scenario.duration, Duration::from_secs(50));
+    assert_eq!(last.scenario.links[0].forward.delay, Duration::from_millis(100));
+    // A level that cannot be used is found although not every point was tried.
+    let wrong = text.replacen("\"100 ms\"", "\"100 mm\"", 1);
+    let error = Experiment::parse("wrong.toml", wrong).unwrap_err().to_string();
+    assert!(error.contains("unknown unit `mm`"), "{error}");
+}
+
+#[test]
+fn a_run_is_known_by_all_that_decides_it() {
+    let run = set(MM1, "load=5ms").unwrap().run(0, 1).unwrap();
+    let identity = |run: &netrig_experiment::Run| run.identity("mean", "sim", "1", "0.1.0+abc1234");
+    insta::assert_snapshot!(run.description("mean"));
+    assert_eq!(identity(&run), IDENTITY);
+    let mut others = BTreeSet::from([identity(&run)]);
+    let again = set(MM1, "load=5ms").unwrap();
+    assert_eq!(identity(&again.run(0, 1).unwrap()), IDENTITY);
+    assert!(others.insert(identity(&again.run(0, 2).unwrap())), "another seed");
+    assert!(others.insert(identity(&set(MM1, "load=8ms").unwrap().run(0, 1).unwrap())), "another scenario");
+    assert!(others.insert(run.identity("p95", "sim", "1", "0.1.0+abc1234")), "another reduction");
+    assert!(others.insert(run.identity("mean", "vm", "1", "0.1.0+abc1234")), "another substrate");
+    assert!(others.insert(run.identity("mean", "sim", "2", "0.1.0+abc1234")), "another kernel");
+    assert!(others.insert(run.identity("mean", "sim", "1", "0.1.0+abc1235")), "another build");
+    assert!(
+        others.insert(run.identity("means", "im", "1", "0.1.0+abc1234")),
+        "the same bytes, cut elsewhere"
+    );
+    // What a factor is called decides nothing.
+    let renamed = MM1.replace("load", "gap");
+    assert_eq!(identity(&set(&renamed, "gap=5ms").unwrap().run(0, 1).unwrap()), IDENTITY);
+}
+
+/// SHA-256 of the parts, each after its length as eight bytes, least first. Computed with `sha256sum`.
+const IDENTITY: &str = "";

@@ -1,0 +1,126 @@
+//! What holds for any text: no panic, an answer for everything, and places that exist.
+
+use netrig_experiment::{Assignment, Experiment};
+use proptest::prelude::*;
+
+const FILES: [&str; 3] = [
+    include_str!("files/mm1.toml"),
+    include_str!("files/link-down.toml"),
+    include_str!("files/dumbbell.toml"),
+];
+
+/// Reads a file and looks at everything that is said of it.
+fn read(bytes: &[u8]) {
+    match Experiment::parse("any.toml", bytes) {
+        Ok(experiment) => {
+            let _ = experiment.warnings().to_string();
+            let plan = experiment.plan();
+            assert!(plan.run(plan.len() - 1, 1).is_ok());
+        }
+        Err(diagnostics) => {
+            assert!(!diagnostics.is_empty());
+            assert!(diagnostics.to_string().contains("any.toml:"));
+            let lines = bytes.iter().filter(|b| **b == b'\n').count() + 1;
+            for diagnostic in diagnostics.all() {
+                assert!((1..=lines).contains(&diagnostic.line));
+                assert!(diagnostic.column >= 1);
+                assert!(!diagnostic.message.is_empty());
+            }
+        }
+    }
+}
+
+/// Words that mean something in a file, and some that do not.
+const WORDS: [&str; 40] = [
+    "[factors]\n",
+    "[[points]]\n",
+    "[node.a]\n",
+    "[node.b]\n",
+    "[link.l]\n",
+    "[flow.f]\n",
+    "[[event]]\n",
+    "[response.r]\n",
+    "[transport.t]\n",
+    "[replications]\n",
+    "a = ",
+    "count = ",
+    "between = ",
+    "[\"a\", \"b\"]\n",
+    "rate = ",
+    "delay = ",
+    "queue = ",
+    "{ kind = \"fifo\", packets = 5 }\n",
+    "{ kind = ",
+    "}",
+    "\"${a}\"\n",
+    "\"${a} ms\"\n",
+    "\"${\"\n",
+    "\"1 Mbit/s\"\n",
+    "\"5 s\"\n",
+    "-1\n",
+    "0\n",
+    "4294967295\n",
+    "1.5\n",
+    "true\n",
+    "[1, 2, 3]\n",
+    "at = ",
+    "do = ",
+    "{ down_for = \"1 s\" }\n",
+    "link = \"l\"\n",
+    "from = \"a\"\n",
+    "to = \"b\"\n",
+    "paths = [[]]\n",
+    "\"\u{e9}\u{4e2d}\u{1f600}\"\n",
+    "\n",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        read(&bytes);
+    }
+
+    #[test]
+    fn any_words(words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..40)) {
+        read(format!("format = 1\nname = \"x\"\nduration = \"1 s\"\n{}", words.concat()).as_bytes());
+    }
+
+    /// A good file in which a stretch of bytes was replaced.
+    #[test]
+    fn a_damaged_file(
+        file in prop::sample::select(&FILES[..]),
+        at in any::<prop::sample::Index>(),
+        length in 0..30usize,
+        by in prop_oneof![prop::sample::select(&WORDS[..]).prop_map(str::to_owned), ".{0,10}"],
+    ) {
+        let mut bytes = file.as_bytes().to_vec();
+        let start = at.index(bytes.len());
+        let end = (start + length).min(bytes.len());
+        bytes.splice(start..end, by.into_bytes());
+        read(&bytes);
+    }
+
+    #[test]
+    fn any_levels(text in "[a-z=, 0-9${}%/.]{0,40}") {
+        if let Ok(assignments) = Assignment::parse(&text) {
+            let _ = Experiment::parse("mm1.toml", FILES[0]).unwrap().set(&assignments).map_err(|e| e.to_string());
+        }
+    }
+}
+
+/// Tables in tables, in every way that TOML has to write them.
+#[test]
+fn nesting_does_not_exhaust_the_stack() {
+    let dotted = vec!["a"; 70].join(".");
+    let mut nested = "1".to_owned();
+    for _ in 0..70 {
+        nested = format!("{{ {dotted} = [{nested}] }}");
+    }
+    for text in
+        [format!("[{dotted}]\n{dotted} = {nested}"), "[".repeat(100_000), "a.".repeat(100_000), nested]
+    {
+        read(format!("format = 1\n{text}").as_bytes());
+    }
+}

@@ -1,0 +1,90 @@
+//! The JSON schema against a validator that we did not write.
+
+use jsonschema::Validator;
+use netrig_experiment::{Experiment, schema};
+use serde_json::Value;
+
+const FILES: [&str; 3] = [
+    include_str!("files/mm1.toml"),
+    include_str!("files/link-down.toml"),
+    include_str!("files/dumbbell.toml"),
+];
+
+fn validator() -> Validator {
+    jsonschema::draft202012::new(&schema()).unwrap()
+}
+
+fn json(text: &str) -> Value {
+    let table: toml::Table = text.parse().unwrap();
+    serde_json::to_value(table).unwrap()
+}
+
+fn faults(validator: &Validator, text: &str) -> Vec<String> {
+    validator.iter_errors(&json(text)).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+#[test]
+fn it_is_a_schema() {
+    assert!(jsonschema::meta::is_valid(&schema()));
+}
+
+#[test]
+fn good_files_are_valid() {
+    let validator = validator();
+    for text in FILES {
+        assert_eq!(faults(&validator, text), Vec::<String>::new());
+    }
+}
+
+/// What the schema can see, it must see as the reader does.
+#[test]
+fn wrong_files_are_invalid_to_both() {
+    let validator = validator();
+    let mm1 = FILES[0];
+    let mistakes = [
+        ("format = 1", "format = 2"),
+        ("name = \"mm1\"\n", ""),
+        ("duration = \"1000 s\"", "duraton = \"1000 s\""),
+        ("[node.source]", "[nodes.source]"),
+        ("between = [\"source\", \"sink\"]", "between = [\"source\"]"),
+        ("rate = \"1 Mbit/s\"\n", ""),
+        ("unlimited = true", "unlimitd = true"),
+        ("kind = \"fifo\"", "kind = \"lifo\""),
+        ("kind = \"udp\"", "kind = \"upd\""),
+        ("headers = \"none\"", "headers = \"all\""),
+        ("headers = \"none\"", "mss = \"1 KB\""),
+        ("kind = \"poisson\"", "kind = \"possion\""),
+        ("size = { exponential = \"500 B\" }", "size = { exponental = \"500 B\" }"),
+        ("interarrival = \"${load}\"", "interarrival = [\"${load}\"]"),
+        ("of = \"link.line\"\n", ""),
+        ("min = 10", "min = true"),
+    ];
+    for (right, wrong) in mistakes {
+        assert!(mm1.contains(right), "{right}");
+        let text = mm1.replacen(right, wrong, 1);
+        assert!(!faults(&validator, &text).is_empty(), "the schema accepts {wrong}");
+        assert!(Experiment::parse("mm1.toml", text).is_err(), "the reader accepts {wrong}");
+    }
+}
+
+/// A placeholder may stand wherever a value may, also where only numbers and names may.
+#[test]
+fn placeholders_are_valid_anywhere() {
+    let validator = validator();
+    let places = [
+        ("min = 10", "min = \"${load}\""),
+        ("packets = 50 }", "packets = \"${packets}\" }"),
+        ("kind = \"fifo\", packets = 50", "kind = \"${kind}\", packets = 50"),
+        ("shape = \"${shape}\" } }", "shape = \"${a}${b}\" } }"),
+        ("sources = 6", "sources = \"${sources}\""),
+        ("path_max_retrans = 5", "path_max_retrans = \"${n}\""),
+        ("direction = \"both\"", "direction = \"${way}\""),
+        ("profile = \"${profile}\"", "kind = \"tcp\"\nprofile = \"${a}\""),
+        ("confidence = 0.95", "confidence = \"${c}\""),
+    ];
+    for (old, new) in places {
+        let Some(text) = FILES.iter().find(|text| text.contains(old)) else { panic!("{old}") };
+        let text = text.replacen(old, new, 1).replacen("kind = \"tcp\"\nkind = \"tcp\"", "kind = \"tcp\"", 1);
+        assert_eq!(faults(&validator, &text), Vec::<String>::new(), "{new}");
+    }
+}

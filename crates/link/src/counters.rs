@@ -1,0 +1,180 @@
+//! What went through a line, and whether it adds up.
+
+use netrig_core::{Backlog, DropReason, Duration, Instant, Observer, PacketMeta};
+
+/// Packets, and the bytes of their IP lengths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Tally {
+    #[inline]
+    fn add(&mut self, packet: &impl PacketMeta) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.header().ip_len);
+    }
+}
+
+/// The balance of a line's packets does not hold: a defect of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "packets do not balance: {offered} offered and {duplicated} duplicated, but {delivered} delivered, \
+     {dropped} dropped and {inside} inside"
+)]
+pub struct Imbalance {
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets that the line made by duplication.
+    pub duplicated: u64,
+    /// Packets delivered.
+    pub delivered: u64,
+    /// Packets dropped, for whatever reason.
+    pub dropped: u64,
+    /// Packets that wait or are on the line.
+    pub inside: u64,
+}
+
+/// Counts everything that happens to a line's packets, exactly: whole packets, bytes and nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Arrived at the near end.
+    pub offered: Tally,
+    /// Started onto the line.
+    pub served: Tally,
+    /// Came out of the far end.
+    pub delivered: Tally,
+    /// Made by duplication.
+    pub duplicated: Tally,
+    /// Marked by the queue (ECN).
+    pub marked: Tally,
+    dropped: [Tally; DropReason::ALL.len()],
+    waited_nanos: u128,
+    /// The largest backlog that lasted, packets and bytes apart.
+    largest: Backlog,
+    /// What has waited since `since`.
+    backlog: Backlog,
+    since: Instant,
+    /// Integral over time of the packets that wait, up to `since`.
+    packet_nanos: u128,
+    /// Integral over time of the bytes that wait, up to `since`.
+    byte_nanos: u128,
+}
+
+impl Counters {
+    /// Nothing has happened yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Packets dropped for this reason.
+    pub fn dropped(&self, why: DropReason) -> Tally {
+        self.dropped[why.index()]
+    }
+
+    /// Packets dropped for whatever reason.
+    pub fn dropped_in_all(&self) -> Tally {
+        let add = |sum: Tally, tally: &Tally| Tally {
+            packets: sum.packets + tally.packets,
+            bytes: sum.bytes + tally.bytes,
+        };
+        self.dropped.iter().fold(Tally::default(), add)
+    }
+
+    /// Time that the packets served had waited, added up.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.waited_nanos).unwrap_or(u64::MAX))
+    }
+
+    /// The most packets, and the most bytes, that ever waited for any time: a packet that passes at once never
+    /// waits.
+    pub fn largest_backlog(&self) -> Backlog {
+        self.largest
+    }
+
+    /// Integral over time of the packets that waited until `now`, packets × nanoseconds: what all packets have
+    /// waited together, those that still wait and those that were dropped after having waited included (Little
+    /// 1961). The difference of two of these, divided by the time between, is the mean queue in packets.
+    pub fn packet_nanos(&self, now: Instant) -> u128 {
+        self.packet_nanos + area(self.backlog.packets as u64, now.since(self.since))
+    }
+
+    /// Integral over time of the bytes that waited until `now`, bytes × nanoseconds.
+    pub fn byte_nanos(&self, now: Instant) -> u128 {
+        self.byte_nanos + area(self.backlog.bytes, now.since(self.since))
+    }
+
+    /// Packets that waited, averaged over the time until `now`; zero at the start.
+    pub fn mean_backlog(&self, now: Instant) -> f64 {
+        if now == Instant::ZERO { 0.0 } else { self.packet_nanos(now) as f64 / now.as_nanos() as f64 }
+    }
+
+    /// Checks that every packet is accounted for: offered + duplicated = delivered + dropped + inside.
+    ///
+    /// # Errors
+    /// Tells the numbers if they do not balance.
+    pub fn balance(&self, inside: usize) -> Result<(), Imbalance> {
+        let account = Imbalance {
+            offered: self.offered.packets,
+            duplicated: self.duplicated.packets,
+            delivered: self.delivered.packets,
+            dropped: self.dropped_in_all().packets,
+            inside: inside as u64,
+        };
+        let came = account.offered + account.duplicated;
+        if came == account.delivered + account.dropped + account.inside { Ok(()) } else { Err(account) }
+    }
+}
+
+fn area(level: u64, width: Duration) -> u128 {
+    u128::from(level) * u128::from(width.as_nanos())
+}
+
+impl<P: PacketMeta> Observer<P> for Counters {
+    #[inline]
+    fn offered(&mut self, _at: Instant, packet: &P) {
+        self.offered.add(packet);
+    }
+
+    #[inline]
+    fn queued(&mut self, at: Instant, backlog: Backlog) {
+        if at > self.since {
+            let (width, level) = (at.since(self.since), self.backlog);
+            self.packet_nanos += area(level.packets as u64, width);
+            self.byte_nanos += area(level.bytes, width);
+            self.largest.packets = self.largest.packets.max(level.packets);
+            self.largest.bytes = self.largest.bytes.max(level.bytes);
+            self.since = at;
+        }
+        self.backlog = backlog;
+    }
+
+    #[inline]
+    fn marked(&mut self, _at: Instant, packet: &P) {
+        self.marked.add(packet);
+    }
+
+    #[inline]
+    fn served(&mut self, _at: Instant, packet: &P, waited: Duration) {
+        self.served.add(packet);
+        self.waited_nanos += u128::from(waited.as_nanos());
+    }
+
+    #[inline]
+    fn delivered(&mut self, _at: Instant, packet: &P) {
+        self.delivered.add(packet);
+    }
+
+    #[inline]
+    fn dropped(&mut self, _at: Instant, packet: &P, why: DropReason) {
+        self.dropped[why.index()].add(packet);
+    }
+
+    #[inline]
+    fn duplicated(&mut self, _at: Instant, packet: &P) {
+        self.duplicated.add(packet);
+    }
+}

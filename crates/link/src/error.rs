@@ -1,0 +1,29 @@
+//! What is wrong with a description.
+
+/// A setting that no line can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` {why}")]
+pub struct SettingsError {
+    /// Where: the field's name as the file writes it, with dots between the names of nested tables
+    /// (`queue.thresholds.min`).
+    pub field: String,
+    /// What is wrong with it, as the rest of a sentence that starts with the field: `must be above zero`.
+    pub why: String,
+}
+
+impl SettingsError {
+    pub(crate) fn new(field: &str, why: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), why: why.into() }
+    }
+
+    /// The same error, seen from the table in which `table` is a field.
+    #[must_use]
+    pub fn within(self, table: &str) -> Self {
+        Self { field: format!("{table}.{}", self.field), why: self.why }
+    }
+}
+
+/// Fails with `why` about `field` unless `holds`.
+pub(crate) fn ensure(holds: bool, field: &str, why: &str) -> Result<(), SettingsError> {
+    if holds { Ok(()) } else { Err(SettingsError::new(field, why)) }
+}

@@ -1,0 +1,160 @@
+//! Packets on the line, in the order in which they arrive.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+use netrig_core::Instant;
+
+/// A packet on the line.
+#[derive(Clone, Debug)]
+pub(crate) struct Flying<P> {
+    /// When it arrives.
+    pub(crate) at: Instant,
+    /// Whether the far end will throw it away.
+    pub(crate) corrupted: bool,
+    pub(crate) packet: P,
+}
+
+/// Packets on the line. What arrives in the order of sending, which is all unless jitter or a shorter delay
+/// lets packets overtake, is a plain queue; those that overtake are few and go to a heap.
+///
+/// A tie goes to the packet that was sent first. Between the two parts that is the one in the queue: a packet
+/// overtakes only if it arrives *before* the last of the queue, so whatever it ties with was there already.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight<P> {
+    in_order: VecDeque<Flying<P>>,
+    overtaking: BinaryHeap<Overtaking<P>>,
+    /// How many have overtaken since the start: the order of sending among them.
+    overtaken: u64,
+}
+
+impl<P> Flight<P> {
+    pub(crate) fn new() -> Self {
+        Self { in_order: VecDeque::new(), overtaking: BinaryHeap::new(), overtaken: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.in_order.len() + self.overtaking.len()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, flying: Flying<P>) {
+        if self.in_order.back().is_none_or(|last| last.at <= flying.at) {
+            self.in_order.push_back(flying);
+        } else {
+            self.overtaken += 1;
+            self.overtaking.push(Overtaking { number: self.overtaken, flying });
+        }
+    }
+
+    /// When the next one arrives.
+    #[inline]
+    pub(crate) fn next_arrival(&self) -> Option<Instant> {
+        let head = self.in_order.front().map(|flying| flying.at);
+        match self.overtaking.peek() {
+            None => head,
+            Some(first) => Some(head.map_or(first.flying.at, |at| at.min(first.flying.at))),
+        }
+    }
+
+    /// The next one, if it arrives by `now`.
+    #[inline]
+    pub(crate) fn pop_by(&mut self, now: Instant) -> Option<Flying<P>> {
+        if !self.overtaking.is_empty() {
+            return self.pop_either_by(now);
+        }
+        self.in_order.pop_front_if(|flying| flying.at <= now)
+    }
+
+    fn pop_either_by(&mut self, now: Instant) -> Option<Flying<P>> {
+        let head = self.in_order.front().map(|flying| flying.at);
+        match self.overtaking.peek() {
+            Some(first) if first.flying.at <= now && head.is_none_or(|head| first.flying.at < head) => {
+                self.overtaking.pop().map(|first| first.flying)
+            }
+            _ => self.in_order.pop_front_if(|flying| flying.at <= now),
+        }
+    }
+
+    /// Takes away all that arrive after `now`, in the order in which they would have arrived.
+    pub(crate) fn cut(&mut self, now: Instant, mut lost: impl FnMut(P)) {
+        let mut arrived = VecDeque::new();
+        while let Some(flying) = self.pop_by(Instant::NEVER) {
+            if flying.at <= now {
+                arrived.push_back(flying);
+            } else {
+                lost(flying.packet);
+            }
+        }
+        self.in_order = arrived;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Overtaking<P> {
+    number: u64,
+    flying: Flying<P>,
+}
+
+impl<P> Overtaking<P> {
+    fn key(&self) -> (Instant, u64) {
+        (self.flying.at, self.number)
+    }
+}
+
+impl<P> PartialEq for Overtaking<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<P> Eq for Overtaking<P> {}
+
+impl<P> PartialOrd for Overtaking<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> Ord for Overtaking<P> {
+    /// Reversed: the heap gives its greatest, and the earliest is wanted.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a stable sort, which is what "ties leave in the order of sending" means; with arrivals and
+        /// departures mixed.
+        #[test]
+        fn arrivals_are_sorted_and_ties_keep_the_order_of_sending(
+            steps in prop::collection::vec((0u64..30, any::<bool>()), 1..200),
+        ) {
+            let (mut flight, mut model, mut now) = (Flight::new(), Vec::new(), 0);
+            for (number, (ahead, pop)) in steps.into_iter().enumerate() {
+                let at = now + ahead;
+                flight.push(Flying { at: Instant::from_nanos(at), corrupted: false, packet: number });
+                model.push((at, number));
+                model.sort_by_key(|(at, _)| *at);
+                if pop {
+                    prop_assert_eq!(flight.next_arrival(), model.first().map(|(at, _)| Instant::from_nanos(*at)));
+                    now = model[0].0;
+                    let popped = flight.pop_by(Instant::from_nanos(now)).map(|f| (f.at.as_nanos(), f.packet));
+                    prop_assert_eq!(popped, Some(model.remove(0)));
+                }
+                prop_assert_eq!(flight.len(), model.len());
+            }
+            let mut lost = Vec::new();
+            flight.cut(Instant::from_nanos(now + 5), |packet| lost.push(packet));
+            let kept = model.iter().filter(|(at, _)| *at <= now + 5).count();
+            prop_assert_eq!(flight.len(), kept);
+            prop_assert_eq!(lost, model[kept..].iter().map(|(_, number)| *number).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What a line does to a packet besides taking its time: jitter, loss, duplication, reordering, corruption.
+
+use netrig_core::{Duration, Fraction, Seeds, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ensure;
+use crate::loss::LossProcess;
+use crate::{LineSettings, SettingsError};
+
+/// A delay that differs from packet to packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Jitter {
+    /// How it is spread around the line's `delay`.
+    pub spread: Spread,
+    /// Whether packets still arrive in the order in which they were sent: one that would overtake arrives
+    /// together with the one before it. True if not given.
+    #[serde(default = "yes")]
+    pub keep_order: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How delays are spread. A delay never falls below zero.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// Evenly, from so much less than `delay` to so much more.
+    Uniform(Duration),
+    /// Normal around `delay` with this standard deviation.
+    Normal(Duration),
+    /// `delay` and an exponential time with this mean.
+    Exponential(Duration),
+    /// `delay` and a Pareto time.
+    Pareto(Pareto),
+}
+
+/// A Pareto time: never below mean·(shape − 1)/shape, and beyond it P(X > x) falls as x^−shape.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pareto {
+    /// Mean.
+    pub mean: Duration,
+    /// Shape, above 1; up to 2 the variance is infinite.
+    pub shape: f64,
+}
+
+/// Some packets take another time than the others, out of the order that jitter may keep.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    /// Share of packets that are shifted.
+    pub probability: Fraction,
+    /// By how much; a delay never falls below zero.
+    pub by: Duration,
+    /// Which way; later if not given.
+    #[serde(default)]
+    pub shift: Shift,
+}
+
+/// Which way reordered packets are shifted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shift {
+    /// They arrive earlier than the others.
+    Earlier,
+    /// They arrive later than the others.
+    #[default]
+    Later,
+}
+
+/// Flipped bits. A corrupted packet takes its time on the line like any other and is thrown away at the far
+/// end, when it arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Corruption {
+    /// This share of packets.
+    Packets(Fraction),
+    /// This share of bits, independently: an IP packet of n bytes is corrupted with probability
+    /// 1 − (1 − share)^(8n).
+    Bits(Fraction),
+}
+
+impl Jitter {
+    /// Whether such a jitter can be on a line with this delay.
+    ///
+    /// # Errors
+    /// Names the field that is out of range.
+    pub fn check(&self, delay: Duration) -> Result<(), SettingsError> {
+        match &self.spread {
+            Spread::Uniform(around) => ensure(*around <= delay, "spread", "must not be wider than `delay`"),
+            Spread::Normal(_) | Spread::Exponential(_) => Ok(()),
+            Spread::Pareto(pareto) => ensure(
+                pareto.shape > 1.0 && pareto.shape.is_finite(),
+                "spread.shape",
+                "must be above 1, or there is no mean",
+            ),
+        }
+    }
+}
+
+impl Spread {
+    /// The shortest delay that may come out around `delay`.
+    fn least(&self, delay: Duration) -> Duration {
+        match self {
+            Self::Uniform(around) => delay.saturating_sub(*around),
+            Self::Normal(_) => Duration::ZERO,
+            Self::Exponential(_) | Self::Pareto(_) => delay,
+        }
+    }
+
+    /// The next packet's distance from the line's delay, nanoseconds.
+    fn draw(&self, luck: &mut Stream) -> f64 {
+        let nanos = |span: Duration| span.as_nanos() as f64;
+        match self {
+            Self::Uniform(around) => nanos(*around) * (2.0 * luck.uniform() - 1.0),
+            Self::Normal(deviation) => luck.normal(0.0, nanos(*deviation)),
+            Self::Exponential(mean) => luck.exponential(nanos(*mean)),
+            Self::Pareto(Pareto { mean, shape }) => luck.pareto(nanos(*mean) * (shape - 1.0) / shape, *shape),
+        }
+    }
+}
+
+impl Corruption {
+    fn probability(self, ip_len: u32) -> f64 {
+        match self {
+            Self::Packets(share) => share.get(),
+            // 1 − (1 − b)^m without cancellation, for b may be 1e-12.
+            Self::Bits(share) => -libm::expm1(8.0 * f64::from(ip_len) * libm::log1p(-share.get())),
+        }
+    }
+}
+
+/// What becomes of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Listed,
+    Lost,
+    Corrupted,
+    Intact,
+    Duplicated,
+}
+
+/// One impairment and the stream of its chances.
+#[derive(Clone, Debug)]
+struct Drawn<T> {
+    what: T,
+    luck: Stream,
+}
+
+/// All impairments of one line. Each has its own stream and draws once per packet that starts onto the line,
+/// be that packet lost or not: so the luck of the n-th packet in one respect depends on nothing else.
+#[derive(Clone, Debug)]
+pub(crate) struct Impairments {
+    loss: Drawn<LossProcess>,
+    jitter: Option<Drawn<Jitter>>,
+    reorder: Option<Drawn<Reorder>>,
+    corruption: Option<Drawn<Corruption>>,
+    duplicate: Option<Drawn<Fraction>>,
+    /// Ordinals to drop, the next one last.
+    listed: Vec<u64>,
+    /// How many packets have started onto the line.
+    started: u64,
+}
+
+impl Impairments {
+    pub(crate) fn new(settings: &LineSettings, seeds: &Seeds, line: &str) -> Self {
+        let stream = |what: &str| seeds.stream(&format!("link/{line}/{what}"));
+        let mut luck = stream("loss");
+        let mut listed = settings.drop.clone();
+        listed.sort_unstable_by(|a, b| b.cmp(a));
+        listed.dedup();
+        Self {
+            loss: Drawn { what: LossProcess::new(settings.loss.as_ref(), &mut luck), luck },
+            jitter: settings.jitter.clone().map(|what| Drawn { what, luck: stream("jitter") }),
+            reorder: settings.reorder.map(|what| Drawn { what, luck: stream("reorder") }),
+            corruption: settings.corrupt.map(|what| Drawn { what, luck: stream("corrupt") }),
+            duplicate: settings.duplicate.map(|what| Drawn { what, luck: stream("duplicate") }),
+            listed,
+            started: 0,
+        }
+    }
+
+    /// Whether there is anything to do for a packet.
+    pub(crate) fn any(&self) -> bool {
+        !matches!(self.loss.what, LossProcess::Never)
+            || self.jitter.is_some()
+            || self.reorder.is_some()
+            || self.corruption.is_some()
+            || self.duplicate.is_some()
+            || !self.listed.is_empty()
+    }
+
+    /// From now on independent loss with this probability, drawn from where the loss stream stands.
+    pub(crate) fn set_loss(&mut self, probability: f64) {
+        self.loss.what = LossProcess::Bernoulli { probability };
+    }
+
+    /// Whether a packet that would overtake arrives together with the one before it.
+    pub(crate) fn queue_up(&self) -> bool {
+        self.jitter.as_ref().is_some_and(|jitter| jitter.what.keep_order)
+    }
+
+    /// Whether no packet can arrive before one that started earlier, by a rule and not only by luck.
+    pub(crate) fn keep_order(&self) -> bool {
+        self.queue_up() && self.reorder.is_none()
+    }
+
+    /// A bound from below for the delay of a packet that starts while the line's delay is `delay`.
+    pub(crate) fn least_delay(&self, delay: Duration) -> Duration {
+        let least = self.jitter.as_ref().map_or(delay, |jitter| jitter.what.spread.least(delay));
+        match &self.reorder {
+            Some(Drawn { what: Reorder { by, shift: Shift::Earlier, .. }, .. }) => least.saturating_sub(*by),
+            _ => least,
+        }
+    }
+
+    /// What becomes of the next packet.
+    pub(crate) fn fate(&mut self, ip_len: u32) -> Fate {
+        self.started += 1;
+        let lost = self.loss.what.loses(&mut self.loss.luck);
+        let corrupted = self.corruption.as_mut().is_some_and(|c| c.luck.chance(c.what.probability(ip_len)));
+        let duplicated = self.duplicate.as_mut().is_some_and(|d| d.luck.chance(d.what.get()));
+        if self.listed.pop_if(|ordinal| *ordinal == self.started).is_some() {
+            Fate::Listed
+        } else if lost {
+            Fate::Lost
+        } else if corrupted {
+            Fate::Corrupted
+        } else if duplicated {
+            Fate::Duplicated
+        } else {
+            Fate::Intact
+        }
+    }
+
+    /// Delay of the next packet, and whether it is exempt from keeping the order.
+    pub(crate) fn delay(&mut self, delay: Duration) -> (Duration, bool) {
+        let jitter = self.jitter.as_mut().map_or(0.0, |jitter| jitter.what.spread.draw(&mut jitter.luck));
+        let delay = shifted(delay, jitter);
+        let Some(Drawn { what: Reorder { probability, by, shift }, luck }) = &mut self.reorder else {
+            return (delay, false);
+        };
+        match (luck.chance(probability.get()), shift) {
+            (false, _) => (delay, false),
+            (true, Shift::Earlier) => (delay.saturating_sub(*by), true),
+            (true, Shift::Later) => (delay + *by, true),
+        }
+    }
+}
+
+/// `delay` and `nanos` more (or less), but never below zero.
+fn shifted(delay: Duration, nanos: f64) -> Duration {
+    // `as` saturates: a Pareto tail may exceed any time there is.
+    let distance = Duration::from_nanos(nanos.abs().round() as u64);
+    if nanos < 0.0 { delay.saturating_sub(distance) } else { delay + distance }
+}

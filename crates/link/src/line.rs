@@ -1,0 +1,278 @@
+//! One direction of a line.
+
+use netrig_core::{
+    Backlog, Dequeue, DropReason, Duration, InFlight, Instant, Link, LinkEvent, Observer, PacketMeta,
+    QueueDiscipline, Seeds, Size, Waiting,
+};
+
+use crate::flight::{Flight, Flying};
+use crate::impairments::{Fate, Impairments};
+use crate::pace::Pace;
+use crate::queue::Place;
+use crate::{Discipline, LineSettings, SettingsError};
+
+/// One direction of a line: a queue discipline, then a rate with framing, then delay and impairments.
+///
+/// Whatever is due happens at its own time, however late the caller is, and chances are drawn in the order in
+/// which packets start onto the line: what a line does depends on arrivals and link events alone, never on
+/// when or how often it is polled.
+///
+/// `Q` is the discipline; a file names one of [`Discipline`], and any other can be put in place with
+/// [`Line::with_queue`].
+#[derive(Clone, Debug)]
+pub struct Line<P, Q = Discipline<P>> {
+    queue: Q,
+    flight: Flight<P>,
+    pace: Pace,
+    delay: Duration,
+    /// When the line has sent what it is sending.
+    free_at: Instant,
+    /// When to ask the queue for the next packet; never while nothing waits or the line is down.
+    ask_at: Instant,
+    /// Time spent on all packets that have started, up to `free_at`.
+    busy: Duration,
+    /// The longest IP packet that it carries, bytes.
+    mtu: u64,
+    outage: Option<Waiting>,
+    /// Whether `impairments` has anything to do.
+    impaired: bool,
+    impairments: Box<Impairments>,
+    /// The last arrival of packets that keep their order, for those behind them.
+    latest_arrival: Instant,
+    /// The `now` of the last call.
+    latest: Instant,
+}
+
+impl<P: PacketMeta> Line<P> {
+    /// The line that `settings` describe, called `name` (such as `primary/forward`): its random streams are
+    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate` and `/red`.
+    ///
+    /// # Errors
+    /// As [`LineSettings::check`].
+    pub fn new(settings: &LineSettings, seeds: &Seeds, name: &str) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let place = Place::new(seeds, name, settings.rate, settings.framing);
+        Self::with_queue(Discipline::new(&settings.queue, &place), settings, seeds, name)
+    }
+}
+
+impl<P, Q> Line<P, Q> {
+    /// The line that `settings` describe, but with this queue instead of theirs.
+    ///
+    /// # Errors
+    /// As [`LineSettings::check`].
+    pub fn with_queue(
+        queue: Q,
+        settings: &LineSettings,
+        seeds: &Seeds,
+        name: &str,
+    ) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let impairments = Box::new(Impairments::new(settings, seeds, name));
+        Ok(Self {
+            queue,
+            flight: Flight::new(),
+            pace: Pace::new(settings.rate, settings.framing),
+            delay: settings.delay,
+            free_at: Instant::ZERO,
+            ask_at: Instant::NEVER,
+            busy: Duration::ZERO,
+            mtu: settings.mtu.map_or(u64::MAX, Size::bytes),
+            outage: None,
+            impaired: impairments.any(),
+            impairments,
+            latest_arrival: Instant::ZERO,
+            latest: Instant::ZERO,
+        })
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Q {
+        &self.queue
+    }
+
+    /// Whether it is down.
+    pub fn is_down(&self) -> bool {
+        self.outage.is_some()
+    }
+
+    /// Time that the line has spent sending until `now`, which is the `now` of the last call: divided by the time
+    /// that has passed, its utilisation.
+    pub fn busy(&self, now: Instant) -> Duration {
+        self.busy.saturating_sub(self.free_at.since(now))
+    }
+}
+
+impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
+    /// Does what is due by `now`, without taking deliveries.
+    #[inline]
+    pub fn catch_up(&mut self, now: Instant, obs: &mut impl Observer<P>) {
+        debug_assert!(now >= self.latest, "time runs backwards: {now} after {}", self.latest);
+        self.latest = now;
+        if self.ask_at <= now {
+            self.serve(now, obs);
+        }
+    }
+
+    /// Serves all that may start by `now`. Kept out of line, for most calls have nothing to serve.
+    #[inline(never)]
+    fn serve(&mut self, now: Instant, obs: &mut impl Observer<P>) {
+        // "Never" is not due even at the end of time.
+        while self.ask_at <= now && self.ask_at < Instant::NEVER {
+            self.ask(obs);
+        }
+    }
+
+    /// Asks the queue for the next packet, at the time that was due for it.
+    #[inline]
+    fn ask(&mut self, obs: &mut impl Observer<P>) {
+        let start = self.ask_at;
+        let next = self.queue.dequeue(start, obs);
+        let backlog = self.queue.backlog();
+        obs.queued(start, backlog);
+        match next {
+            Dequeue::Packet(packet, since) => {
+                obs.served(start, &packet, start.since(since));
+                self.send(start, packet, obs);
+                self.ask_at = if backlog.packets > 0 { self.free_at } else { Instant::NEVER };
+            }
+            Dequeue::NotBefore(moment) => {
+                debug_assert!(moment > start, "a discipline must name a later moment");
+                self.ask_at = moment;
+            }
+            Dequeue::Empty => self.ask_at = Instant::NEVER,
+        }
+    }
+
+    /// Puts a packet onto the line.
+    #[inline]
+    fn send(&mut self, start: Instant, packet: P, obs: &mut impl Observer<P>) {
+        if start != self.free_at {
+            self.pace.rest();
+        }
+        let takes = self.pace.next(packet.header().ip_len);
+        self.busy += takes;
+        self.free_at = start + takes;
+        if self.impaired {
+            self.impair(start, packet, obs);
+        } else {
+            self.flight.push(Flying { at: self.free_at + self.delay, corrupted: false, packet });
+        }
+    }
+
+    /// What the line does to a packet beyond taking its time; decided as the packet starts.
+    #[inline(never)]
+    fn impair(&mut self, start: Instant, packet: P, obs: &mut impl Observer<P>) {
+        let fate = self.impairments.fate(packet.header().ip_len);
+        let (delay, exempt) = self.impairments.delay(self.delay);
+        match fate {
+            Fate::Listed => return obs.dropped(start, &packet, DropReason::Listed),
+            Fate::Lost => return obs.dropped(start, &packet, DropReason::Loss),
+            Fate::Intact | Fate::Corrupted | Fate::Duplicated => {}
+        }
+        let mut at = self.free_at + delay;
+        if self.impairments.queue_up() && !exempt {
+            at = at.max(self.latest_arrival);
+            self.latest_arrival = at;
+        }
+        if fate == Fate::Duplicated {
+            obs.duplicated(start, &packet);
+            self.flight.push(Flying { at, corrupted: false, packet: packet.clone() });
+        }
+        self.flight.push(Flying { at, corrupted: fate == Fate::Corrupted, packet });
+    }
+
+    /// The queue or the line may have changed, so whatever was planned is void.
+    #[inline]
+    fn plan(&mut self, now: Instant, obs: &mut impl Observer<P>) {
+        let idle = self.outage.is_some() || self.queue.backlog().packets == 0;
+        self.ask_at = if idle { Instant::NEVER } else { self.free_at.max(now) };
+        self.catch_up(now, obs);
+    }
+
+    fn go_down(&mut self, now: Instant, waiting: Waiting, in_flight: InFlight, obs: &mut impl Observer<P>) {
+        self.outage = Some(waiting);
+        if waiting == Waiting::Drop {
+            self.queue.clear(now, DropReason::LinkDown, obs);
+            obs.queued(now, self.queue.backlog());
+        }
+        if in_flight == InFlight::Lose {
+            // What arrives by `now` has arrived, fetched or not.
+            self.flight.cut(now, |packet| obs.dropped(now, &packet, DropReason::LinkDown));
+            self.latest_arrival = self.latest_arrival.min(now);
+            // The packet that was being sent is gone, and its time on the line ends here.
+            self.busy = self.busy(now);
+            self.free_at = self.free_at.min(now);
+        }
+    }
+}
+
+impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
+    #[inline]
+    fn offer(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+        self.catch_up(now, obs);
+        obs.offered(now, &packet);
+        if u64::from(packet.header().ip_len) > self.mtu {
+            return obs.dropped(now, &packet, DropReason::Undeliverable);
+        }
+        if self.outage == Some(Waiting::Drop) {
+            return obs.dropped(now, &packet, DropReason::LinkDown);
+        }
+        self.queue.enqueue(now, packet, obs);
+        obs.queued(now, self.queue.backlog());
+        self.plan(now, obs);
+    }
+
+    fn apply(&mut self, now: Instant, event: LinkEvent, obs: &mut impl Observer<P>) {
+        self.catch_up(now, obs);
+        match event {
+            LinkEvent::Down { queue, in_flight } => self.go_down(now, queue, in_flight, obs),
+            LinkEvent::Up => self.outage = None,
+            LinkEvent::Rate { bits_per_s } => self.pace.set_rate(bits_per_s),
+            LinkEvent::Delay(delay) => self.delay = delay,
+            LinkEvent::Loss { probability } => {
+                self.impairments.set_loss(probability);
+                self.impaired = true;
+            }
+        }
+        self.plan(now, obs);
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<Instant> {
+        let moment = match self.flight.next_arrival() {
+            None => self.ask_at,
+            // What waits need not be asked for in time: it starts at its own time, and arrives later than this.
+            Some(arrival) if self.impaired && self.impairments.keep_order() => arrival,
+            Some(arrival) if self.impaired => {
+                arrival.min(self.ask_at + self.impairments.least_delay(self.delay))
+            }
+            Some(arrival) => arrival.min(self.ask_at + self.delay),
+        };
+        (moment < Instant::NEVER).then_some(moment)
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Option<(Instant, P)> {
+        self.catch_up(now, obs);
+        loop {
+            let Flying { at, corrupted, packet } = self.flight.pop_by(now)?;
+            if !corrupted {
+                obs.delivered(at, &packet);
+                return Some((at, packet));
+            }
+            obs.dropped(at, &packet, DropReason::Corrupted);
+        }
+    }
+
+    fn inside(&self) -> usize {
+        self.queue.backlog().packets + self.flight.len()
+    }
+}
+
+impl<P, Q: QueueDiscipline<P>> Line<P, Q> {
+    /// What waits, as of the last call.
+    pub fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+}

@@ -1,0 +1,81 @@
+//! Packets that wait in order, and the room there is for them: what disciplines are made of.
+
+use std::collections::VecDeque;
+
+use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, Size};
+
+use crate::SettingsError;
+use crate::error::ensure;
+
+/// How much may wait. The packet on the line is never counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    packets: usize,
+    bytes: u64,
+}
+
+impl Limit {
+    /// A limit in packets, in bytes, in both or in neither.
+    pub(crate) fn new(packets: Option<u64>, bytes: Option<Size>) -> Self {
+        Self {
+            packets: packets.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+            bytes: bytes.map_or(u64::MAX, Size::bytes),
+        }
+    }
+
+    /// Refuses a limit of nothing.
+    pub(crate) fn check(packets: Option<u64>, bytes: Option<Size>) -> Result<(), SettingsError> {
+        const WHY: &str = "must be above zero: the packet on the line is not counted";
+        ensure(packets != Some(0), "packets", WHY)?;
+        ensure(bytes != Some(Size::default()), "bytes", WHY)
+    }
+}
+
+/// Packets that wait, oldest first, each with the moment since which it waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer<P> {
+    waiting: VecDeque<(Instant, P)>,
+    bytes: u64,
+    limit: Limit,
+}
+
+impl<P: PacketMeta> Buffer<P> {
+    pub(crate) fn new(limit: Limit) -> Self {
+        Self { waiting: VecDeque::new(), bytes: 0, limit }
+    }
+
+    #[inline]
+    pub(crate) fn has_room_for(&self, packet: &P) -> bool {
+        let bytes = self.bytes + u64::from(packet.header().ip_len);
+        self.waiting.len() < self.limit.packets && bytes <= self.limit.bytes
+    }
+
+    /// Takes the packet, or drops it if there is no room.
+    #[inline]
+    pub(crate) fn push(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+        if !self.has_room_for(&packet) {
+            return obs.dropped(now, &packet, DropReason::QueueFull);
+        }
+        self.bytes += u64::from(packet.header().ip_len);
+        self.waiting.push_back((now, packet));
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Dequeue<P> {
+        let Some((since, packet)) = self.waiting.pop_front() else { return Dequeue::Empty };
+        self.bytes -= u64::from(packet.header().ip_len);
+        Dequeue::Packet(packet, since)
+    }
+
+    pub(crate) fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
+        for (_, packet) in self.waiting.drain(..) {
+            obs.dropped(now, &packet, why);
+        }
+        self.bytes = 0;
+    }
+
+    #[inline]
+    pub(crate) fn backlog(&self) -> Backlog {
+        Backlog { packets: self.waiting.len(), bytes: self.bytes }
+    }
+}

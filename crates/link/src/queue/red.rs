@@ -1,0 +1,256 @@
+//! Random early detection: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion
+//! Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993; here "the paper".
+//!
+//! The average queue and the probability follow the paper's algorithm (its figure 2), with two later habits
+//! as options: `gentle` (Floyd 2000) and marking of ECN-capable packets (RFC 3168).
+
+use netrig_core::{
+    Backlog, Dequeue, DropReason, Duration, Ecn, Fraction, Instant, Observer, PacketMeta, QueueDiscipline,
+    Size, Stream,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Place;
+use super::buffer::{Buffer, Limit};
+use crate::SettingsError;
+use crate::error::ensure;
+
+/// Random early detection. At least one limit must be given; it drops what the average is too slow for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Red {
+    /// So many packets may wait, at least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// So many bytes of IP packets may wait, at least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+    /// Where early dropping starts and where it is at its height, in packets or in bytes. In bytes, a packet's
+    /// probability is proportional to its length, too.
+    pub thresholds: Thresholds,
+    /// Probability as the average reaches `max`: 2 % (the paper's 1/50) if not given.
+    #[serde(default = "default_max_p")]
+    pub max_p: Fraction,
+    /// Weight of the newest queue length in the average, above 0 and at most 1: 0.002 (the paper's) if not given.
+    #[serde(default = "default_weight")]
+    pub weight: f64,
+    /// Beyond `max` the probability grows on to 1 at twice `max`, instead of at once (Floyd 2000). False, as
+    /// in the paper, if not given.
+    #[serde(default)]
+    pub gentle: bool,
+    /// ECN-capable packets are marked rather than dropped, up to the average beyond which everything is
+    /// dropped (RFC 3168). False if not given.
+    #[serde(default)]
+    pub ecn: bool,
+    /// A typical packet: its time on the line is the unit in which an idle time ages the average, and in byte
+    /// mode it is the packet whose probability is the curve's. 500 B if not given.
+    #[serde(default = "default_mean_packet")]
+    pub mean_packet: Size,
+}
+
+/// Thresholds of the average queue.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Thresholds {
+    /// In packets.
+    Packets {
+        /// Below this average nothing is dropped early.
+        min: f64,
+        /// From this average on everything is dropped, or with `gentle` from twice this.
+        max: f64,
+    },
+    /// In bytes of IP packets.
+    Bytes {
+        /// Below this average nothing is dropped early.
+        min: Size,
+        /// From this average on everything is dropped, or with `gentle` from twice this.
+        max: Size,
+    },
+}
+
+fn default_max_p() -> Fraction {
+    // 1/50 is a share.
+    Fraction::new(0.02).unwrap_or_default()
+}
+
+fn default_weight() -> f64 {
+    0.002
+}
+
+fn default_mean_packet() -> Size {
+    Size::from_bytes(500)
+}
+
+impl Thresholds {
+    /// Lower and upper threshold as numbers of packets or bytes.
+    fn range(self) -> (f64, f64) {
+        match self {
+            Self::Packets { min, max } => (min, max),
+            Self::Bytes { min, max } => (min.bytes() as f64, max.bytes() as f64),
+        }
+    }
+}
+
+impl Red {
+    /// Whether such a queue can be.
+    ///
+    /// # Errors
+    /// Names the field that is out of range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        Limit::check(self.packets, self.bytes)?;
+        ensure(self.packets.is_some() || self.bytes.is_some(), "packets", "or `bytes` must be given")?;
+        let (min, max) = self.thresholds.range();
+        ensure(min >= 0.0, "thresholds.min", "must not be negative")?;
+        ensure(min < max && max.is_finite(), "thresholds.max", "must be above `min`")?;
+        ensure(self.max_p.get() > 0.0, "max_p", "must be above zero")?;
+        ensure(self.weight > 0.0 && self.weight <= 1.0, "weight", "must be above 0 and at most 1")?;
+        ensure(self.mean_packet > Size::default(), "mean_packet", "must be above zero")
+    }
+}
+
+/// A RED queue at work.
+#[derive(Clone, Debug)]
+pub struct RedQueue<P> {
+    buffer: Buffer<P>,
+    settings: Red,
+    /// The lower and upper threshold.
+    range: (f64, f64),
+    /// s of the paper: time that a typical packet takes on the line. It stays what it was at the start.
+    packet_time: Duration,
+    /// avg: the average queue, in the unit of the thresholds.
+    average: f64,
+    /// q_time: since when the queue has been empty.
+    empty_since: Instant,
+    /// Packets since the last one that was marked or dropped early while the average lay between the
+    /// thresholds; −1 before the first.
+    count: i64,
+    luck: Box<Stream>,
+}
+
+/// What the average makes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    /// Mark it if it can be marked, else drop it.
+    Notify,
+    Drop,
+}
+
+impl<P: PacketMeta> RedQueue<P> {
+    /// An empty queue, whose chances are the stream `link/<line>/red`.
+    pub fn new(settings: &Red, place: &Place<'_>) -> Self {
+        Self {
+            buffer: Buffer::new(Limit::new(settings.packets, settings.bytes)),
+            range: settings.thresholds.range(),
+            packet_time: place.packet_time(settings.mean_packet),
+            average: 0.0,
+            empty_since: Instant::ZERO,
+            count: -1,
+            luck: Box::new(place.stream("red")),
+            settings: settings.clone(),
+        }
+    }
+
+    /// The average queue as of the last arrival, in the unit of the thresholds.
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+
+    /// The paper's average: each arrival moves it towards the queue that it finds; an arrival to an empty
+    /// queue lets it decay as if m small packets had found the queue empty since.
+    fn update_average(&mut self, now: Instant) {
+        let backlog = self.buffer.backlog();
+        let weight = self.settings.weight;
+        if backlog.packets == 0 {
+            let idle = now.since(self.empty_since).as_nanos() as f64;
+            let m = idle / (self.packet_time.as_nanos() as f64).max(1.0);
+            self.average *= libm::pow(1.0 - weight, m);
+            // The arrival may be dropped and leave the queue empty: what has been counted is counted.
+            self.empty_since = now;
+        } else {
+            let queue = match self.settings.thresholds {
+                Thresholds::Packets { .. } => backlog.packets as f64,
+                Thresholds::Bytes { .. } => backlog.bytes as f64,
+            };
+            self.average += weight * (queue - self.average);
+        }
+    }
+
+    /// p_b: the probability that belongs to the average. `None` where everything is dropped.
+    fn base_probability(&self) -> Option<f64> {
+        let (min, max) = self.range;
+        let max_p = self.settings.max_p.get();
+        if self.average < max {
+            Some(max_p * (self.average - min) / (max - min))
+        } else if self.settings.gentle && self.average < 2.0 * max {
+            Some(max_p + (1.0 - max_p) * (self.average - max) / max)
+        } else {
+            None
+        }
+    }
+
+    fn judge(&mut self, now: Instant, ip_len: u32) -> Verdict {
+        self.update_average(now);
+        // One draw per arrival, used or not: the luck of the n-th arrival depends on nothing else.
+        let draw = self.luck.uniform();
+        if self.average < self.range.0 {
+            self.count = -1;
+            return Verdict::Pass;
+        }
+        let Some(mut p_b) = self.base_probability() else {
+            self.count = 0;
+            return Verdict::Drop;
+        };
+        if let Thresholds::Bytes { .. } = self.settings.thresholds {
+            p_b *= f64::from(ip_len) / self.settings.mean_packet.bytes() as f64;
+        }
+        self.count += 1;
+        if draw < spaced(p_b, self.count) {
+            self.count = 0;
+            return Verdict::Notify;
+        }
+        Verdict::Pass
+    }
+}
+
+/// p_a of the paper: p_b / (1 − count·p_b), which spaces the drops evenly rather than geometrically.
+fn spaced(p_b: f64, count: i64) -> f64 {
+    let left = 1.0 - count as f64 * p_b;
+    if left <= p_b { 1.0 } else { p_b / left }
+}
+
+impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
+    fn enqueue(&mut self, now: Instant, mut packet: P, obs: &mut impl Observer<P>) {
+        let verdict = self.judge(now, packet.header().ip_len);
+        // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
+        let markable = self.settings.ecn && packet.header().ecn != Ecn::NotEct;
+        if verdict == Verdict::Drop || verdict == Verdict::Notify && !markable {
+            return obs.dropped(now, &packet, DropReason::Early);
+        }
+        if verdict == Verdict::Notify && self.buffer.has_room_for(&packet) {
+            packet.header_mut().ecn = Ecn::Ce;
+            obs.marked(now, &packet);
+        }
+        self.buffer.push(now, packet, obs);
+    }
+
+    fn dequeue(&mut self, now: Instant, _obs: &mut impl Observer<P>) -> Dequeue<P> {
+        let next = self.buffer.pop();
+        if matches!(next, Dequeue::Packet(..)) && self.buffer.backlog().packets == 0 {
+            self.empty_since = now;
+        }
+        next
+    }
+
+    fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
+        if self.buffer.backlog().packets > 0 {
+            self.buffer.clear(now, why, obs);
+            self.empty_since = now;
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.buffer.backlog()
+    }
+}

@@ -1,0 +1,225 @@
+//! A line as an experiment file describes it.
+
+use netrig_core::{Duration, Fraction, InFlight, LinkEvent, Rate, Size, Waiting};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ensure;
+use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, SettingsError};
+
+/// One direction of a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LineSettings {
+    /// How fast it sends, above zero. Counts IP packets and what `framing` adds to them.
+    pub rate: Rate,
+    /// Propagation delay, one way: from the moment a packet has been sent to the moment it arrives. Zero if not
+    /// given.
+    #[serde(default)]
+    pub delay: Duration,
+    /// What is added to each packet. Nothing if not given.
+    #[serde(default)]
+    pub framing: Framing,
+    /// What waits in front of it.
+    pub queue: Queue,
+    /// The longest IP packet that it carries, above zero; longer ones are undeliverable. No limit if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Size>,
+    /// Delays that differ from packet to packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
+    /// Random or periodic loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Share of packets that arrive twice, the second right behind the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Fraction>,
+    /// Packets that arrive out of order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reorder>,
+    /// Packets with flipped bits, thrown away at the far end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<Corruption>,
+    /// Packets that are lost by name: their ordinals, from 1, in the order in which packets start onto the
+    /// line. What the queue drops is not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop: Vec<u64>,
+}
+
+impl LineSettings {
+    /// A line of this rate, delay and queue that does nothing else to packets.
+    pub fn new(rate: Rate, delay: Duration, queue: Queue) -> Self {
+        Self {
+            rate,
+            delay,
+            framing: Framing::None,
+            queue,
+            mtu: None,
+            jitter: None,
+            loss: None,
+            duplicate: None,
+            reorder: None,
+            corrupt: None,
+            drop: Vec::new(),
+        }
+    }
+
+    /// Whether such a line can be.
+    ///
+    /// # Errors
+    /// Names the field that is out of range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        ensure(self.rate.bits_per_s() > 0, "rate", "must be above zero")?;
+        self.queue.check().map_err(|e| e.within("queue"))?;
+        ensure(self.mtu != Some(Size::default()), "mtu", "must be above zero")?;
+        if let Some(jitter) = &self.jitter {
+            jitter.check(self.delay).map_err(|e| e.within("jitter"))?;
+        }
+        if let Some(loss) = &self.loss {
+            loss.check().map_err(|e| e.within("loss"))?;
+        }
+        ensure(!self.drop.contains(&0), "drop", "counts packets from 1")
+    }
+}
+
+/// What becomes of packets when a line goes down. When it does, and when it is up again, is the experiment's
+/// affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Outage {
+    /// Packets that wait, and those offered during the outage: `drop` if not given.
+    pub queue: Waiting,
+    /// Packets on the line, the one being sent included: `lose` if not given.
+    pub in_flight: InFlight,
+}
+
+impl Default for Outage {
+    /// Like a cable that is pulled out: all is lost.
+    fn default() -> Self {
+        Self { queue: Waiting::Drop, in_flight: InFlight::Lose }
+    }
+}
+
+impl Outage {
+    /// The event that starts it; [`LinkEvent::Up`] ends it.
+    pub const fn down(self) -> LinkEvent {
+        LinkEvent::Down { queue: self.queue, in_flight: self.in_flight }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Bernoulli;
+    use crate::queue::fifo::Fifo;
+
+    fn read(value: serde_json::Value) -> Result<LineSettings, String> {
+        serde_json::from_value(value).map_err(|e| e.to_string())
+    }
+
+    fn plain() -> LineSettings {
+        let queue = Queue::Fifo(Fifo { packets: Some(50), ..Fifo::default() });
+        LineSettings::new(Rate::from_bits_per_s(500_000), Duration::from_millis(100), queue)
+    }
+
+    #[test]
+    fn a_short_description_is_a_plain_line() {
+        let line =
+            read(json!({ "rate": "0.5 Mbit/s", "delay": "100 ms", "queue": { "fifo": { "packets": 50 } } }));
+        assert_eq!(line, Ok(plain()));
+        assert_eq!(plain().check(), Ok(()));
+    }
+
+    #[test]
+    fn a_full_description_reads_and_writes_back() {
+        let value = json!({
+            "rate": "10 Mbit/s", "delay": "20 ms", "framing": "atm-llc", "mtu": "1.5 KB",
+            "queue": { "red": { "packets": 100, "thresholds": { "packets": { "min": 5.0, "max": 15.0 } },
+                "max_p": "10 %", "weight": 0.002, "gentle": true, "ecn": true, "mean_packet": "1 KB" } },
+            "jitter": { "spread": { "pareto": { "mean": "2 ms", "shape": 2.5 } }, "keep_order": false },
+            "loss": { "gilbert-elliott": { "p": "1 %", "r": "30 %", "loss_in_good": "0 %", "loss_in_bad": "100 %" } },
+            "duplicate": "1 %", "reorder": { "probability": "2 %", "by": "5 ms", "shift": "earlier" },
+            "corrupt": { "bits": "0.0001 %" }, "drop": [3, 17],
+        });
+        let line = read(value.clone()).unwrap();
+        assert_eq!(line.check(), Ok(()));
+        assert_eq!(serde_json::to_value(&line).unwrap(), value);
+    }
+
+    #[test]
+    fn unknown_and_missing_fields_are_refused() {
+        assert!(read(json!({ "rate": "1 Mbit/s" })).unwrap_err().contains("missing field `queue`"));
+        let typo = json!({ "rate": "1 Mbit/s", "queue": { "fifo": { "packet": 50 } } });
+        assert!(read(typo).unwrap_err().contains("unknown field `packet`"));
+        let typo = json!({ "rate": "1 Mbit/s", "latency": "1 ms", "queue": { "fifo": { "packets": 50 } } });
+        assert!(read(typo).unwrap_err().contains("unknown field `latency`"));
+        let typo = json!({ "rate": "1 Mbit/s", "queue": { "lifo": { "packets": 50 } } });
+        assert!(read(typo).unwrap_err().contains("unknown variant `lifo`"));
+    }
+
+    #[test]
+    fn impossible_lines_are_refused_by_field() {
+        let field = |change: &dyn Fn(&mut LineSettings)| {
+            let mut line = plain();
+            change(&mut line);
+            line.check().unwrap_err().field
+        };
+        let red = |change: serde_json::Value| {
+            let mut red = json!({ "packets": 9, "thresholds": { "packets": { "min": 5.0, "max": 15.0 } } });
+            red.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            Queue::Red(serde_json::from_value(red).unwrap())
+        };
+        assert_eq!(field(&|line| line.rate = Rate::from_bits_per_s(0)), "rate");
+        assert_eq!(field(&|line| line.mtu = Some(Size::default())), "mtu");
+        assert_eq!(field(&|line| line.drop = vec![1, 0]), "drop");
+        assert_eq!(field(&|line| line.queue = Queue::Fifo(Fifo::default())), "queue.packets");
+        let fifo = |packets, bytes, unlimited| Queue::Fifo(Fifo { packets, bytes, unlimited });
+        assert_eq!(field(&|line| line.queue = fifo(Some(0), None, false)), "queue.packets");
+        assert_eq!(field(&|line| line.queue = fifo(None, Some(Size::default()), false)), "queue.bytes");
+        assert_eq!(field(&|line| line.queue = fifo(Some(1), None, true)), "queue.unlimited");
+        let thresholds = json!({ "thresholds": { "packets": { "min": 15.0, "max": 15.0 } } });
+        assert_eq!(field(&|line| line.queue = red(thresholds.clone())), "queue.thresholds.max");
+        assert_eq!(field(&|line| line.queue = red(json!({ "packets": 0 }))), "queue.packets");
+        assert_eq!(field(&|line| line.queue = red(json!({ "packets": null }))), "queue.packets");
+        assert_eq!(field(&|line| line.queue = red(json!({ "max_p": "0 %" }))), "queue.max_p");
+        assert_eq!(field(&|line| line.queue = red(json!({ "weight": 1.5 }))), "queue.weight");
+        assert_eq!(field(&|line| line.queue = red(json!({ "mean_packet": "0 B" }))), "queue.mean_packet");
+        let jitter = |spread: serde_json::Value| serde_json::from_value(json!({ "spread": spread })).unwrap();
+        assert_eq!(field(&|line| line.jitter = jitter(json!({ "uniform": "101 ms" }))), "jitter.spread");
+        let no_mean = json!({ "pareto": { "mean": "1 ms", "shape": 1.0 } });
+        assert_eq!(field(&|line| line.jitter = jitter(no_mean.clone())), "jitter.spread.shape");
+        let loss = serde_json::from_value(json!({ "periodic": { "every": 0 } })).unwrap();
+        assert_eq!(field(&|line| line.loss = Some(Loss::clone(&loss))), "loss.every");
+    }
+
+    #[test]
+    fn an_error_is_a_sentence_about_a_field() {
+        let mut line = plain();
+        line.rate = Rate::from_bits_per_s(0);
+        assert_eq!(line.check().unwrap_err().to_string(), "`rate` must be above zero");
+    }
+
+    #[test]
+    fn an_outage_loses_all_unless_told_otherwise() {
+        let read = |value| serde_json::from_value::<Outage>(value).unwrap();
+        assert_eq!(read(json!({})), Outage { queue: Waiting::Drop, in_flight: InFlight::Lose });
+        let kept = read(json!({ "queue": "keep", "in_flight": "deliver" }));
+        assert_eq!(kept.down(), LinkEvent::Down { queue: Waiting::Keep, in_flight: InFlight::Deliver });
+    }
+
+    #[test]
+    fn kinds_are_marked_in_the_schema() {
+        let schema = serde_json::to_value(schemars::schema_for!(LineSettings)).unwrap();
+        assert_eq!(schema["$defs"]["Queue"]["x-tag"], "kind");
+        assert_eq!(schema["$defs"]["Loss"]["x-tag"], "kind");
+        assert_eq!(schema["required"], json!(["rate", "queue"]));
+    }
+
+    #[test]
+    fn a_bare_probability_reads_as_a_share() {
+        let loss: Loss = serde_json::from_value(json!({ "bernoulli": { "probability": 0.02 } })).unwrap();
+        assert_eq!(loss, Loss::Bernoulli(Bernoulli { probability: Fraction::new(0.02).unwrap() }));
+    }
+}

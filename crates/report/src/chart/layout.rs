@@ -1,0 +1,216 @@
+//! Where everything is.
+
+use super::text::{lines, shortened, width};
+use super::{Axis, AxisKind, Chart, Scale, Words};
+
+/// Sizes of type, pixels.
+pub(crate) const TITLE: f64 = 16.0;
+pub(crate) const LABEL: f64 = 12.5;
+pub(crate) const SMALL: f64 = 11.5;
+
+/// Around the drawing.
+pub(crate) const MARGIN: f64 = 14.0;
+const LEGEND_ROW: f64 = 20.0;
+/// From the left of a legend's entry to its words.
+pub(crate) const KEY: f64 = 34.0;
+const PANEL_TITLE: f64 = 20.0;
+const GAP: f64 = 32.0;
+/// Of slanted labels: sine and cosine of 35 degrees, and the longest, in pixels.
+const SLANT: (f64, f64) = (0.574, 0.819);
+const LONGEST_SLANTED: f64 = 130.0;
+
+/// A rectangle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Area {
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+/// A panel: its plot area and its scales.
+pub(crate) struct Frame {
+    pub area: Area,
+    pub x: Scale,
+    pub y: Scale,
+    /// Whether the vertical axis is labelled here.
+    pub first_in_row: bool,
+    /// Whether the horizontal axis is labelled here.
+    pub last_in_column: bool,
+}
+
+/// An entry of the legend.
+pub(crate) struct Entry {
+    pub left: f64,
+    pub middle: f64,
+    pub key: Key,
+    pub name: String,
+}
+
+/// What an entry of the legend explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Series(usize),
+    Paper,
+    Theory,
+}
+
+/// How the labels under a panel stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Under {
+    /// In lines, each at most so many pixels wide.
+    Lines(u32),
+    /// Slanted: a word is wider than its place.
+    Slanted,
+}
+
+/// The whole figure.
+pub(crate) struct Layout {
+    pub width: f64,
+    pub height: f64,
+    pub title: Vec<String>,
+    pub caption: Vec<String>,
+    pub caption_top: f64,
+    pub legend: Vec<Entry>,
+    pub frames: Vec<Frame>,
+    /// From a panel's horizontal axis to the top of the axis' title.
+    pub under_axis: f64,
+    pub under: Under,
+}
+
+impl Layout {
+    pub fn new(chart: &Chart, total: f64, keys: Vec<(Key, String)>, words: Words) -> Self {
+        let inner = total - 2.0 * MARGIN;
+        let said = |text: &str, size: f64| {
+            if words == Words::Inside { lines(text, inner / size) } else { Vec::new() }
+        };
+        let (title, caption) = (said(&chart.title, TITLE), said(&chart.caption, SMALL));
+        let legend_top = if title.is_empty() { 4.0 } else { MARGIN + title.len() as f64 * TITLE * 1.3 + 6.0 };
+        let (legend, legend_bottom) = legend(keys, legend_top, inner);
+        let columns = columns(chart.panels.len(), total);
+        let rows = chart.panels.len().div_ceil(columns).max(1);
+        let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
+        let right = MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
+        let panel_title = if chart.panels.iter().all(|p| p.title.is_empty()) { 8.0 } else { PANEL_TITLE };
+        let plot = (total - left - right - GAP * (columns as f64 - 1.0)) / columns as f64;
+        let height =
+            if columns == 1 { (plot * 0.5).clamp(180.0, 360.0) } else { (plot * 0.75).clamp(170.0, 300.0) };
+        let (under, under_axis) = under(&chart.x, plot);
+        let row_height = height + panel_title + under_axis + 6.0;
+        let frames = (0..chart.panels.len()).map(|n| {
+            let (row, column) = (n / columns, n % columns);
+            let area = Area {
+                left: left + column as f64 * (plot + GAP),
+                top: legend_bottom + row as f64 * row_height + panel_title,
+                width: plot,
+                height,
+            };
+            frame(chart, area, column == 0, n + columns >= chart.panels.len())
+        });
+        let bottom = legend_bottom + rows as f64 * row_height + LABEL * 1.5;
+        let caption_height = caption.len() as f64 * SMALL * 1.4;
+        Self {
+            width: total,
+            height: bottom + caption_height + if caption.is_empty() { 4.0 } else { MARGIN },
+            title,
+            caption_top: bottom + SMALL,
+            caption,
+            legend,
+            frames: frames.collect(),
+            under_axis,
+            under,
+        }
+    }
+}
+
+fn columns(panels: usize, total: f64) -> usize {
+    match panels {
+        0 | 1 => 1,
+        2 | 4 => 2,
+        _ if total >= 800.0 => 3,
+        3 => 1,
+        _ => 2,
+    }
+}
+
+fn legend(keys: Vec<(Key, String)>, top: f64, inner: f64) -> (Vec<Entry>, f64) {
+    if keys.is_empty() {
+        return (Vec::new(), top);
+    }
+    let (mut left, mut row) = (MARGIN, 0.0);
+    let mut entries = Vec::new();
+    for (key, name) in keys {
+        let name = shortened(&name, (inner - KEY) / LABEL);
+        let wide = KEY + width(&name) * LABEL + 18.0;
+        if left > MARGIN && left + wide > MARGIN + inner {
+            (left, row) = (MARGIN, row + 1.0);
+        }
+        entries.push(Entry { left, middle: top + (row + 0.5) * LEGEND_ROW, key, name });
+        left += wide;
+    }
+    (entries, top + (row + 1.0) * LEGEND_ROW + 4.0)
+}
+
+/// The widest tick label of the vertical axis, in multiples of the font's size.
+fn vertical_labels(chart: &Chart) -> f64 {
+    let scale = scale_of(&chart.y, chart, |mark| mark.1, 0.0, 1.0, 5);
+    scale.ticks.iter().map(|(_, label)| width(label)).fold(2.0, f64::max)
+}
+
+/// The width of the last label of the horizontal axis, half of which sticks out to the right.
+fn last_label(chart: &Chart) -> f64 {
+    match chart.x.scale {
+        AxisKind::Categories(_) => 0.0,
+        _ => scale_of(&chart.x, chart, |mark| mark.0, 0.0, 1.0, 5)
+            .ticks
+            .last()
+            .map_or(0.0, |(_, label)| width(label)),
+    }
+}
+
+/// How the tick labels under a panel stand, and their height.
+fn under(axis: &Axis, plot: f64) -> (Under, f64) {
+    let AxisKind::Categories(names) = &axis.scale else { return (Under::Lines(u32::MAX), SMALL + 14.0) };
+    let room = plot / names.len().max(1) as f64 - 6.0;
+    let too_wide = |line: &String| width(line) * SMALL > room;
+    let wrapped: Vec<Vec<String>> = names.iter().map(|name| lines(name, room / SMALL)).collect();
+    if wrapped.iter().flatten().any(too_wide) {
+        let longest = names.iter().map(|name| width(name) * SMALL).fold(0.0, f64::max).min(LONGEST_SLANTED);
+        return (Under::Slanted, longest * SLANT.0 + SMALL + 14.0);
+    }
+    let rows = wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    (Under::Lines(room as u32), rows as f64 * SMALL * 1.25 + 14.0)
+}
+
+/// A label that is to be slanted below `x`, shortened so that it starts inside the drawing.
+pub(crate) fn slanted(label: &str, x: f64) -> String {
+    shortened(label, LONGEST_SLANTED.min((x - 4.0) / SLANT.1) / SMALL)
+}
+
+fn frame(chart: &Chart, area: Area, first_in_row: bool, last_in_column: bool) -> Frame {
+    let across = ((area.width / 70.0) as usize).clamp(3, 9);
+    let mut x = scale_of(&chart.x, chart, |mark| mark.0, area.left, area.left + area.width, across);
+    let mut y = scale_of(&chart.y, chart, |mark| mark.1, area.top + area.height, area.top, 5);
+    if !matches!(chart.x.scale, AxisKind::Categories(_)) {
+        x.thin(|label| width(label) * SMALL + 8.0);
+    }
+    y.thin(|_| SMALL * 1.3);
+    Frame { area, x, y, first_in_row, last_in_column }
+}
+
+/// All panels share their scales, so that they can be compared at a glance.
+fn scale_of(
+    axis: &Axis,
+    chart: &Chart,
+    of: fn((f64, f64)) -> f64,
+    from: f64,
+    to: f64,
+    ticks: usize,
+) -> Scale {
+    let corners =
+        chart.panels.iter().flat_map(|p| &p.layers).flat_map(|layer| &layer.points).flat_map(|mark| {
+            let (low, high) = mark.interval.unwrap_or((mark.y, mark.y));
+            [(mark.x, mark.y), (mark.x, low), (mark.x, high)]
+        });
+    Scale::new(&axis.scale, corners.map(of), from, to, ticks)
+}

@@ -1,0 +1,237 @@
+//! What is inside the axes: marks, intervals, lines, traces.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::draw::{Drawing, put};
+use super::layout::Frame;
+use super::{AxisKind, Chart, Layer, Mark, Marks};
+use crate::markup::escaped;
+
+/// Marks that are nearer to each other than this touch, in pixels.
+const TOUCH: f64 = 9.0;
+
+/// Draws the layers of a chart's panels.
+pub(super) struct Marker {
+    /// Pixels from one series to the next where marks would lie on each other; 0 where they do not.
+    apart: f64,
+    /// Measured series, in the order in which they stand beside each other.
+    beside: Vec<usize>,
+    /// Whether a line may join the marks: words have nothing between them.
+    joins: bool,
+}
+
+/// A mark and its pixel.
+type Placed<'a> = (f64, f64, &'a Mark);
+
+impl Marker {
+    pub fn new(chart: &Chart, frames: &[Frame]) -> Self {
+        let measured = || {
+            let panels = chart.panels.iter().zip(frames);
+            panels.flat_map(|(panel, frame)| panel.layers.iter().map(move |layer| (layer, frame)))
+        };
+        let measured = || measured().filter(|(layer, _)| layer.marks == Marks::Measured);
+        let beside: BTreeSet<usize> = measured().map(|(layer, _)| layer.series).collect();
+        let words = matches!(chart.x.scale, AxisKind::Categories(_));
+        // Only a few levels leave room: the marks of one level must stay nearer to each other than to the next.
+        let nearest = measured().map(|(layer, frame)| spacing(layer, frame)).fold(f64::INFINITY, f64::min);
+        let room =
+            nearest.min(frames.first().map_or(0.0, |frame| frame.area.width)) / beside.len().max(1) as f64;
+        let apart = if words { (0.6 * room).min(16.0) } else { (0.4 * room).min(5.0) };
+        let needed =
+            words || chart.panels.iter().zip(frames).any(|(panel, frame)| overlap(&panel.layers, frame));
+        let apart = if needed && beside.len() > 1 && apart >= 1.5 { apart } else { 0.0 };
+        Self { apart, beside: beside.into_iter().collect(), joins: !words }
+    }
+
+    fn offset(&self, series: usize) -> f64 {
+        let middle = (self.beside.len() as f64 - 1.0) / 2.0;
+        self.beside.iter().position(|s| *s == series).map_or(0.0, |n| (n as f64 - middle) * self.apart)
+    }
+
+    pub fn layer(&self, drawing: &mut Drawing<'_>, layer: &Layer, frame: &Frame) {
+        let n = layer.series;
+        let offset = if matches!(layer.marks, Marks::Measured | Marks::Paper) { self.offset(n) } else { 0.0 };
+        let placed = placed(layer, frame).map(|(x, y, mark)| (x + offset, y, mark));
+        let placed: Vec<_> = placed.collect();
+        put!(drawing, r#"<g class="series" data-series="{n}">"#);
+        match layer.marks {
+            Marks::Measured => {
+                if self.joins {
+                    drawing.line(n, "line", &placed, r#" stroke-width="1.8""#);
+                }
+                for (x, _, mark) in &placed {
+                    drawing.interval(n, *x, mark, frame);
+                }
+                for (x, y, mark) in &placed {
+                    drawing.shape(n, (*x, *y), true, &mark.says);
+                }
+            }
+            Marks::Paper => {
+                for (x, y, mark) in &placed {
+                    drawing.shape(n, (*x, *y), false, &mark.says);
+                }
+            }
+            Marks::Theory => {
+                drawing.line(n, "theory", &placed, r#" stroke-width="1.6" stroke-dasharray="6 4""#)
+            }
+            Marks::Trace => drawing.steps(n, &thinned(&placed)),
+            Marks::Events => {
+                for (x, y, mark) in distinct(&placed) {
+                    drawing.shape(n, (x, y), true, &mark.says);
+                }
+            }
+        }
+        drawing.out.push_str("</g>\n");
+    }
+}
+
+fn placed<'a>(layer: &'a Layer, frame: &'a Frame) -> impl Iterator<Item = Placed<'a>> {
+    layer.points.iter().filter_map(|mark| Some((frame.x.place(mark.x)?, frame.y.place(mark.y)?, mark)))
+}
+
+/// Pixels between the two nearest levels of a layer.
+fn spacing(layer: &Layer, frame: &Frame) -> f64 {
+    let mut across: Vec<f64> = placed(layer, frame).map(|(x, ..)| x).collect();
+    across.sort_by(f64::total_cmp);
+    across.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min)
+}
+
+/// Whether marks of two measured series lie on each other.
+fn overlap(layers: &[Layer], frame: &Frame) -> bool {
+    let marks = |n: usize| {
+        layers[n..]
+            .iter()
+            .filter(|l| l.marks == Marks::Measured)
+            .flat_map(|l| placed(l, frame).map(|(x, y, _)| (x, y, l.series)))
+    };
+    marks(0).any(|(x, y, series)| {
+        marks(0).any(|(u, v, other)| other > series && (x - u).abs() < 2.0 && (y - v).abs() < TOUCH)
+    })
+}
+
+/// At most four of the marks in each column of pixels: the first, the lowest, the highest and the last. To the
+/// eye it is the same line.
+fn thinned<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
+    let mut out = Vec::new();
+    for column in placed.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
+        if column.len() <= 4 {
+            out.extend_from_slice(column);
+            continue;
+        }
+        let place = |better: fn(f64, f64) -> bool| {
+            (1..column.len()).fold(0, |best, n| if better(column[n].1, column[best].1) { n } else { best })
+        };
+        let kept = BTreeSet::from([0, place(|a, b| a < b), place(|a, b| a > b), column.len() - 1]);
+        out.extend(kept.into_iter().map(|n| column[n]));
+    }
+    out
+}
+
+/// One mark for each pixel.
+fn distinct<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
+    let mut seen = BTreeSet::new();
+    placed.iter().copied().filter(|(x, y, _)| seen.insert((x.round() as i64, y.round() as i64))).collect()
+}
+
+impl Drawing<'_> {
+    fn line(&mut self, n: usize, class: &str, placed: &[Placed<'_>], extra: &str) {
+        if placed.len() < 2 {
+            return;
+        }
+        let (colour, hue) = (self.colour(n), self.hue(n));
+        let points: Vec<_> = placed.iter().map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
+        put!(
+            self,
+            r#"<polyline class="{class} s{hue}" points="{}" fill="none" stroke="{colour}"{extra} stroke-linejoin="round"/>"#,
+            points.join(" ")
+        );
+    }
+
+    fn steps(&mut self, n: usize, placed: &[Placed<'_>]) {
+        let Some((x, y, _)) = placed.first() else { return };
+        let mut path = format!("M{x:.1} {y:.1}");
+        for (x, y, _) in &placed[1..] {
+            let _ = write!(path, "H{x:.1}V{y:.1}");
+        }
+        let (colour, hue) = (self.colour(n), self.hue(n));
+        put!(
+            self,
+            r#"<path class="line s{hue}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-linejoin="round"/>"#
+        );
+    }
+
+    fn interval(&mut self, n: usize, x: f64, mark: &Mark, frame: &Frame) {
+        let Some((low, high)) = mark.interval else { return };
+        let (Some(low), Some(high)) = (frame.y.place(low), frame.y.place(high)) else { return };
+        let (colour, hue) = (self.colour(n), self.hue(n));
+        let (left, right) = (x - 4.0, x + 4.0);
+        put!(
+            self,
+            r#"<path class="interval line s{hue}" d="M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" fill="none"/>"#
+        );
+    }
+
+    /// A mark of series `n`: each series has its own shape beside its own colour.
+    pub(super) fn shape(&mut self, n: usize, (x, y): (f64, f64), filled: bool, says: &str) {
+        let (colour, hue) = (self.colour(n), self.hue(n));
+        let r = if filled { 3.8 } else { 6.5 };
+        let d = outline(n, x, y, r);
+        // The sixth shape is a cross, which has no inside.
+        let (class, fill) = match (filled, n % SHAPES == CROSS) {
+            (true, false) => ("mark", colour),
+            (true, true) => ("mark cross", "none"),
+            (false, _) => ("paper", "none"),
+        };
+        let title = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(says)) };
+        put!(
+            self,
+            r#"<path class="{class} s{hue}" d="{d}" fill="{fill}" stroke="{colour}" stroke-width="1.6">{title}</path>"#
+        );
+    }
+}
+
+const SHAPES: usize = 6;
+const CROSS: usize = 5;
+
+/// The outline of the `n`-th shape: disc, square, triangle, diamond, triangle upside down, cross.
+fn outline(n: usize, x: f64, y: f64, r: f64) -> String {
+    match n % SHAPES {
+        0 => format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {:.1} 0a{r} {r} 0 1 0 {:.1} 0Z", x - r, 2.0 * r, -2.0 * r),
+        1 => format!("M{:.1} {:.1}h{:.1}v{:.1}h{:.1}Z", x - r, y - r, 2.0 * r, 2.0 * r, -2.0 * r),
+        2 => format!("M{x:.1} {:.1}l{:.1} {:.1}h{:.1}Z", y - 1.2 * r, 1.15 * r, 2.0 * r, -2.3 * r),
+        3 => {
+            let d = 1.3 * r;
+            format!("M{x:.1} {:.1}l{d:.1} {d:.1}l{:.1} {d:.1}l{:.1} {:.1}Z", y - d, -d, -d, -d)
+        }
+        4 => format!("M{x:.1} {:.1}l{:.1} {:.1}h{:.1}Z", y + 1.2 * r, 1.15 * r, -2.0 * r, -2.3 * r),
+        _ => {
+            let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
+            format!("M{left:.1} {top:.1}L{right:.1} {bottom:.1}M{right:.1} {top:.1}L{left:.1} {bottom:.1}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_trace_keeps_its_extremes_in_every_column() {
+        let marks: Vec<Mark> =
+            (0..100_000).map(|n| Mark::at(f64::from(n), f64::from(n * 7919 % 1000))).collect();
+        let placed: Vec<Placed<'_>> = marks.iter().map(|mark| (mark.x / 1000.0, mark.y, mark)).collect();
+        let kept = thinned(&placed);
+        assert!(kept.len() <= 400, "{}", kept.len());
+        let extremes = |marks: &[Placed<'_>]| {
+            marks
+                .chunk_by(|a, b| a.0.floor() == b.0.floor())
+                .map(|column| {
+                    let ys = column.iter().map(|(_, y, _)| *y);
+                    (ys.clone().fold(f64::INFINITY, f64::min), ys.fold(0.0, f64::max))
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(extremes(&kept), extremes(&placed));
+    }
+}

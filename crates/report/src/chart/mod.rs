@@ -1,0 +1,143 @@
+//! Charts: what is drawn, apart from how.
+//!
+//! Start from [`Chart`]; [`Chart::svg`] draws it. One renderer serves the report, the export and the page.
+
+mod draw;
+mod layout;
+mod marks;
+mod scale;
+mod text;
+mod theme;
+
+pub use scale::Scale;
+pub use theme::{Palette, Theme, contrast};
+
+/// A figure: one or more panels that share their series and axes' titles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What one sees, in one line.
+    pub title: String,
+    /// One or two sentences under it: levels that are constant, n, confidence.
+    pub caption: String,
+    /// Title of the horizontal axis, unit included: `mean inter-arrival time (s)`.
+    pub x: Axis,
+    /// Title of the vertical axis, unit included.
+    pub y: Axis,
+    /// The names of the series in the order of the legend; panels refer to them by place.
+    pub series: Vec<String>,
+    /// At least one.
+    pub panels: Vec<Panel>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it measures, with its unit in brackets; `(1)` is left out for pure numbers.
+    pub title: String,
+    /// Linear or logarithmic; categories for levels that are words.
+    pub scale: AxisKind,
+}
+
+/// How values lie on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AxisKind {
+    /// In proportion. With `zero`, the axis begins at zero, as it must where bars or ratios are compared.
+    Linear {
+        /// Whether zero is on the axis.
+        zero: bool,
+    },
+    /// By orders of magnitude. Values at or below zero are left out.
+    Log,
+    /// Side by side, by these names; values are places in the list.
+    Categories(Vec<String>),
+}
+
+/// One plot of a figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Panel {
+    /// What is special here: `down for 5 s`; empty for a single panel.
+    pub title: String,
+    /// What is drawn, back to front.
+    pub layers: Vec<Layer>,
+    /// Spans of the horizontal axis to be shaded, with a word each: an outage.
+    pub spans: Vec<(f64, f64, String)>,
+}
+
+/// One set of marks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// Place in [`Chart::series`].
+    pub series: usize,
+    /// How it is drawn.
+    pub marks: Marks,
+    /// From left to right.
+    pub points: Vec<Mark>,
+}
+
+/// How a layer is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// Measured: filled marks with their intervals, joined by a line.
+    Measured,
+    /// What a paper says: hollow marks, not joined.
+    Paper,
+    /// A closed form: a dashed line.
+    Theory,
+    /// A trace: a line of steps.
+    Trace,
+    /// Events: small marks, not joined.
+    Events,
+}
+
+/// Where title and caption stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Words {
+    Inside,
+    Outside,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Horizontal.
+    pub x: f64,
+    /// Vertical.
+    pub y: f64,
+    /// Interval, if there is one.
+    pub interval: Option<(f64, f64)>,
+    /// Said when somebody points at it: value, interval, n.
+    pub says: String,
+}
+
+impl Mark {
+    /// A point without interval or words.
+    pub fn at(x: f64, y: f64) -> Self {
+        Self { x, y, interval: None, says: String::new() }
+    }
+}
+
+impl Chart {
+    /// Draws the chart as a complete SVG document, `width` pixels wide, in the colours of `theme`.
+    ///
+    /// Every mark also carries a class, so that a page can colour it anew for its own theme.
+    pub fn svg(&self, width: f64, theme: Theme) -> String {
+        draw::Drawing::new(self, width, theme, Words::Inside).finish()
+    }
+
+    /// The same for a page that says title and caption itself.
+    pub fn plot(&self, width: f64, theme: Theme) -> String {
+        draw::Drawing::new(self, width, theme, Words::Outside).finish()
+    }
+
+    /// What a screen reader says of the chart, in one sentence.
+    pub fn description(&self) -> String {
+        let panels = match self.panels.len() {
+            0 | 1 => String::new(),
+            n => format!(" in {n} panels"),
+        };
+        let series: Vec<&str> =
+            self.series.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        let series = if series.is_empty() { String::new() } else { format!(": {}", series.join(", ")) };
+        format!("{}. {} against {}{panels}{series}.", self.title, self.y.title, self.x.title)
+    }
+}

@@ -1,0 +1,66 @@
+//! How much room words take in a drawing.
+
+/// About how wide `text` is, in multiples of the font's size: sans-serif letters are half as wide as tall.
+pub(crate) fn width(text: &str) -> f64 {
+    text.chars()
+        .map(|c| match c {
+            'i' | 'l' | 'j' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' | '\u{202f}' | 'f' | 't' | 'r'
+            | '(' | ')' | '/' => 0.36,
+            'm' | 'w' | 'M' | 'W' | '±' | '−' | '=' | '<' | '>' | '%' => 0.88,
+            c if c.is_ascii_uppercase() => 0.7,
+            c if c.is_ascii() => 0.6,
+            // Ideographs and syllables fill their square.
+            c if c as u32 >= 0x1100 => 1.0,
+            _ => 0.64,
+        })
+        .sum()
+}
+
+/// `text` in lines of at most `max` (in multiples of the font's size), broken between words; none for no text.
+pub(crate) fn lines(text: &str, max: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut().filter(|line| width(line) + 0.36 + width(word) <= max) {
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// `text`, or as much of it as fits into `max` (in multiples of the font's size) with an ellipsis.
+pub(crate) fn shortened(text: &str, max: f64) -> String {
+    if width(text) <= max {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        if width(&kept) + width(&c.to_string()) + 1.0 > max {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.trim_end().to_owned() + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(lines("one two three", width("one two")), ["one two", "three"]);
+        assert!(lines(" ", 10.0).is_empty());
+    }
+
+    #[test]
+    fn what_is_too_long_ends_in_an_ellipsis() {
+        let name = "a name that is far too long";
+        let short = shortened(name, 6.0);
+        assert!(short.ends_with('…') && width(&short) <= 6.0, "{short}");
+        assert_eq!(shortened(name, 100.0), name);
+    }
+}

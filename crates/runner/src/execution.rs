@@ -1,0 +1,173 @@
+//! One run, from the samples that its substrate delivers to what the store keeps.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use netrig_core::{Direction, Note, Quantity, Sample, Sink, Subject};
+use netrig_experiment::{Balance, Experiment, Reduction, Run, RunError, Scenario, Substrate, Trace};
+use netrig_store::{End, NoteLine, Response, Series};
+
+/// What became of a run.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    pub(crate) end: End,
+    pub(crate) responses: BTreeMap<String, Response>,
+    pub(crate) series: Vec<Series>,
+    pub(crate) notes: Vec<NoteLine>,
+    pub(crate) took: Duration,
+}
+
+/// Carries `run` out; nothing comes of one that was cancelled.
+pub(crate) fn execute(
+    substrate: &dyn Substrate,
+    experiment: &Experiment,
+    run: &Run,
+    traced: bool,
+    cancel: &AtomicBool,
+) -> Option<Executed> {
+    let start = Instant::now();
+    // Unwind safe: all that the closure can leave half done is its own, and is dropped with it.
+    let caught = catch_unwind(AssertUnwindSafe(|| attempt(substrate, experiment, run, traced, cancel)));
+    let took = start.elapsed();
+    let failed = |why| Executed {
+        end: End::Failed(why),
+        responses: BTreeMap::new(),
+        series: Vec::new(),
+        notes: Vec::new(),
+        took,
+    };
+    match caught {
+        Ok(Ok(executed)) => Some(Executed { took, ..executed }),
+        Ok(Err(RunError::Cancelled)) => None,
+        Ok(Err(RunError::Failed(why))) => Some(failed(why)),
+        Err(panic) => Some(failed(format!("a bug in netrig stopped the run: {}", message(&*panic)))),
+    }
+}
+
+fn attempt(
+    substrate: &dyn Substrate,
+    experiment: &Experiment,
+    run: &Run,
+    traced: bool,
+    cancel: &AtomicBool,
+) -> Result<Executed, RunError> {
+    let responses = &experiment.design.responses;
+    let mut both = Both {
+        reduction: Reduction::new(responses, experiment.warm_up, &run.scenario),
+        trace: traced.then(Trace::new),
+    };
+    let outcome = substrate.run(run, &mut both, cancel)?;
+    let Both { reduction, trace } = both;
+    let trace = trace.unwrap_or_default();
+    if !outcome.balance.holds() {
+        return Err(RunError::Failed(imbalance(&outcome.balance)));
+    }
+    let end = netrig_core::Instant::ZERO + run.scenario.duration;
+    let mut measured = reduction.finish(&outcome, end);
+    let responses = responses.iter().filter_map(|(name, spec)| {
+        Some((name.clone(), Response { unit: spec.unit().to_owned(), measured: measured.remove(name)? }))
+    });
+    Ok(Executed {
+        responses: responses.collect(),
+        series: series(&trace, &run.scenario),
+        notes: notes(&trace, &run.scenario),
+        end: End::Finished(outcome),
+        took: Duration::ZERO,
+    })
+}
+
+/// Contract of every substrate: no packet is lost unseen.
+fn imbalance(balance: &Balance) -> String {
+    let Balance { offered, duplicated, delivered, dropped, inside } = balance;
+    format!(
+        "the packets do not add up: {offered} offered + {duplicated} duplicated, but {delivered} delivered + \
+         {dropped} dropped + {inside} still inside"
+    )
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it did not say why")
+}
+
+/// The reduction, and the trace if it is wanted.
+struct Both {
+    reduction: Reduction,
+    trace: Option<Trace>,
+}
+
+impl Sink for Both {
+    fn sample(&mut self, subject: Subject, sample: Sample) {
+        self.reduction.sample(subject, sample);
+        if let Some(trace) = &mut self.trace {
+            trace.sample(subject, sample);
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(note);
+        }
+    }
+
+    fn wants(&self, quantity: &'static Quantity) -> bool {
+        self.reduction.wants(quantity) || self.trace.as_ref().is_some_and(|trace| trace.wants(quantity))
+    }
+
+    fn wants_notes(&self) -> bool {
+        self.trace.is_some()
+    }
+}
+
+fn series(trace: &Trace, scenario: &Scenario) -> Vec<Series> {
+    let one = |(subject, quantity, samples): (Subject, &'static Quantity, &[_])| Series {
+        subject: name(subject, scenario),
+        quantity: quantity.name.to_owned(),
+        unit: quantity.unit.to_owned(),
+        samples: samples.to_vec(),
+    };
+    trace.all().map(one).collect()
+}
+
+fn notes(trace: &Trace, scenario: &Scenario) -> Vec<NoteLine> {
+    let one = |note: &Note| NoteLine {
+        at: note.at,
+        subject: name(note.subject, scenario),
+        text: note.text.clone(),
+    };
+    trace.notes().iter().map(one).collect()
+}
+
+/// A subject by the names of the file, as it stands in the store: `flow/web`, `flow/web/path/primary`,
+/// `link/primary/forward`, `node/client`, `run`. One that the scenario does not have keeps its number.
+fn name(subject: Subject, scenario: &Scenario) -> String {
+    let or_number = |name: Option<&str>, number: u32| name.map_or(number.to_string(), str::to_owned);
+    let flow = |number: u32| scenario.flows.get(number as usize);
+    match subject {
+        Subject::Run => "run".to_owned(),
+        Subject::Flow(f) => format!("flow/{}", or_number(flow(f).map(|flow| flow.name.as_str()), f)),
+        Subject::Path(f, p) => {
+            let path = flow(f).and_then(|flow| flow.paths.get(usize::from(p)));
+            let path = or_number(path.map(|path| path.name.as_str()), u32::from(p));
+            format!("{}/path/{path}", name(Subject::Flow(f), scenario))
+        }
+        Subject::Link(l, direction) => {
+            let link = or_number(scenario.links.get(l as usize).map(|link| link.name.as_str()), l);
+            let direction = match direction {
+                Direction::Forward => "forward",
+                Direction::Backward => "backward",
+            };
+            format!("link/{link}/{direction}")
+        }
+        Subject::Node(n) => {
+            format!("node/{}", or_number(scenario.nodes.get(n as usize).map(|node| node.name.as_str()), n))
+        }
+    }
+}

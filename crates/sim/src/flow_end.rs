@@ -1,0 +1,367 @@
+//! One end of a flow: an application, and the connections that carry it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use netrig_core::{
+    ConnectionEvent, Data, Dscp, Ecn, FiveTuple, Header, Instant, Sample, Seeds, Sink, Stream, Subject,
+    protocol, quantity,
+};
+use netrig_experiment::Carrier;
+use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
+use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, PathState, Payload};
+
+use crate::agenda::{Actor, Appointment};
+use crate::flow_meter::FlowMeter;
+use crate::journal::{self, Journal};
+use crate::network::Network;
+use crate::opening::Answering;
+use crate::parcel::Contents;
+use crate::party::Party;
+
+/// Which end of the flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The flow's `from`.
+    Client,
+    /// The flow's `to`.
+    Server,
+}
+
+/// One of the flow's paths as this end sees it.
+pub(crate) struct Path {
+    pub name: String,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    /// The link of this end's own interface.
+    pub link: usize,
+    /// The way to the other end.
+    pub way: u32,
+}
+
+/// The rest of the world, as far as an end may touch it.
+pub(crate) struct World<'a> {
+    pub network: &'a mut Network,
+    pub meter: &'a mut FlowMeter,
+    pub timers: &'a mut Vec<TimerOwner>,
+    pub journal: &'a Journal,
+    pub sink: &'a mut dyn Sink,
+}
+
+/// Whose timer it is: the end, and the connection's number there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerOwner {
+    pub end: u32,
+    pub conn: u32,
+}
+
+/// One connection of an end.
+pub(crate) struct Conn {
+    pub id: ConnId,
+    pub party: Party,
+    /// It has said that it is over.
+    pub closed: bool,
+    /// Place in the world's list of timers.
+    pub timer: u32,
+    pub appointment: Appointment,
+}
+
+/// What an end is made of.
+pub(crate) struct Blueprint {
+    /// Place in the world's list of ends.
+    pub number: u32,
+    pub flow: u32,
+    pub name: String,
+    pub side: Side,
+    /// Whether most user data leaves from here, so that this end's view of the paths is told.
+    pub sends_data: bool,
+    /// Whether changes of the window are traced.
+    pub traces: bool,
+    pub carrier: Carrier,
+    pub answering: Answering,
+    pub paths: Vec<Path>,
+    /// Own port and the other end's; of several connections the first's.
+    pub ports: [u16; 2],
+    pub seeds: Seeds,
+    pub application: Box<dyn Application>,
+}
+
+/// One end of a flow.
+pub(crate) struct FlowEnd {
+    pub plan: Blueprint,
+    appointment: Appointment,
+    /// Connections by their number: even ones were opened by the client, odd ones by the server.
+    pub conns: Vec<Option<Conn>>,
+    /// How many connections of the peer's were accepted.
+    pub accepted: u32,
+    datagrams: u64,
+    /// What connections that are gone have counted.
+    gone: Counters,
+    actions: Vec<AppAction>,
+}
+
+impl FlowEnd {
+    pub fn new(plan: Blueprint) -> Self {
+        Self {
+            plan,
+            appointment: Appointment::default(),
+            conns: Vec::new(),
+            accepted: 0,
+            datagrams: 0,
+            gone: Counters::default(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// The flow starts or stops, or the application's deadline has come.
+    pub fn tell(&mut self, now: Instant, event: AppEvent, world: &mut World) {
+        let actions = &mut self.actions;
+        let deadline = react(&mut *self.plan.application, now, event, |action| actions.push(action));
+        self.appointment.keep(deadline, Actor::Application(self.plan.number), &mut world.network.agenda);
+        self.carry_out(now, world);
+    }
+
+    /// The application's entry of the agenda came.
+    pub fn application_timeout(&mut self, now: Instant, world: &mut World) {
+        if !self.appointment.met(now) {
+            return;
+        }
+        match self.plan.application.poll_timeout() {
+            Some(at) if at <= now => self.tell(now, AppEvent::Timeout, world),
+            later => {
+                self.appointment.keep(later, Actor::Application(self.plan.number), &mut world.network.agenda)
+            }
+        }
+    }
+
+    /// A connection's entry of the agenda came.
+    pub fn connection_timeout(&mut self, now: Instant, conn: u32, world: &mut World) {
+        let Some(Some(Conn { party, appointment, timer, .. })) = self.conns.get_mut(conn as usize) else {
+            return;
+        };
+        if !appointment.met(now) {
+            return;
+        }
+        match party.poll_timeout() {
+            Some(at) if at <= now => {
+                party.handle_timeout(now);
+                self.settle(now, conn, world);
+            }
+            later => appointment.keep(later, Actor::Timer(*timer), &mut world.network.agenda),
+        }
+    }
+
+    /// A packet arrived.
+    pub fn packet(&mut self, now: Instant, header: Header, contents: Contents, world: &mut World) {
+        if contents.payload.carries_data() {
+            world.meter.data_arrived(now, header.ip_len, world.sink);
+        }
+        match (contents.conn, contents.payload) {
+            (Some(conn), payload) => self.segment(now, conn, Packet { header, payload }, world),
+            (None, Payload::Udp(Datagram { number, sent, data })) => {
+                world.meter.received(data.size());
+                let from = SocketAddr::new(header.flow.src, header.flow.src_port);
+                self.tell(now, AppEvent::Datagram { from, number, sent, data }, world);
+            }
+            // Only datagrams travel without a connection.
+            (None, _) => {}
+        }
+    }
+
+    fn segment(&mut self, now: Instant, conn: u32, packet: Packet, world: &mut World) {
+        let known = matches!(self.conns.get(conn as usize), Some(Some(_)));
+        let packet = if known { Some(packet) } else { self.answer(now, conn, packet, world) };
+        if let (Some(packet), Some(Some(Conn { party, .. }))) = (packet, self.conns.get_mut(conn as usize)) {
+            party.handle_packet(now, packet);
+            self.settle(now, conn, world);
+        }
+    }
+
+    /// Drains a connection after a mutation: packets, then events, and what the application answers to
+    /// them, until nobody has anything to say.
+    pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
+        while let Some(Some(Conn { id, party, closed, .. })) = self.conns.get_mut(conn as usize) {
+            while let Some(packet) = party.poll_transmit(now) {
+                let way = way_of(&self.plan.paths, &packet.header.flow);
+                world.network.send(now, packet, Some(conn), way);
+            }
+            let Some(event) = party.poll_event() else { break };
+            let id = *id;
+            *closed |= matches!(event, ConnectionEvent::Closed(_));
+            if let ConnectionEvent::Received { data, .. } = &event {
+                world.meter.received(data.size());
+            }
+            self.tell(now, AppEvent::Connection { conn: id, event }, world);
+        }
+        self.watch(now, conn, world);
+        let Some(slot) = self.conns.get_mut(conn as usize) else { return };
+        match slot {
+            Some(Conn { party, closed: true, .. }) if party.may_be_forgotten() => {
+                self.gone += party.counters();
+                *slot = None;
+            }
+            Some(Conn { party, appointment, timer, .. }) => {
+                appointment.keep(party.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
+            }
+            None => {}
+        }
+    }
+
+    /// Does what the application asked for.
+    fn carry_out(&mut self, now: Instant, world: &mut World) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                AppAction::Open { conn, .. } => self.open(now, conn, world),
+                AppAction::Send { conn, stream, data } => {
+                    world.meter.offered(data.size());
+                    self.mutate(now, conn, |party| party.send(now, stream, data), world);
+                }
+                AppAction::Close { conn } => self.mutate(now, conn, |party| party.close(now), world),
+                AppAction::Datagram { data, .. } => self.datagram(now, data, world),
+                AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
+            }
+        }
+        if self.actions.is_empty() {
+            // Keeps the space for the next time.
+            self.actions = actions;
+        }
+    }
+
+    /// Changes a connection of the application's, if it still is, and drains it.
+    fn mutate(&mut self, now: Instant, id: ConnId, change: impl FnOnce(&mut Party), world: &mut World) {
+        let conn = self.number_of(id);
+        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
+            change(party);
+            self.settle(now, conn, world);
+        }
+    }
+
+    pub(crate) fn number_of(&self, id: ConnId) -> u32 {
+        match (id, self.plan.side) {
+            (ConnId::Opened(n), Side::Client) | (ConnId::Accepted(n), Side::Server) => 2 * n,
+            (ConnId::Accepted(n), Side::Client) | (ConnId::Opened(n), Side::Server) => 2 * n + 1,
+        }
+    }
+
+    fn datagram(&mut self, now: Instant, data: Data, world: &mut World) {
+        let headers = !matches!(self.plan.carrier, Carrier::Udp { headers: false });
+        let flow = self.five_tuple(0, protocol::UDP, self.plan.ports);
+        let overhead = if headers { flow.ip_header_len() + 8 } else { 0 };
+        // No datagram that an experiment may describe is longer than 4 GB.
+        let ip_len = data.size() as u32 + overhead;
+        world.meter.datagram_sent(data.size());
+        let number = self.datagrams;
+        self.datagrams += 1;
+        let header = Header { flow, ip_len, dscp: Dscp::default(), ecn: Ecn::NotEct };
+        let payload = Payload::Udp(Datagram { number, sent: now, data });
+        world.network.send(now, Packet { header, payload }, None, self.plan.paths[0].way);
+    }
+
+    pub(crate) fn five_tuple(&self, path: usize, protocol: u8, [src_port, dst_port]: [u16; 2]) -> FiveTuple {
+        let Path { local: src, remote: dst, .. } = self.plan.paths[path];
+        FiveTuple { src, dst, src_port, dst_port, protocol }
+    }
+
+    /// The flow's own random stream for one purpose at this end.
+    pub(crate) fn stream(&self, purpose: &str) -> Stream {
+        let side = if self.plan.side == Side::Client { "client" } else { "server" };
+        self.plan.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.plan.name))
+    }
+
+    /// What the connections of this end have counted so far.
+    pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
+        of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.party.counters())).sum::<u64>()
+    }
+
+    /// This node's interface to `link` went down or up.
+    pub fn interface(&mut self, now: Instant, link: usize, up: bool, world: &mut World) {
+        self.control(now, link, if up { Control::InterfaceUp } else { Control::InterfaceDown }, world);
+    }
+
+    /// The user sets the path over `link` as the primary.
+    pub fn set_primary(&mut self, now: Instant, link: usize, world: &mut World) {
+        self.control(now, link, Control::SetPrimary, world);
+    }
+
+    fn control(&mut self, now: Instant, link: usize, control: fn(PathId) -> Control, world: &mut World) {
+        let Some(path) = self.plan.paths.iter().position(|path| path.link == link) else { return };
+        for conn in 0..self.conns.len() as u32 {
+            if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
+                party.control(now, control(PathId(path as u8)));
+                self.settle(now, conn, world);
+            }
+        }
+    }
+
+    /// Tells what happened on the paths, if this end is the one whose view counts.
+    fn watch(&mut self, now: Instant, conn: u32, world: &mut World) {
+        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
+        while let Some(incident) = party.poll_incident() {
+            if !self.plan.sends_data {
+                continue;
+            }
+            let timer = if matches!(party, Party::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
+            let words = || journal::incident(&incident, timer, |path| name_of(&self.plan.paths, path));
+            world.journal.note(now, Subject::Flow(self.plan.flow), words, world.sink);
+            if let Some((subject, quantity, value)) = moment(self.plan.flow, &incident) {
+                world.sink.sample(subject, Sample { at: now, quantity, value });
+            }
+        }
+        if self.plan.traces && self.plan.sends_data {
+            trace(now, self.plan.flow, self.plan.paths.len(), party, world.sink);
+        }
+    }
+}
+
+/// The way of the path that a packet's addresses name.
+#[inline]
+pub(crate) fn way_of(paths: &[Path], flow: &FiveTuple) -> u32 {
+    let named = |path: &&Path| path.local == flow.src && path.remote == flow.dst;
+    // An association may pair any two addresses of its ends; the source decides where such a packet leaves.
+    paths
+        .iter()
+        .find(named)
+        .or_else(|| paths.iter().find(|path| path.local == flow.src))
+        .unwrap_or(&paths[0])
+        .way
+}
+
+fn name_of(paths: &[Path], path: PathId) -> &str {
+    paths.get(usize::from(path.0)).map_or("?", |path| &path.name)
+}
+
+/// The moment that an incident marks.
+fn moment(flow: u32, incident: &Incident) -> Option<(Subject, &'static netrig_core::Quantity, f64)> {
+    let path = |path: PathId| Subject::Path(flow, path.0);
+    Some(match *incident {
+        Incident::Established => (Subject::Flow(flow), &quantity::ESTABLISHED, 0.0),
+        Incident::Timeout { path: on, errors, .. } => (path(on), &quantity::PATH_TIMEOUT, f64::from(errors)),
+        Incident::PathChanged { path: on, state: PathState::Active } => {
+            (path(on), &quantity::PATH_ACTIVE, 0.0)
+        }
+        Incident::PathChanged { path: on, state } if state != PathState::Unconfirmed => {
+            (path(on), &quantity::PATH_FAILED, f64::from(u8::from(state == PathState::Inactive)))
+        }
+        Incident::DataPathChanged { path: on } => (path(on), &quantity::DATA_PATH, f64::from(on.0)),
+        Incident::Closed(reason) => (Subject::Flow(flow), &quantity::CLOSED, f64::from(reason as u8)),
+        _ => return None,
+    })
+}
+
+/// Reports the state of every path.
+fn trace(now: Instant, flow: u32, paths: usize, party: &Party, sink: &mut dyn Sink) {
+    for path in 0..paths as u8 {
+        let Some(status) = party.path_status(PathId(path)) else { continue };
+        let mut level =
+            |quantity, value| sink.sample(Subject::Path(flow, path), Sample { at: now, quantity, value });
+        level(&quantity::CWND, status.cwnd as f64);
+        level(&quantity::FLIGHT, status.flight as f64);
+        level(&quantity::RTO, status.rto.as_secs_f64());
+        if status.ssthresh != u64::MAX {
+            level(&quantity::SSTHRESH, status.ssthresh as f64);
+        }
+        if let Some(srtt) = status.srtt {
+            level(&quantity::SRTT, srtt.as_secs_f64());
+        }
+    }
+}

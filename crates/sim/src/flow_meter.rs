@@ -1,0 +1,117 @@
+//! What is counted of a flow.
+
+use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
+use netrig_transport::Counters;
+
+/// Quantities that the endpoints count themselves.
+static COUNTED_BY_ENDPOINTS: [(&Quantity, fn(&Counters) -> u64); 6] = [
+    (&quantity::PACKETS_SENT, |c| c.packets_sent),
+    (&quantity::DATA_PACKETS_SENT, |c| c.data_packets_sent),
+    (&quantity::RETRANSMITTED_BYTES, |c| c.bytes_retransmitted),
+    (&quantity::FAST_RETRANSMISSIONS, |c| c.fast_retransmissions),
+    (&quantity::TIMEOUT_RETRANSMISSIONS, |c| c.timeout_retransmissions),
+    (&quantity::TIMEOUTS, |c| c.timeouts),
+];
+
+/// Counts one flow, both directions together, and reports once per sampling interval.
+pub(crate) struct FlowMeter {
+    subject: Subject,
+    pause: Duration,
+    offered_bytes: u64,
+    received_bytes: u64,
+    wire_bytes: u64,
+    data_packets: u64,
+    datagrams_sent: u64,
+    last_data: Option<Instant>,
+    reported: [u64; COUNTED_BY_ENDPOINTS.len()],
+}
+
+impl FlowMeter {
+    /// A meter of flow `number`. Data that stays away for longer than `pause` has paused.
+    pub fn new(number: u32, pause: Duration) -> Self {
+        Self {
+            subject: Subject::Flow(number),
+            pause,
+            offered_bytes: 0,
+            received_bytes: 0,
+            wire_bytes: 0,
+            data_packets: 0,
+            datagrams_sent: 0,
+            last_data: None,
+            reported: Default::default(),
+        }
+    }
+
+    /// An application gave `bytes` to its transport.
+    pub fn offered(&mut self, bytes: u64) {
+        self.offered_bytes += bytes;
+    }
+
+    /// An application received `bytes`.
+    pub fn received(&mut self, bytes: u64) {
+        self.received_bytes += bytes;
+    }
+
+    /// A datagram of `bytes` of payload was sent.
+    pub fn datagram_sent(&mut self, bytes: u64) {
+        self.datagrams_sent += 1;
+        self.offered_bytes += bytes;
+    }
+
+    /// A packet with user data reached its host.
+    #[inline]
+    pub fn data_arrived(&mut self, now: Instant, ip_len: u32, sink: &mut dyn Sink) {
+        self.wire_bytes += u64::from(ip_len);
+        self.data_packets += 1;
+        match self.last_data {
+            None => self.mark(now, &quantity::DATA_RESUMED, 0.0, sink),
+            Some(last) if now.since(last) > self.pause => {
+                self.mark(last, &quantity::DATA_PAUSED, 0.0, sink);
+                self.mark(now, &quantity::DATA_RESUMED, 0.0, sink);
+            }
+            Some(_) => {}
+        }
+        self.last_data = Some(now);
+    }
+
+    /// Reports a moment.
+    pub fn mark(&self, at: Instant, quantity: &'static Quantity, value: f64, sink: &mut dyn Sink) {
+        sink.sample(self.subject, Sample { at, quantity, value });
+    }
+
+    /// Reports what was added since the last tick. `endpoints` gives what the flow's connections have
+    /// counted since the start; it is asked only for what the sink wants.
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        endpoints: impl Fn(fn(&Counters) -> u64) -> u64,
+        sink: &mut dyn Sink,
+    ) {
+        let own = [
+            (&quantity::OFFERED_BYTES, &mut self.offered_bytes),
+            (&quantity::RECEIVED_BYTES, &mut self.received_bytes),
+            (&quantity::WIRE_BYTES, &mut self.wire_bytes),
+            (&quantity::DATA_PACKETS_RECEIVED, &mut self.data_packets),
+            (&quantity::DATAGRAMS_SENT, &mut self.datagrams_sent),
+        ];
+        for (quantity, count) in own {
+            let value = std::mem::take(count) as f64;
+            sink.sample(self.subject, Sample { at: now, quantity, value });
+        }
+        for ((quantity, of), reported) in COUNTED_BY_ENDPOINTS.iter().zip(&mut self.reported) {
+            if sink.wants(quantity) {
+                let total = endpoints(*of);
+                let value = (total - *reported) as f64;
+                *reported = total;
+                sink.sample(self.subject, Sample { at: now, quantity, value });
+            }
+        }
+    }
+
+    /// The run is over.
+    pub fn finish(&self, sink: &mut dyn Sink) {
+        if let Some(last) = self.last_data {
+            self.mark(last, &quantity::DATA_PAUSED, 0.0, sink);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! How connections come to be, at the end that opens and at the end that accepts.
+
+use std::sync::Arc;
+
+use netrig_core::{Dscp, Instant, Seeds, protocol};
+use netrig_experiment::Carrier;
+use netrig_traffic::ConnId;
+use netrig_transport::sctp::{Association, Endpoints, Listener, PathAddresses, Response};
+use netrig_transport::{Packet, Payload, Serial, tcp};
+
+use crate::agenda::Appointment;
+use crate::flow_end::{Conn, FlowEnd, Path, Side, TimerOwner, World, way_of};
+use crate::party::Party;
+
+/// The two ways in which an end answers a call, by its flow's transport.
+pub(crate) enum Answering {
+    Tcp(Box<tcp::Config>),
+    Sctp(Box<Listener>),
+    /// Datagrams need no answer.
+    Nothing,
+}
+
+impl FlowEnd {
+    /// The application opens a connection.
+    pub(crate) fn open(&mut self, now: Instant, id: ConnId, world: &mut World) {
+        let ConnId::Opened(n) = id else { return };
+        let conn = self.number_of(id);
+        // Dynamic ports come round again after 16384 connections; the earliest are over by then.
+        let ports = [self.plan.ports[0] + (n % 16_384) as u16, self.plan.ports[1]];
+        let Some(mut party) = self.caller(conn, ports) else { return };
+        party.open(now);
+        self.enrol(conn, id, party, world);
+        self.settle(now, conn, world);
+    }
+
+    fn caller(&self, conn: u32, ports: [u16; 2]) -> Option<Party> {
+        let mut random = self.stream(&format!("connection/{conn}"));
+        Some(match &self.plan.carrier {
+            Carrier::Tcp(config) => {
+                let isn = Serial(random.bits() as u32);
+                let flow = self.five_tuple(0, protocol::TCP, ports);
+                Party::Tcp(Box::new(tcp::Connection::connect((**config).clone(), flow, isn)))
+            }
+            Carrier::Sctp(config) => {
+                let mut pairs = pairs(&self.plan.paths);
+                let endpoints = Endpoints {
+                    local_port: ports[0],
+                    remote_port: ports[1],
+                    primary: pairs.remove(0),
+                    alternates: pairs,
+                    dscp: Dscp::default(),
+                };
+                Party::Sctp(Box::new(Association::new(Arc::new((**config).clone()), &endpoints, random)))
+            }
+            _ => return None,
+        })
+    }
+
+    /// A packet came that belongs to no connection yet. Whether there is one now that it is to be given to.
+    pub(crate) fn answer(
+        &mut self,
+        now: Instant,
+        conn: u32,
+        packet: Packet,
+        world: &mut World,
+    ) -> Option<Packet> {
+        let opened_by_peer = (conn % 2 == 0) == (self.plan.side == Side::Server);
+        if !opened_by_peer {
+            return None;
+        }
+        match &mut self.plan.answering {
+            Answering::Tcp(config) => {
+                let Payload::Tcp(segment) = &packet.payload else { return None };
+                // Without a handshake the first data opens; otherwise only a SYN does, and what is left of an
+                // earlier connection dies here.
+                let opens =
+                    segment.flags.contains(tcp::Flags::SYN) && !segment.flags.contains(tcp::Flags::ACK);
+                if !opens && config.handshake != tcp::Handshake::None {
+                    return None;
+                }
+                let config = (**config).clone();
+                let isn = Serial(self.stream(&format!("connection/{conn}")).bits() as u32);
+                let party = tcp::Connection::accept(config, packet.header.flow.reversed(), isn);
+                self.accepted(conn, Party::Tcp(Box::new(party)), world);
+                Some(packet)
+            }
+            Answering::Sctp(listener) => {
+                match listener.handle_packet(now, packet)? {
+                    Response::Reply(reply) => {
+                        let way = way_of(&self.plan.paths, &reply.header.flow);
+                        world.network.send(now, reply, Some(conn), way);
+                    }
+                    Response::Accepted(association) => {
+                        self.accepted(conn, Party::Sctp(association), world);
+                        self.settle(now, conn, world);
+                    }
+                }
+                None
+            }
+            Answering::Nothing => None,
+        }
+    }
+
+    fn accepted(&mut self, conn: u32, party: Party, world: &mut World) {
+        let id = ConnId::Accepted(self.accepted);
+        self.accepted += 1;
+        self.enrol(conn, id, party, world);
+    }
+
+    fn enrol(&mut self, conn: u32, id: ConnId, party: Party, world: &mut World) {
+        let timer = world.timers.len() as u32;
+        world.timers.push(TimerOwner { end: self.plan.number, conn });
+        if self.conns.len() <= conn as usize {
+            self.conns.resize_with(conn as usize + 1, || None);
+        }
+        self.conns[conn as usize] =
+            Some(Conn { id, party, closed: false, timer, appointment: Appointment::default() });
+    }
+}
+
+/// The addresses of an end's paths.
+pub(crate) fn pairs(paths: &[Path]) -> Vec<PathAddresses> {
+    paths.iter().map(|path| PathAddresses { local: path.local, remote: path.remote }).collect()
+}
+
+/// How an end with these paths answers calls.
+pub(crate) fn answering(
+    carrier: &Carrier,
+    port: u16,
+    paths: &[Path],
+    seeds: &Seeds,
+    name: &str,
+) -> Answering {
+    match carrier {
+        Carrier::Tcp(config) => Answering::Tcp(config.clone()),
+        Carrier::Sctp(config) => {
+            let random = seeds.stream(&format!("flow/{name}/listener"));
+            let config = Arc::new((**config).clone());
+            Answering::Sctp(Box::new(Listener::new(config, port, pairs(paths), Dscp::default(), random)))
+        }
+        _ => Answering::Nothing,
+    }
+}

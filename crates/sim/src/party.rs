@@ -1,0 +1,84 @@
+//! The modelled transports behind one face.
+
+use netrig_core::{ConnectionEvent, Data, Endpoint, Instant, StreamId};
+use netrig_transport::{Connection, Control, Counters, Incident, Packet, PathId, PathStatus, sctp, tcp};
+
+/// One end of a connection: dispatched by a match and not by a table, for it stands in the path of every
+/// packet.
+pub(crate) enum Party {
+    Tcp(Box<tcp::Connection>),
+    Sctp(Box<sctp::Association>),
+}
+
+macro_rules! either {
+    ($party:expr, $end:ident => $call:expr) => {
+        match $party {
+            Party::Tcp($end) => $call,
+            Party::Sctp($end) => $call,
+        }
+    };
+}
+
+impl Party {
+    pub fn open(&mut self, now: Instant) {
+        either!(self, end => end.open(now));
+    }
+
+    pub fn send(&mut self, now: Instant, stream: StreamId, data: Data) {
+        either!(self, end => end.send(now, stream, data));
+    }
+
+    pub fn close(&mut self, now: Instant) {
+        either!(self, end => end.close(now));
+    }
+
+    pub fn control(&mut self, now: Instant, control: Control) {
+        either!(self, end => end.control(now, control));
+    }
+
+    #[inline]
+    pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        either!(self, end => end.handle_packet(now, packet));
+    }
+
+    pub fn handle_timeout(&mut self, now: Instant) {
+        either!(self, end => end.handle_timeout(now));
+    }
+
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        either!(self, end => end.poll_timeout())
+    }
+
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        either!(self, end => end.poll_transmit(now))
+    }
+
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<ConnectionEvent> {
+        either!(self, end => end.poll_event())
+    }
+
+    #[inline]
+    pub fn poll_incident(&mut self) -> Option<Incident> {
+        either!(self, end => end.poll_incident())
+    }
+
+    /// Whether the host may forget it once it has said that it is closed: TCP has to answer for what comes
+    /// late (TIME-WAIT), SCTP has not.
+    pub fn may_be_forgotten(&self) -> bool {
+        match self {
+            Self::Tcp(connection) => connection.is_over(),
+            Self::Sctp(_) => true,
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        either!(self, end => end.counters())
+    }
+
+    pub fn path_status(&self, path: PathId) -> Option<PathStatus> {
+        either!(self, end => end.path_status(path))
+    }
+}

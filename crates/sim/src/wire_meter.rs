@@ -1,0 +1,90 @@
+//! What is counted of a wire.
+
+use netrig_core::{Direction, Duration, Instant, Observer, Quantity, Sample, Sink, Subject, quantity};
+use netrig_link::Counters;
+
+/// Reports what a wire's counters gained since the last tick.
+pub(crate) struct WireMeter {
+    subject: Subject,
+    before: Reading,
+}
+
+/// What the counters of a wire say at one moment.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    at: Instant,
+    counts: [f64; COUNTS.len()],
+    packet_nanos: u128,
+}
+
+/// The quantities that grow, in the order of [`Reading::counts`].
+static COUNTS: [&Quantity; 7] = [
+    &quantity::LINK_OFFERED,
+    &quantity::LINK_DELIVERED,
+    &quantity::LINK_BYTES,
+    &quantity::LINK_DROPPED,
+    &quantity::LINK_SERVED,
+    &quantity::LINK_WAITED,
+    &quantity::LINK_BUSY,
+];
+
+impl WireMeter {
+    /// A meter of one direction of link `number`.
+    pub fn new(number: u32, direction: Direction) -> Self {
+        Self { subject: Subject::Link(number, direction), before: Reading::default() }
+    }
+
+    /// Reports the interval that ends at `now`. The line has been `busy` for so long since the start.
+    pub fn tick(&mut self, now: Instant, counters: &Counters, busy: Duration, sink: &mut dyn Sink) {
+        let reading = Reading {
+            at: now,
+            counts: [
+                counters.offered.packets as f64,
+                counters.delivered.packets as f64,
+                counters.delivered.bytes as f64,
+                counters.dropped_in_all().packets as f64,
+                counters.served.packets as f64,
+                counters.waited().as_secs_f64(),
+                busy.as_secs_f64(),
+            ],
+            packet_nanos: counters.packet_nanos(now),
+        };
+        for ((quantity, new), old) in COUNTS.iter().zip(reading.counts).zip(self.before.counts) {
+            sink.sample(self.subject, Sample { at: now, quantity, value: new - old });
+        }
+        let span = now.since(self.before.at).as_nanos();
+        if span > 0 {
+            let value = (reading.packet_nanos - self.before.packet_nanos) as f64 / span as f64;
+            sink.sample(self.subject, Sample { at: now, quantity: &quantity::QUEUE_LENGTH, value });
+        }
+        self.before = reading;
+    }
+
+    /// Reports each packet's wait since the last time.
+    pub fn report(&self, waits: &mut Waits, sink: &mut dyn Sink) {
+        for (at, waited) in waits.0.iter_mut().flat_map(|waits| waits.drain(..)) {
+            let value = waited.as_secs_f64();
+            sink.sample(self.subject, Sample { at, quantity: &quantity::WAITING_TIME, value });
+        }
+    }
+}
+
+/// Notes how long each packet waited, if that was asked for.
+#[derive(Default)]
+pub(crate) struct Waits(Option<Vec<(Instant, Duration)>>);
+
+impl Waits {
+    /// Notes only if `wanted`.
+    pub fn new(wanted: bool) -> Self {
+        Self(wanted.then(Vec::new))
+    }
+}
+
+impl<P> Observer<P> for Waits {
+    #[inline]
+    fn served(&mut self, at: Instant, _packet: &P, waited: Duration) {
+        if let Some(waits) = &mut self.0 {
+            waits.push((at, waited));
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A run: the world made from a scenario, and the loop that lets time pass.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Duration, Instant, PacketMeta, Seeds, Sink, Subject, quantity};
+use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
+use netrig_traffic::{AppEvent, FlowContext};
+
+use crate::agenda::Actor;
+use crate::flow_end::{Blueprint, FlowEnd, Path, Side, TimerOwner, World};
+use crate::flow_meter::FlowMeter;
+use crate::journal::{self, Journal};
+use crate::network::{Network, wire_of};
+use crate::opening::answering;
+
+/// Events between two looks at the cancel flag: a few milliseconds.
+const CANCEL_EVERY: u64 = 1 << 14;
+
+/// One run in virtual time.
+pub(crate) struct Simulation<'a> {
+    scenario: &'a Scenario,
+    network: Network,
+    /// Two for each flow: the client's at 2n, the server's at 2n + 1.
+    ends: Vec<FlowEnd>,
+    meters: Vec<FlowMeter>,
+    timers: Vec<TimerOwner>,
+    journal: Journal,
+    end: Instant,
+}
+
+impl<'a> Simulation<'a> {
+    /// Makes the world of `run`, at rest.
+    ///
+    /// # Errors
+    /// If the scenario cannot be built, which the experiment should have found.
+    pub fn new(run: &'a Run, sink: &dyn Sink) -> Result<Self, RunError> {
+        let scenario = &*run.scenario;
+        let seeds = Seeds::new(run.seed);
+        let mut network = Network::new(scenario, &seeds, sink)?;
+        let traces = sink.wants(&quantity::CWND);
+        let mut ends = Vec::with_capacity(2 * scenario.flows.len());
+        let mut meters = Vec::with_capacity(scenario.flows.len());
+        for (flow, number) in scenario.flows.iter().zip(0..) {
+            ends.extend(ends_of(flow, number, scenario, seeds, traces, &mut network)?);
+            meters.push(FlowMeter::new(number, scenario.sample_every));
+        }
+        let end = Instant::ZERO + scenario.duration;
+        let journal = Journal::new(sink);
+        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), journal, end })
+    }
+
+    /// Lets time pass until the end of the run.
+    ///
+    /// # Errors
+    /// [`RunError::Cancelled`] soon after `cancel` was set; [`RunError::Failed`] if packets do not balance.
+    pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+        self.fill_agenda();
+        while let Some((now, actor)) = self.network.agenda.next(self.end) {
+            if self.network.agenda.handled().is_multiple_of(CANCEL_EVERY) && cancel.load(Ordering::Relaxed) {
+                return Err(RunError::Cancelled);
+            }
+            self.wake(now, actor, sink);
+        }
+        self.tick(self.end, sink);
+        for meter in &self.meters {
+            meter.finish(sink);
+        }
+        let balance = self.network.balance()?;
+        let events = self.network.agenda.handled();
+        Ok(Outcome { balance, events, lateness: Duration::ZERO, invalid: None })
+    }
+
+    fn fill_agenda(&mut self) {
+        let agenda = &mut self.network.agenda;
+        for (event, place) in self.scenario.events.iter().zip(0..) {
+            agenda.enter(event.at, Actor::Event(place));
+        }
+        for (flow, number) in self.scenario.flows.iter().zip(0..) {
+            agenda.enter(flow.start, Actor::FlowStarts(number));
+            if flow.stop < self.end {
+                agenda.enter(flow.stop, Actor::FlowStops(number));
+            }
+        }
+        agenda.enter(Instant::ZERO + self.scenario.sample_every, Actor::Tick);
+    }
+
+    fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
+        match actor {
+            Actor::Line(wire) => self.serve(now, wire, sink),
+            Actor::Timer(timer) => {
+                let TimerOwner { end, conn } = self.timers[timer as usize];
+                self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
+            }
+            Actor::Application(end) => {
+                self.at_end(end, sink, |end, world| end.application_timeout(now, world));
+            }
+            // The server's end first: it listens before the client calls.
+            Actor::FlowStarts(flow) => {
+                for end in [2 * flow + 1, 2 * flow] {
+                    self.at_end(end, sink, |end, world| end.tell(now, AppEvent::Started, world));
+                }
+            }
+            Actor::FlowStops(flow) => {
+                self.at_end(2 * flow, sink, |end, world| end.tell(now, AppEvent::Stopped, world));
+            }
+            Actor::Event(place) => self.happen(now, &self.scenario.events[place as usize], sink),
+            Actor::Tick => {
+                self.tick(now, sink);
+                self.network.agenda.enter(now + self.scenario.sample_every, Actor::Tick);
+            }
+        }
+    }
+
+    /// Delivers what has arrived over `wire`.
+    fn serve(&mut self, now: Instant, wire: u32, sink: &mut dyn Sink) {
+        if !self.network.met(now, wire) {
+            return;
+        }
+        while let Some(parcel) = self.network.arrived(now, wire) {
+            if let Some((end, contents)) = self.network.collect(&parcel) {
+                let header = *parcel.header();
+                self.at_end(end, sink, |end, world| end.packet(now, header, contents, world));
+            }
+        }
+        self.network.reappoint(wire);
+    }
+
+    fn at_end(&mut self, end: u32, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
+        let mut world = World {
+            network: &mut self.network,
+            meter: &mut self.meters[end as usize / 2],
+            timers: &mut self.timers,
+            journal: &self.journal,
+            sink,
+        };
+        act(&mut self.ends[end as usize], &mut world);
+    }
+
+    fn happen(&mut self, now: Instant, event: &TimedEvent, sink: &mut dyn Sink) {
+        match event.action {
+            Action::Link { link, direction, event } => {
+                let words = || journal::link_event(&self.scenario.links[link].name, direction, &event);
+                self.journal.note(now, Subject::Link(link as u32, direction), words, sink);
+                self.network.apply(now, wire_of(link, direction), event);
+            }
+            Action::Interface { node, link, up } => {
+                for end in self.ends_at(node) {
+                    self.at_end(end, sink, |end, world| end.interface(now, link, up, world));
+                }
+            }
+            Action::SetPrimary { node, link } => {
+                for end in self.ends_at(node) {
+                    self.at_end(end, sink, |end, world| end.set_primary(now, link, world));
+                }
+            }
+        }
+    }
+
+    /// The ends of flows that live on `node`.
+    fn ends_at(&self, node: usize) -> Vec<u32> {
+        let nodes = self.scenario.flows.iter().flat_map(|flow| [flow.from, flow.to]);
+        nodes.zip(0..).filter(|(at, _)| *at == node).map(|(_, end)| end).collect()
+    }
+
+    fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
+        self.network.tick(now, sink);
+        for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
+            meter.tick(now, |of| ends.iter().map(|end| end.counted(of)).sum(), sink);
+        }
+    }
+}
+
+/// The port that every flow's second end listens on, plus the flow's number: RFC 6335's user ports.
+const SERVER_PORT: u16 = 5001;
+/// The first port of a flow's first end: RFC 6335's dynamic ports.
+const CLIENT_PORT: u16 = 49152;
+
+/// Makes the two ends of a flow.
+fn ends_of(
+    flow: &Flow,
+    number: u32,
+    scenario: &Scenario,
+    seeds: Seeds,
+    traces: bool,
+    network: &mut Network,
+) -> Result<[FlowEnd; 2], RunError> {
+    let server_port = SERVER_PORT + (number % 20_000) as u16;
+    let broken = |route: &Route| {
+        RunError::Failed(format!("path `{}` of flow `{}` leads nowhere", route.name, flow.name))
+    };
+    let mut paths = [Vec::new(), Vec::new()];
+    for route in &flow.paths {
+        let (first, last) = route.hops.first().zip(route.hops.last()).ok_or_else(|| broken(route))?;
+        let near = scenario.address(flow.from, first.link).ok_or_else(|| broken(route))?;
+        let far = scenario.address(flow.to, last.link).ok_or_else(|| broken(route))?;
+        for (back, local, remote, link) in [(false, near, far, first.link), (true, far, near, last.link)] {
+            let way = network.add_way(route, back, 2 * number + u32::from(!back));
+            paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
+        }
+    }
+    let server =
+        paths[0].first().ok_or_else(|| RunError::Failed(format!("flow `{}` has no path", flow.name)))?;
+    let context = FlowContext {
+        name: flow.name.clone(),
+        seeds,
+        server: (server.remote, server_port).into(),
+        start: flow.start,
+    };
+    let applications = flow.application.ends(&context);
+    let answers = flow.application.answers();
+    let [client_paths, server_paths] = paths;
+    let end = |side, paths: Vec<Path>, ports: [u16; 2], application| {
+        FlowEnd::new(Blueprint {
+            answering: answering(&flow.carrier, ports[0], &paths, &seeds, &flow.name),
+            number: 2 * number + side as u32,
+            flow: number,
+            name: flow.name.clone(),
+            side,
+            sends_data: (side == Side::Server) == answers,
+            traces,
+            carrier: flow.carrier.clone(),
+            paths,
+            ports,
+            seeds,
+            application,
+        })
+    };
+    Ok([
+        end(Side::Client, client_paths, [CLIENT_PORT, server_port], applications.client),
+        end(Side::Server, server_paths, [server_port, CLIENT_PORT], applications.server),
+    ])
+}

@@ -1,0 +1,148 @@
+//! Where a curve bends: the knee of a response over a factor.
+
+use super::{Alternative, Comparison, means::one_mean};
+use crate::error::{StatsError, check_levels, check_sample};
+use crate::interval::{Bootstrap, Interval};
+use crate::summary::Summary;
+
+/// A line with one bend needs four numbers; a fifth point leaves something to judge the fit by.
+const FEWEST_LEVELS: usize = 5;
+
+/// The knee of a curve and what shows that there is one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Knee {
+    /// Where the curve bends, in the unit of x. Means something only if `p_value` says that the curve bends.
+    pub location: Interval,
+    /// The slope left of the knee, in units of y per unit of x.
+    pub slope_before: f64,
+    /// The slope right of the knee.
+    pub slope_after: f64,
+    /// The slope after minus the slope before. The place of the largest bend is searched for, so a straight line
+    /// shows some bend too: `p_value` decides, not this interval.
+    pub bend: Interval,
+    /// The two-sided p-value against a straight line; `None` at one replication. It is Student's t over each
+    /// replication's quadratic coefficient, which is 0 on average for a line and, whatever the place of the
+    /// knee, of the bend's sign for a bent one. Nothing is searched for, so the test is exact for normal
+    /// values, however they depend on each other over x.
+    pub p_value: Option<f64>,
+}
+
+/// The knee of a mean curve: the breakpoint of the two joined straight lines that fit it best by least
+/// squares.
+///
+/// `levels[i][r]` is y at `x[i]` in replication r; `x` rises strictly. The fit is exact (Hudson 1966,
+/// *Fitting segmented curves whose join points have to be estimated*): the best breakpoint is either an inner
+/// x or the point where the lines through both sides meet. The location's interval is the bootstrap's
+/// percentile interval over whole replications, so what replications share over x (common random numbers) is
+/// respected. At one replication the intervals are open and there is no p-value.
+///
+/// # Errors
+/// Fewer than five levels, no replication, lengths that differ, a value that is not finite, `x` that does not
+/// rise, or `confidence` not strictly between 0 and 1.
+pub fn knee(
+    x: &[f64],
+    levels: &[Vec<f64>],
+    bootstrap: &Bootstrap,
+    confidence: f64,
+) -> Result<Knee, StatsError> {
+    let replications = check_levels(levels, FEWEST_LEVELS, 1)?;
+    check_abscissa(x, levels.len())?;
+    let curves: Vec<Vec<f64>> = (0..replications).map(|r| levels.iter().map(|l| l[r]).collect()).collect();
+    let indices: Vec<usize> = (0..replications).collect();
+    let fit_of = |chosen: &[usize]| Hinge::best(x, &mean_curve(&curves, chosen));
+    let location = bootstrap.percentile(&indices, confidence, |chosen| fit_of(chosen).at)?;
+    let bend = bootstrap.percentile(&indices, confidence, |chosen| fit_of(chosen).bend)?;
+    let best = fit_of(&indices);
+    let slope_after = best.slope + best.bend;
+    let p_value = curvature(x, &curves, confidence)?.p_value;
+    Ok(Knee { location, slope_before: best.slope, slope_after, bend, p_value })
+}
+
+/// The mean over curves of the quadratic coefficient: y on what a straight line leaves of x squared.
+fn curvature(x: &[f64], curves: &[Vec<f64>], confidence: f64) -> Result<Comparison, StatsError> {
+    let (_, mean_x, _) = line(x, x);
+    let squares: Vec<f64> = x.iter().map(|v| (v - mean_x) * (v - mean_x)).collect();
+    let (_, contrast) = detrend(x, &squares);
+    let coefficient = |y: &Vec<f64>| dot(&contrast, y) / dot(&contrast, &contrast);
+    let coefficients: Summary = curves.iter().map(coefficient).collect();
+    one_mean(&coefficients, 0.0, Alternative::TwoSided, confidence)
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(p, q)| p * q).sum()
+}
+
+fn check_abscissa(x: &[f64], levels: usize) -> Result<(), StatsError> {
+    if x.len() != levels {
+        return Err(StatsError::LengthsDiffer { left: x.len(), right: levels });
+    }
+    check_sample(x, FEWEST_LEVELS)?;
+    match x.windows(2).find(|w| w[0] >= w[1]) {
+        Some(w) => Err(StatsError::OutOfRange { what: "x", range: "strictly rising", value: w[1] }),
+        None => Ok(()),
+    }
+}
+
+fn mean_curve(curves: &[Vec<f64>], chosen: &[usize]) -> Vec<f64> {
+    let mean = |i: usize| chosen.iter().map(|&r| curves[r][i]).sum::<f64>() / chosen.len() as f64;
+    (0..curves[0].len()).map(mean).collect()
+}
+
+/// Two straight lines that meet at `at`.
+struct Hinge {
+    at: f64,
+    slope: f64,
+    bend: f64,
+    squares: f64,
+}
+
+impl Hinge {
+    /// The hinge with the smallest sum of squares; the leftmost of equals.
+    fn best(x: &[f64], y: &[f64]) -> Self {
+        let inner = &x[1..x.len() - 1];
+        let meetings = (2..=x.len() - 2).filter_map(|split| meeting(x, y, split));
+        let candidates = inner.iter().copied().chain(meetings);
+        let mut best = Self::fit(x, y, inner[0]);
+        for candidate in candidates {
+            let hinge = Self::fit(x, y, candidate);
+            if hinge.squares < best.squares {
+                best = hinge;
+            }
+        }
+        best
+    }
+
+    /// The least-squares hinge with its join at `at`: what is left of y after a straight line, on what is
+    /// left of max(x - at, 0) after a straight line (Frisch and Waugh 1933).
+    fn fit(x: &[f64], y: &[f64], at: f64) -> Self {
+        let ramp: Vec<f64> = x.iter().map(|v| (v - at).max(0.0)).collect();
+        let (slope_y, rest_y) = detrend(x, y);
+        let (slope_ramp, rest_ramp) = detrend(x, &ramp);
+        let bend = dot(&rest_ramp, &rest_y) / dot(&rest_ramp, &rest_ramp);
+        let squares = rest_y.iter().zip(&rest_ramp).map(|(v, r)| v - bend * r).map(|e| e * e).sum();
+        Self { at, slope: slope_y - bend * slope_ramp, bend, squares }
+    }
+}
+
+/// The slope of the least-squares line and the residuals.
+fn detrend(x: &[f64], y: &[f64]) -> (f64, Vec<f64>) {
+    let (slope, mean_x, mean_y) = line(x, y);
+    (slope, x.iter().zip(y).map(|(a, b)| b - mean_y - slope * (a - mean_x)).collect())
+}
+
+fn line(x: &[f64], y: &[f64]) -> (f64, f64, f64) {
+    let n = x.len() as f64;
+    let (mean_x, mean_y) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
+    let squares: f64 = x.iter().map(|a| (a - mean_x) * (a - mean_x)).sum();
+    let products: f64 = x.iter().zip(y).map(|(a, b)| (a - mean_x) * (b - mean_y)).sum();
+    (products / squares, mean_x, mean_y)
+}
+
+/// Where the lines through the first `split` points and through the rest meet, if that is between the two
+/// sides.
+fn meeting(x: &[f64], y: &[f64], split: usize) -> Option<f64> {
+    let (slope_left, x_left, y_left) = line(&x[..split], &y[..split]);
+    let (slope_right, x_right, y_right) = line(&x[split..], &y[split..]);
+    let at = (y_right - y_left + slope_left * x_left - slope_right * x_right) / (slope_left - slope_right);
+    (x[split - 1] < at && at < x[split]).then_some(at)
+}

@@ -1,0 +1,49 @@
+//! How far a value depends on the ones before it.
+
+use crate::distribution::ChiSquare;
+use crate::error::{StatsError, check_sample};
+
+/// The sample autocorrelation at `lag`, in -1..=1: the sum of products of values `lag` apart, both less the
+/// mean, over the sum of squares. Source: Box, Jenkins and Reinsel, *Time Series Analysis*, 4th ed., section
+/// 2.1.5.
+///
+/// # Errors
+/// Not more values than `lag` + 1, a value that is not finite, or values that are all equal.
+pub fn autocorrelation(values: &[f64], lag: usize) -> Result<f64, StatsError> {
+    check_sample(values, lag + 2)?;
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    if squares == 0.0 {
+        return Err(StatsError::NoSpread { what: "the autocorrelation" });
+    }
+    let products: f64 = values.iter().zip(&values[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum();
+    Ok(products / squares)
+}
+
+/// The outcome of Ljung and Box's test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LjungBox {
+    /// Q, the weighted sum of squared autocorrelations.
+    pub statistic: f64,
+    /// The number of lags, which are its degrees of freedom.
+    pub lags: usize,
+    /// The probability of a Q at least as large from independent values.
+    pub p_value: f64,
+}
+
+/// Tests whether the first `lags` autocorrelations are all zero: Ljung and Box (1978), *On a measure of lack
+/// of fit in time series models*.
+///
+/// # Errors
+/// As [`autocorrelation`] at `lags`, or no lag.
+pub fn ljung_box(values: &[f64], lags: usize) -> Result<LjungBox, StatsError> {
+    let reference = ChiSquare::new(lags as f64)?;
+    let n = values.len() as f64;
+    let mut sum = 0.0;
+    for lag in 1..=lags {
+        let r = autocorrelation(values, lag)?;
+        sum += r * r / (n - lag as f64);
+    }
+    let statistic = n * (n + 2.0) * sum;
+    Ok(LjungBox { statistic, lags, p_value: reference.upper(statistic) })
+}

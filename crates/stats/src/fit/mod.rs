@@ -1,0 +1,14 @@
+//! How well values fit a distribution, independence or a straight line: for checking traffic generators and
+//! links against what they claim to be.
+
+mod anderson;
+mod autocorrelation;
+mod dispersion;
+mod kolmogorov;
+mod regression;
+
+pub use anderson::{AndersonDarling, anderson_darling_exponential};
+pub use autocorrelation::{LjungBox, autocorrelation, ljung_box};
+pub use dispersion::{Dispersion, index_of_dispersion};
+pub use kolmogorov::{KolmogorovSmirnov, kolmogorov_smirnov};
+pub use regression::{Line, line};

@@ -1,0 +1,126 @@
+//! Confidence intervals: of a mean, of a proportion, of a ratio, and of any statistic by the bootstrap.
+
+mod bootstrap;
+mod mean;
+mod proportion;
+mod ratio;
+
+pub use bootstrap::Bootstrap;
+pub(crate) use mean::critical_t;
+pub use mean::{skew_adjusted, student, student_of};
+pub use proportion::wilson;
+pub use ratio::{paired_ratio, unpaired_ratio};
+
+/// How an interval was made, so that a report can say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Method {
+    /// Student's t for the mean of independent, nearly normal values.
+    Student,
+    /// Student's t, each side widened where the sample's skewness asks for it (Willink 2005).
+    SkewAdjusted,
+    /// Student's t for the difference of two means with unequal variances (Welch 1947).
+    Welch,
+    /// Student's t over the means of batches of one long run.
+    BatchMeans,
+    /// Student's t for a coefficient of a least-squares line.
+    Regression,
+    /// Fieller's (1954) theorem for a ratio of means.
+    Fieller,
+    /// Wilson's (1927) score interval for a proportion.
+    Wilson,
+    /// Two order statistics, chosen by the binomial distribution.
+    OrderStatistics,
+    /// The Walsh averages between two ranks of Wilcoxon's signed-rank distribution (Hodges and Lehmann 1963).
+    SignedRank,
+    /// Percentiles of the bootstrap distribution (Efron 1979).
+    BootstrapPercentile,
+    /// Bias-corrected and accelerated bootstrap (Efron 1987).
+    BootstrapBca,
+}
+
+impl Method {
+    /// The method's name for a reader.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Student => "Student t",
+            Self::SkewAdjusted => "Student t, skewness-adjusted",
+            Self::Welch => "Welch t",
+            Self::BatchMeans => "batch means",
+            Self::Regression => "least squares",
+            Self::Fieller => "Fieller",
+            Self::Wilson => "Wilson score",
+            Self::OrderStatistics => "order statistics",
+            Self::SignedRank => "Hodges-Lehmann, signed rank",
+            Self::BootstrapPercentile => "bootstrap, percentile",
+            Self::BootstrapBca => "bootstrap, BCa",
+        }
+    }
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An estimate with the range that holds the true value at the stated confidence.
+///
+/// `estimate`, `low` and `high` carry the unit of the values that they were made from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The point estimate.
+    pub estimate: f64,
+    /// The lower end; `None` where the sample cannot bound that side (always at n = 1).
+    pub low: Option<f64>,
+    /// The upper end; `None` where the sample cannot bound that side (always at n = 1).
+    pub high: Option<f64>,
+    /// How many independent values (replications, pairs, batches, trials) stand behind it.
+    pub n: usize,
+    /// The two-sided confidence, such as 0.95.
+    pub confidence: f64,
+    /// How it was made.
+    pub method: Method,
+}
+
+impl Interval {
+    /// An interval that reaches `half_width` to both sides, or to neither if there is none.
+    pub(crate) fn symmetric(
+        estimate: f64,
+        half_width: Option<f64>,
+        n: usize,
+        confidence: f64,
+        method: Method,
+    ) -> Self {
+        let low = half_width.map(|h| estimate - h);
+        let high = half_width.map(|h| estimate + h);
+        Self { estimate, low, high, n, confidence, method }
+    }
+
+    /// The distance from the estimate to the farther end; `None` if an end is missing.
+    #[must_use]
+    pub fn half_width(&self) -> Option<f64> {
+        Some((self.estimate - self.low?).max(self.high? - self.estimate))
+    }
+
+    /// The half width as a share of the estimate's magnitude; `None` if an end is missing or the estimate is
+    /// 0.
+    #[must_use]
+    pub fn relative_half_width(&self) -> Option<f64> {
+        let half_width = self.half_width()?;
+        (self.estimate != 0.0).then(|| half_width / self.estimate.abs())
+    }
+
+    /// Whether `value` lies inside; a missing end excludes nothing on its side.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        self.low.is_none_or(|low| low <= value) && self.high.is_none_or(|high| value <= high)
+    }
+
+    /// Whether the whole interval lies inside `low..=high`; a missing end never does.
+    #[must_use]
+    pub fn lies_within(&self, low: f64, high: f64) -> bool {
+        self.low.is_some_and(|l| low <= l) && self.high.is_some_and(|h| h <= high)
+    }
+}

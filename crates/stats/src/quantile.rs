@@ -1,0 +1,83 @@
+//! Exact quantiles of a sample, and their distribution-free confidence intervals.
+
+use crate::distribution::Binomial;
+use crate::error::{StatsError, check_confidence, check_open_unit, check_sample};
+use crate::interval::{Interval, Method};
+
+/// The values in rising order.
+pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// The `p`-quantile of `values`, `0 <= p <= 1`, in their unit.
+///
+/// Type 7 of Hyndman and Fan (1996), *Sample quantiles in statistical packages*: linear between the order
+/// statistics around position `(n - 1) p`, the default of R, NumPy and Excel. Exact: no bins, no sketch.
+///
+/// # Errors
+/// An empty sample, a value that is not finite, or `p` outside [0, 1].
+pub fn quantile(values: &[f64], p: f64) -> Result<f64, StatsError> {
+    check_sample(values, 1)?;
+    if !(0.0..=1.0).contains(&p) {
+        return Err(StatsError::OutOfRange { what: "quantile", range: "between 0 and 1", value: p });
+    }
+    Ok(of_sorted(&sorted(values), p))
+}
+
+/// The median: the 0.5-quantile.
+///
+/// # Errors
+/// An empty sample, or a value that is not finite.
+pub fn median(values: &[f64]) -> Result<f64, StatsError> {
+    quantile(values, 0.5)
+}
+
+/// Type 7 on values that are in rising order already; there is at least one.
+pub(crate) fn of_sorted(sorted: &[f64], p: f64) -> f64 {
+    let position = (sorted.len() - 1) as f64 * p;
+    let below = position.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    let share = position - below as f64;
+    if share == 0.0 { sorted[below] } else { sorted[below] + share * (sorted[above] - sorted[below]) }
+}
+
+/// The `p`-quantile with an interval between two order statistics, valid for any distribution.
+///
+/// The number of values below the true quantile is binomial(n, p); each end leaves out at most half of `1 -
+/// confidence` (Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2), so coverage is at least
+/// `confidence`. An end is `None` where the sample is too small to bound that side at all.
+///
+/// # Errors
+/// An empty sample, a value that is not finite, `p` or `confidence` not strictly between 0 and 1.
+pub fn interval(values: &[f64], p: f64, confidence: f64) -> Result<Interval, StatsError> {
+    check_sample(values, 1)?;
+    check_open_unit("quantile", p)?;
+    let tail = 0.5 * (1.0 - check_confidence(confidence)?);
+    let n = values.len();
+    let sorted = sorted(values);
+    let below = Binomial::new(n, p)?;
+    // The value of rank r (from 0) lies above the quantile when at most r values lie below it.
+    let low = first_where(n, |rank| below.cdf(rank) > tail);
+    let high = first_where(n, |rank| below.upper(rank) <= tail);
+    Ok(Interval {
+        estimate: of_sorted(&sorted, p),
+        low: low.checked_sub(1).map(|index| sorted[index]),
+        high: sorted.get(high).copied(),
+        n,
+        confidence,
+        method: Method::OrderStatistics,
+    })
+}
+
+/// The first rank in `0..n` from which on `holds` is true; `n` if it never is. `holds` must not turn false
+/// again.
+fn first_where(n: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (0, n);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if holds(middle) { to = middle } else { from = middle + 1 }
+    }
+    from
+}

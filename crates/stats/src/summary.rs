@@ -1,0 +1,182 @@
+//! Streaming summaries: mean, variance, extremes, and the mean over time of a value that jumps.
+
+use crate::error::{StatsError, check_sample};
+
+/// Count, mean, variance and extremes of the values seen so far, in constant memory.
+///
+/// Welford (1962), *Note on a method for calculating corrected sums of squares and products*; merging after
+/// Chan, Golub and LeVeque (1979). Both keep their digits where the textbook's sum of squares loses them. The
+/// unit of every answer is the unit of the values (squared for the variance).
+///
+/// ```
+/// use netrig_stats::summary::Summary;
+/// let delays: Summary = [2.0, 4.0, 9.0].into_iter().collect();
+/// assert_eq!((delays.n(), delays.mean(), delays.variance()), (3, Some(5.0), Some(13.0)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    n: usize,
+    mean: f64,
+    squares: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        Self { n: 0, mean: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
+    }
+}
+
+impl Summary {
+    /// The summary of a sample.
+    ///
+    /// # Errors
+    /// An empty sample, or a value that is not finite.
+    pub fn of(values: &[f64]) -> Result<Self, StatsError> {
+        check_sample(values, 1)?;
+        Ok(values.iter().copied().collect())
+    }
+
+    /// Takes one value in. A value that is not finite makes mean and variance NaN from then on.
+    pub fn push(&mut self, value: f64) {
+        self.n += 1;
+        let before = value - self.mean;
+        self.mean += before / self.n as f64;
+        self.squares += before * (value - self.mean);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Takes all values of another summary in.
+    pub fn merge(&mut self, other: &Self) {
+        if other.n == 0 {
+            return;
+        }
+        if self.n == 0 {
+            *self = *other;
+            return;
+        }
+        let (here, there) = (self.n as f64, other.n as f64);
+        let apart = other.mean - self.mean;
+        self.n += other.n;
+        self.mean += apart * there / (here + there);
+        self.squares += other.squares + apart * apart * here * there / (here + there);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many values were seen.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// The arithmetic mean; `None` before the first value.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.n > 0).then_some(self.mean)
+    }
+
+    /// The unbiased sample variance (divisor n - 1); `None` below two values.
+    #[must_use]
+    pub fn variance(&self) -> Option<f64> {
+        (self.n > 1).then(|| self.squares / (self.n as f64 - 1.0))
+    }
+
+    /// The sample standard deviation; `None` below two values.
+    #[must_use]
+    pub fn sd(&self) -> Option<f64> {
+        self.variance().map(f64::sqrt)
+    }
+
+    /// The standard error of the mean of independent values; `None` below two values.
+    #[must_use]
+    pub fn standard_error(&self) -> Option<f64> {
+        self.variance().map(|v| (v / self.n as f64).sqrt())
+    }
+
+    /// The smallest value; `None` before the first.
+    #[must_use]
+    pub fn min(&self) -> Option<f64> {
+        (self.n > 0).then_some(self.min)
+    }
+
+    /// The largest value; `None` before the first.
+    #[must_use]
+    pub fn max(&self) -> Option<f64> {
+        (self.n > 0).then_some(self.max)
+    }
+}
+
+impl FromIterator<f64> for Summary {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut summary = Self::default();
+        summary.extend(values);
+        summary
+    }
+}
+
+impl Extend<f64> for Summary {
+    fn extend<I: IntoIterator<Item = f64>>(&mut self, values: I) {
+        for value in values {
+            self.push(value);
+        }
+    }
+}
+
+/// The mean over time of a value that holds until it changes, such as a queue's length.
+///
+/// Times are seconds and must not run backwards.
+///
+/// ```
+/// use netrig_stats::summary::TimeWeighted;
+/// let mut queue = TimeWeighted::default();
+/// queue.change(0.0, 2.0)?; // two packets from 0 s on
+/// queue.change(3.0, 6.0)?; // six from 3 s on
+/// assert_eq!(queue.mean_until(4.0)?, Some(3.0));
+/// # Ok::<(), netrig_stats::StatsError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TimeWeighted {
+    area: f64,
+    start_s: f64,
+    current: Option<(f64, f64)>,
+}
+
+impl TimeWeighted {
+    /// The value becomes `value` at `at_s`. The first change starts the observation.
+    ///
+    /// # Errors
+    /// A time or a value that is not finite, or a time before the last change.
+    pub fn change(&mut self, at_s: f64, value: f64) -> Result<(), StatsError> {
+        check_sample(&[at_s, value], 2)?;
+        match self.area_until(at_s)? {
+            Some(area) => self.area = area,
+            None => self.start_s = at_s,
+        }
+        self.current = Some((at_s, value));
+        Ok(())
+    }
+
+    /// The mean from the first change until `end_s`; the value itself if no time has passed, `None` if
+    /// nothing was observed.
+    ///
+    /// # Errors
+    /// A time that is not finite or lies before the last change.
+    pub fn mean_until(&self, end_s: f64) -> Result<Option<f64>, StatsError> {
+        check_sample(&[end_s], 1)?;
+        let Some((_, value)) = self.current else { return Ok(None) };
+        let span = end_s - self.start_s;
+        let area = self.area_until(end_s)?;
+        Ok(if span > 0.0 { area.map(|a| a / span) } else { Some(value) })
+    }
+
+    fn area_until(&self, at_s: f64) -> Result<Option<f64>, StatsError> {
+        match self.current {
+            Some((last_s, _)) if at_s < last_s => Err(StatsError::TimeBackwards { at_s, last_s }),
+            Some((last_s, value)) => Ok(Some(self.area + value * (at_s - last_s))),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The registry of curves: formulas that a figure can name and draw.
+
+use std::collections::BTreeMap;
+
+use super::{TheoryError, arq, cubic, erlang, padhye, periodic_loss, queue, retransmission, tcp};
+
+/// A named quantity on which a curve depends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parameter {
+    /// Its name, unit included, such as `rtt_s`.
+    pub name: &'static str,
+    /// Its unit; `"1"` for a pure number.
+    pub unit: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// Its value where none is given; `None` if one must be.
+    pub default: Option<f64>,
+}
+
+impl Parameter {
+    pub(super) const fn required(name: &'static str, unit: &'static str, doc: &'static str) -> Self {
+        Self { name, unit, doc, default: None }
+    }
+
+    pub(super) const fn optional(
+        name: &'static str,
+        unit: &'static str,
+        doc: &'static str,
+        default: f64,
+    ) -> Self {
+        Self { name, unit, doc, default: Some(default) }
+    }
+}
+
+/// A formula with a name.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use netrig_stats::theory;
+/// let delay = theory::curve("mm1").unwrap();
+/// let service = BTreeMap::from([("service_per_s", 10.0)]);
+/// assert_eq!(delay.at(8.0, &service)?, 0.5); // half a second in the system at a load of 0.8
+/// # Ok::<(), theory::TheoryError>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Curve {
+    /// The name in an experiment file.
+    pub name: &'static str,
+    /// What it shows, for a legend.
+    pub title: &'static str,
+    /// All its parameters; the first is the one that a figure usually has on its x axis.
+    pub parameters: &'static [Parameter],
+    /// The unit of its value; `"1"` for a pure number.
+    pub unit: &'static str,
+    /// Where the formula stands.
+    pub source: &'static str,
+    pub(super) formula: fn(&Arguments) -> Result<f64, TheoryError>,
+}
+
+impl Curve {
+    /// The parameter that a figure usually has on its x axis.
+    #[must_use]
+    pub fn x(&self) -> &'static Parameter {
+        &self.parameters[0]
+    }
+
+    /// The value with every parameter by its name; parameters with a default may be left out.
+    ///
+    /// # Errors
+    /// A parameter that is missing, unknown or out of range, or an unstable load.
+    pub fn eval<K: AsRef<str> + Ord>(&self, parameters: &BTreeMap<K, f64>) -> Result<f64, TheoryError> {
+        self.resolve(parameters.iter().map(|(name, value)| (name.as_ref(), *value)))
+    }
+
+    /// The value with the usual x at `x` and the other parameters by their names.
+    ///
+    /// # Errors
+    /// As [`eval`](Self::eval).
+    pub fn at<K: AsRef<str> + Ord>(&self, x: f64, parameters: &BTreeMap<K, f64>) -> Result<f64, TheoryError> {
+        let others = parameters.iter().map(|(name, value)| (name.as_ref(), *value));
+        self.resolve(others.chain([(self.x().name, x)]))
+    }
+
+    fn resolve<'a>(&self, given: impl Iterator<Item = (&'a str, f64)>) -> Result<f64, TheoryError> {
+        let defaults = self.parameters.iter().filter_map(|p| p.default.map(|value| (p.name, value)));
+        let mut values: BTreeMap<&'static str, f64> = defaults.collect();
+        for (name, value) in given {
+            let parameter =
+                self.parameters.iter().find(|p| p.name == name).ok_or_else(|| self.unknown(name))?;
+            values.insert(parameter.name, value);
+        }
+        match self.parameters.iter().find(|p| !values.contains_key(p.name)) {
+            Some(missing) => Err(TheoryError::Missing { curve: self.name, parameter: missing.name }),
+            None => (self.formula)(&Arguments { curve: self.name, values }),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> TheoryError {
+        let known: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
+        TheoryError::Unknown { curve: self.name, parameter: name.to_owned(), known: known.join(", ") }
+    }
+}
+
+/// The values of a curve's parameters, complete.
+#[derive(Debug, Clone)]
+pub(super) struct Arguments {
+    curve: &'static str,
+    values: BTreeMap<&'static str, f64>,
+}
+
+impl Arguments {
+    /// The value of a parameter.
+    pub(super) fn get(&self, parameter: &'static str) -> Result<f64, TheoryError> {
+        self.values.get(parameter).copied().ok_or(TheoryError::Missing { curve: self.curve, parameter })
+    }
+
+    /// The value of a parameter that counts something: a whole number of at least `least`, below 2^32.
+    pub(super) fn count(&self, parameter: &'static str, least: u32) -> Result<u32, TheoryError> {
+        let value = self.get(parameter)?;
+        if value >= f64::from(least) && value <= f64::from(u32::MAX) && value.fract() == 0.0 {
+            return Ok(value as u32);
+        }
+        let range = if least == 0 { "a whole number from 0" } else { "a whole number from 1" };
+        Err(TheoryError::OutOfRange { parameter, range, value })
+    }
+}
+
+/// All curves, model by model.
+pub fn curves() -> impl Iterator<Item = &'static Curve> {
+    let models = [
+        queue::CURVES,
+        erlang::CURVES,
+        tcp::CURVES,
+        padhye::CURVES,
+        periodic_loss::CURVES,
+        cubic::CURVES,
+        retransmission::CURVES,
+        arq::CURVES,
+    ];
+    models.into_iter().flatten()
+}
+
+/// The curve of that name.
+#[must_use]
+pub fn curve(name: &str) -> Option<&'static Curve> {
+    curves().find(|curve| curve.name == name)
+}

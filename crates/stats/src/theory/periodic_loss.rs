@@ -1,0 +1,165 @@
+//! AIMD under periodic loss, exactly: whole windows, every n-th segment lost.
+//!
+//! The model: time goes in rounds of one round trip. In a round the sender sends its window of w segments.
+//! Segments are numbered as they are sent, and each whose number divides by n is lost. A round with a loss is
+//! followed by a round with window max(1, floor(w / 2)), however many it lost. After b rounds in a row
+//! without loss at one window the next window is one segment larger (b segments per acknowledgement), up to
+//! the limit. There are no timeouts.
+//!
+//! What follows a loss depends only on the window and on how many segments of the current n were sent in that
+//! round after the loss. Both take finitely many values, so the sequence of windows runs into a cycle; the
+//! mean over one cycle is exact, a ratio of whole numbers.
+//!
+//! Where n is b (h + ... + W) with h = W / 2 the cycle is one saw tooth: it sends n = 3 b W (W + 2) / 8
+//! segments in b (W / 2 + 1) rounds, hence 3 W / 4 per round, and with W to infinity Mathis's sqrt(3 / (2 b
+//! p)) at p = 1 / n. Source of the idea: Mathis, Semke, Mahdavi and Ott (1997), section 2, there with a
+//! continuous window.
+
+use std::collections::BTreeMap;
+
+use super::TheoryError;
+use super::curve::{Curve, Parameter};
+use super::positive;
+use super::tcp::{LOSS, RTT, SEGMENT};
+
+/// What is sent, lost and how long it takes, from one recurrence of the sender's state to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// Segments sent, lost ones included.
+    pub sent: u64,
+    /// Segments lost.
+    pub lost: u64,
+    /// Round trips.
+    pub rounds: u64,
+}
+
+impl Cycle {
+    /// Mean segments sent per round trip.
+    #[must_use]
+    pub fn sent_per_round(&self) -> f64 {
+        self.sent as f64 / self.rounds as f64
+    }
+
+    /// Mean segments delivered per round trip; each lost one is sent again, once.
+    #[must_use]
+    pub fn delivered_per_round(&self) -> f64 {
+        (self.sent - self.lost) as f64 / self.rounds as f64
+    }
+}
+
+/// The state from which everything follows: the window of the next round and the segments sent since the last
+/// loss.
+type State = (u64, u64);
+
+/// AIMD with whole windows and one loss in every `loss_every` segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeriodicLoss {
+    loss_every: u64,
+    rounds_per_increase: u64,
+    window_limit: u64,
+}
+
+impl PeriodicLoss {
+    /// Every `loss_every`-th segment is lost, the window grows by one after `rounds_per_increase` rounds (the
+    /// segments per acknowledgement, b) and never beyond `window_limit` segments.
+    ///
+    /// # Errors
+    /// A parameter of 0, or `loss_every` of 1, where nothing arrives.
+    pub fn new(loss_every: u32, rounds_per_increase: u32, window_limit: u32) -> Result<Self, TheoryError> {
+        if loss_every < 2 {
+            let value = f64::from(loss_every);
+            return Err(TheoryError::OutOfRange { parameter: "loss_every", range: "at least 2", value });
+        }
+        positive("segments_per_ack", f64::from(rounds_per_increase))?;
+        positive("window_segments", f64::from(window_limit))?;
+        Ok(Self {
+            loss_every: loss_every.into(),
+            rounds_per_increase: rounds_per_increase.into(),
+            window_limit: window_limit.into(),
+        })
+    }
+
+    /// The cycle into which the sender runs, from a window of one segment.
+    #[must_use]
+    pub fn cycle(&self) -> Cycle {
+        let mut seen: BTreeMap<State, Cycle> = BTreeMap::new();
+        let mut total = Cycle { sent: 0, lost: 0, rounds: 0 };
+        let mut state = (1, 0);
+        loop {
+            if let Some(before) = seen.insert(state, total) {
+                return Cycle {
+                    sent: total.sent - before.sent,
+                    lost: total.lost - before.lost,
+                    rounds: total.rounds - before.rounds,
+                };
+            }
+            state = self.until_loss(state, &mut total);
+        }
+    }
+
+    /// Sends rounds up to and including the next one with a loss: a ramp of growing windows, then the last
+    /// window.
+    fn until_loss(&self, (window, since_loss): State, total: &mut Cycle) -> State {
+        let ramp = self.increases(window, since_loss);
+        let ramp_sent = self.rounds_per_increase * (ramp * window + ramp * ramp.saturating_sub(1) / 2);
+        let (window, since_loss) = (window + ramp, since_loss + ramp_sent);
+        let rounds = (self.loss_every - since_loss).div_ceil(window);
+        let after = since_loss + rounds * window;
+        total.rounds += ramp * self.rounds_per_increase + rounds;
+        total.sent += ramp_sent + rounds * window;
+        total.lost += after / self.loss_every;
+        ((window / 2).max(1), after % self.loss_every)
+    }
+
+    /// How often the window grows before the next loss: the greatest k, within the limit, for which the
+    /// rounds of windows w, w + 1, ..., w + k - 1 together end before the loss.
+    fn increases(&self, window: u64, since_loss: u64) -> u64 {
+        let ends_before_loss = |k: u64| {
+            let (k, window) = (u128::from(k), u128::from(window));
+            let sent = u128::from(self.rounds_per_increase) * (k * window + k * k.saturating_sub(1) / 2);
+            u128::from(since_loss) + sent < u128::from(self.loss_every)
+        };
+        let (mut fits, mut too_many) = (0, self.window_limit - window + 1);
+        while too_many - fits > 1 {
+            let middle = fits + (too_many - fits) / 2;
+            if ends_before_loss(middle) { fits = middle } else { too_many = middle }
+        }
+        fits
+    }
+}
+
+/// The whole number nearest to 1 / loss, as a period.
+fn period(loss: f64) -> Result<u32, TheoryError> {
+    let every = (1.0 / loss).round();
+    if every >= 2.0 && every <= f64::from(u32::MAX) {
+        return Ok(every as u32);
+    }
+    let range = "at most 1/2 and at least 2.4e-10";
+    Err(TheoryError::OutOfRange { parameter: "loss", range, value: loss })
+}
+
+/// The curves of this model.
+pub(super) const CURVES: &[Curve] = &[Curve {
+    name: "periodic_loss",
+    title: "AIMD under periodic loss, exact",
+    parameters: &[
+        LOSS,
+        SEGMENT,
+        RTT,
+        Parameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement, whole", 1.0),
+        Parameter::optional(
+            "window_segments",
+            "1",
+            "limit of the window in segments, whole",
+            4_294_967_295.0,
+        ),
+    ],
+    unit: "B/s",
+    source: "derived after Mathis, Semke, Mahdavi and Ott (1997), section 2",
+    formula: |a| {
+        let (b, limit) = (a.count("segments_per_ack", 1)?, a.count("window_segments", 1)?);
+        let cycle = PeriodicLoss::new(period(a.get("loss")?)?, b, limit)?.cycle();
+        let segments_per_s = cycle.delivered_per_round() / positive("rtt_s", a.get("rtt_s")?)?;
+        Ok(positive("segment_bytes", a.get("segment_bytes")?)? * segments_per_s)
+    },
+}];

@@ -1,0 +1,260 @@
+//! Single-server queues: M/M/1, M/G/1 (with M/D/1), M/M/1/K and the tandem of M/M/1.
+//!
+//! All assume Poisson arrivals, independent service times, first come first served, and the steady state.
+//! *Waiting* is the time before service, *sojourn* waiting plus service, *in system* counts the one in
+//! service. Source: Kleinrock, *Queueing Systems*, volume 1 (1975): chapter 3 (M/M/1, M/M/1/K), sections 4.8
+//! (tandem) and 5.6 (M/G/1).
+
+use super::curve::{Arguments, Curve, Parameter};
+use super::{TheoryError, loss_probability, not_negative, positive, size, stable};
+
+/// M/G/1: Poisson arrivals, any service time distribution, one server, unlimited room.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mg1 {
+    arrivals_per_s: f64,
+    service_mean_s: f64,
+    service_scv: f64,
+}
+
+impl Mg1 {
+    /// `service_scv` is the service time's squared coefficient of variation (variance over squared mean): 0
+    /// for constant, 1 for exponential.
+    ///
+    /// # Errors
+    /// A parameter out of range, or a load of 1 or more.
+    pub fn new(arrivals_per_s: f64, service_mean_s: f64, service_scv: f64) -> Result<Self, TheoryError> {
+        let arrivals_per_s = not_negative("arrivals_per_s", arrivals_per_s)?;
+        let service_mean_s = positive("service_mean_s", service_mean_s)?;
+        let service_scv = not_negative("service_scv", service_scv)?;
+        stable(arrivals_per_s * service_mean_s)?;
+        Ok(Self { arrivals_per_s, service_mean_s, service_scv })
+    }
+
+    /// M/D/1: constant service time, such as packets of one size on a line.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn constant(arrivals_per_s: f64, service_s: f64) -> Result<Self, TheoryError> {
+        Self::new(arrivals_per_s, service_s, 0.0)
+    }
+
+    /// The share of time in which the server is busy.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        self.arrivals_per_s * self.service_mean_s
+    }
+
+    /// Mean waiting time, by Pollaczek and Khinchine: load / (1 - load) (1 + scv) / 2 service times.
+    #[must_use]
+    pub fn waiting_s(&self) -> f64 {
+        let load = self.load();
+        load / (1.0 - load) * 0.5 * (1.0 + self.service_scv) * self.service_mean_s
+    }
+
+    /// Mean time from arrival to departure.
+    #[must_use]
+    pub fn sojourn_s(&self) -> f64 {
+        self.waiting_s() + self.service_mean_s
+    }
+
+    /// Mean number in system, by Little's law.
+    #[must_use]
+    pub fn number_in_system(&self) -> f64 {
+        self.arrivals_per_s * self.sojourn_s()
+    }
+}
+
+/// M/M/1: Poisson arrivals, exponential service, one server, unlimited room.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mm1 {
+    arrivals_per_s: f64,
+    services_per_s: f64,
+}
+
+impl Mm1 {
+    /// # Errors
+    /// A parameter out of range, or a load of 1 or more.
+    pub fn new(arrivals_per_s: f64, services_per_s: f64) -> Result<Self, TheoryError> {
+        let arrivals_per_s = not_negative("arrivals_per_s", arrivals_per_s)?;
+        let services_per_s = positive("services_per_s", services_per_s)?;
+        stable(arrivals_per_s / services_per_s)?;
+        Ok(Self { arrivals_per_s, services_per_s })
+    }
+
+    /// The share of time in which the server is busy.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        self.arrivals_per_s / self.services_per_s
+    }
+
+    /// Mean time before service.
+    #[must_use]
+    pub fn waiting_s(&self) -> f64 {
+        self.load() * self.sojourn_s()
+    }
+
+    /// Mean time from arrival to departure: 1 / (services - arrivals).
+    #[must_use]
+    pub fn sojourn_s(&self) -> f64 {
+        1.0 / (self.services_per_s - self.arrivals_per_s)
+    }
+
+    /// The sojourn time that a share `p` of customers does not exceed; sojourn is exponential.
+    ///
+    /// # Errors
+    /// `p` outside 0 to below 1.
+    pub fn sojourn_quantile_s(&self, p: f64) -> Result<f64, TheoryError> {
+        let p = loss_probability("p", p)?;
+        Ok(-libm::log1p(-p) * self.sojourn_s())
+    }
+
+    /// Mean number in system.
+    #[must_use]
+    pub fn number_in_system(&self) -> f64 {
+        self.arrivals_per_s * self.sojourn_s()
+    }
+}
+
+/// M/M/1/K: as M/M/1, but who finds `places` in the system (the one in service included) is lost. Any load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mm1k {
+    arrivals_per_s: f64,
+    services_per_s: f64,
+    loss: f64,
+    number: f64,
+}
+
+impl Mm1k {
+    /// # Errors
+    /// A parameter out of range; `places` must be from 1 to ten million.
+    pub fn new(arrivals_per_s: f64, services_per_s: f64, places: u32) -> Result<Self, TheoryError> {
+        let arrivals_per_s = not_negative("arrivals_per_s", arrivals_per_s)?;
+        let services_per_s = positive("services_per_s", services_per_s)?;
+        positive("places", f64::from(places))?;
+        let places = size("places", places)?;
+        let load = arrivals_per_s / services_per_s;
+        // One more place at a time: exact at any load, where (1 - load) load^K / (1 - load^(K+1)) is 0/0 at
+        // 1.
+        let (mut loss, mut number) = (1.0, 0.0);
+        for place in 1..=places {
+            loss = load * loss / (1.0 + load * loss);
+            number = number * (1.0 - loss) + f64::from(place) * loss;
+        }
+        Ok(Self { arrivals_per_s, services_per_s, loss, number })
+    }
+
+    /// The share of arrivals that is lost.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        self.loss
+    }
+
+    /// Mean number in system.
+    #[must_use]
+    pub fn number_in_system(&self) -> f64 {
+        self.number
+    }
+
+    /// Mean time from arrival to departure of those that are not lost, by Little's law.
+    #[must_use]
+    pub fn sojourn_s(&self) -> f64 {
+        let accepted_per_s = self.arrivals_per_s * (1.0 - self.loss);
+        if accepted_per_s > 0.0 { self.number / accepted_per_s } else { 1.0 / self.services_per_s }
+    }
+}
+
+/// M/M/1 queues in a row: the departures of one are the arrivals of the next, which are Poisson again (Burke
+/// 1956). Service times are drawn anew at each station (Kleinrock's independence assumption).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tandem {
+    stations: Vec<Mm1>,
+}
+
+impl Tandem {
+    /// # Errors
+    /// No station, a parameter out of range, or a load of 1 or more at a station.
+    pub fn new(arrivals_per_s: f64, services_per_s: &[f64]) -> Result<Self, TheoryError> {
+        positive("stations", services_per_s.len() as f64)?;
+        let stations =
+            services_per_s.iter().map(|s| Mm1::new(arrivals_per_s, *s)).collect::<Result<_, _>>()?;
+        Ok(Self { stations })
+    }
+
+    /// Mean time through all stations.
+    #[must_use]
+    pub fn sojourn_s(&self) -> f64 {
+        self.stations.iter().map(Mm1::sojourn_s).sum()
+    }
+
+    /// Mean number in all stations.
+    #[must_use]
+    pub fn number_in_system(&self) -> f64 {
+        self.stations.iter().map(Mm1::number_in_system).sum()
+    }
+}
+
+const ARRIVALS: Parameter = Parameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
+const SERVICES: Parameter =
+    Parameter::required("service_per_s", "1/s", "services per second of a busy server");
+const SERVICE_MEAN: Parameter = Parameter::required("service_mean_s", "s", "mean service time");
+const SCV: Parameter =
+    Parameter::required("service_scv", "1", "squared coefficient of variation of the service time");
+const PLACES: Parameter =
+    Parameter::required("places", "1", "places in the system, the one in service included");
+const STATIONS: Parameter = Parameter::required("stations", "1", "equal stations in a row");
+const BOOK: &str = "Kleinrock, Queueing Systems, volume 1 (1975)";
+
+fn mm1(a: &Arguments) -> Result<Mm1, TheoryError> {
+    Mm1::new(a.get("arrivals_per_s")?, a.get("service_per_s")?)
+}
+
+fn md1(a: &Arguments) -> Result<Mg1, TheoryError> {
+    Mg1::constant(a.get("arrivals_per_s")?, a.get("service_mean_s")?)
+}
+
+fn mg1(a: &Arguments) -> Result<Mg1, TheoryError> {
+    Mg1::new(a.get("arrivals_per_s")?, a.get("service_mean_s")?, a.get("service_scv")?)
+}
+
+fn mm1k(a: &Arguments) -> Result<Mm1k, TheoryError> {
+    Mm1k::new(a.get("arrivals_per_s")?, a.get("service_per_s")?, a.count("places", 1)?)
+}
+
+fn tandem(a: &Arguments) -> Result<f64, TheoryError> {
+    let stations = f64::from(a.count("stations", 1)?);
+    Ok(stations * mm1(a)?.sojourn_s())
+}
+
+macro_rules! curve {
+    ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
+        Curve {
+            name: $name,
+            title: $title,
+            parameters: $parameters,
+            unit: $unit,
+            source: BOOK,
+            formula: $formula,
+        }
+    };
+}
+
+/// The curves of this model.
+pub(super) const CURVES: &[Curve] = &[
+    curve!("mm1", "M/M/1 sojourn", &[ARRIVALS, SERVICES], "s", |a| Ok(mm1(a)?.sojourn_s())),
+    curve!("mm1_waiting", "M/M/1 waiting", &[ARRIVALS, SERVICES], "s", |a| Ok(mm1(a)?.waiting_s())),
+    curve!("mm1_number", "M/M/1 number", &[ARRIVALS, SERVICES], "1", |a| Ok(mm1(a)?.number_in_system())),
+    curve!("md1", "M/D/1 sojourn", &[ARRIVALS, SERVICE_MEAN], "s", |a| Ok(md1(a)?.sojourn_s())),
+    curve!("md1_waiting", "M/D/1 waiting", &[ARRIVALS, SERVICE_MEAN], "s", |a| Ok(md1(a)?.waiting_s())),
+    curve!("md1_number", "M/D/1 number", &[ARRIVALS, SERVICE_MEAN], "1", |a| Ok(md1(a)?.number_in_system())),
+    curve!("mg1", "M/G/1 sojourn", &[ARRIVALS, SERVICE_MEAN, SCV], "s", |a| Ok(mg1(a)?.sojourn_s())),
+    curve!("mg1_waiting", "M/G/1 waiting", &[ARRIVALS, SERVICE_MEAN, SCV], "s", |a| Ok(mg1(a)?.waiting_s())),
+    curve!("mg1_number", "M/G/1 number", &[ARRIVALS, SERVICE_MEAN, SCV], "1", |a| Ok(
+        mg1(a)?.number_in_system()
+    )),
+    curve!("mm1k", "M/M/1/K sojourn", &[ARRIVALS, SERVICES, PLACES], "s", |a| Ok(mm1k(a)?.sojourn_s())),
+    curve!("mm1k_loss", "M/M/1/K loss", &[ARRIVALS, SERVICES, PLACES], "1", |a| Ok(mm1k(a)?.loss())),
+    curve!("mm1k_number", "M/M/1/K number", &[ARRIVALS, SERVICES, PLACES], "1", |a| Ok(
+        mm1k(a)?.number_in_system()
+    )),
+    curve!("tandem_mm1", "tandem of M/M/1, sojourn", &[ARRIVALS, SERVICES, STATIONS], "s", tandem),
+];

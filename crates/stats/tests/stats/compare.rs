@@ -1,0 +1,247 @@
+use netrig_stats::compare::{
+    Alternative, Direction, Margin, equivalent_paired, equivalent_ratio, equivalent_welch, knee, monotone,
+    page, paired, paired_ratio, sign_test, welch, wilcoxon,
+};
+use netrig_stats::interval::Bootstrap;
+use netrig_stats::multiple::holm;
+
+use crate::interval::DARWIN;
+use crate::{Random, close, near};
+
+const ZERO: [f64; 15] = [0.0; 15];
+
+#[test]
+fn paired_t_test_of_darwins_plants() {
+    // Fisher (1935), The Design of Experiments, section 17: t = 2.148 with 14 degrees of freedom, p = 4.97 %.
+    let test = paired(&DARWIN, &ZERO, 0.0, Alternative::TwoSided, 0.95).unwrap();
+    close(test.statistic, 2.147_987_461_331_120_5, 1e-12);
+    close(test.p_value.unwrap(), 0.049_702_944_021_800_87, 1e-10);
+    let greater = paired(&DARWIN, &ZERO, 0.0, Alternative::Greater, 0.95).unwrap();
+    close(greater.p_value.unwrap(), 0.049_702_944_021_800_87 / 2.0, 1e-10);
+    let less = paired(&DARWIN, &ZERO, 0.0, Alternative::Less, 0.95).unwrap();
+    close(less.p_value.unwrap(), 1.0 - 0.049_702_944_021_800_87 / 2.0, 1e-10);
+}
+
+#[test]
+fn welch_matches_scipy() {
+    let left = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4];
+    let right = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 30.5, 24.4];
+    let test = welch(&left, &right, 0.0, Alternative::TwoSided, 0.95).unwrap();
+    close(test.statistic, -2.852_954_870_171_521_5, 1e-12);
+    close(test.p_value.unwrap(), 0.008_071_938_172_194_903, 1e-10);
+    close(test.interval.low.unwrap(), -4.868_022_741_791_966, 1e-11);
+    close(test.interval.high.unwrap(), -0.798_643_924_874_697_9, 1e-10);
+}
+
+#[test]
+fn ratio_test_is_the_t_test_of_the_weighted_difference() {
+    let top = [10.2, 9.8, 11.1, 10.5, 9.9, 10.8];
+    let bottom = [5.1, 4.7, 5.6, 5.3, 4.8, 5.5];
+    let test = paired_ratio(&top, &bottom, 2.1, Alternative::Less, 0.95).unwrap();
+    close(test.statistic, -4.115_511_534_230_679, 1e-10);
+    close(test.p_value.unwrap(), 0.004_607_082_020_358_224, 1e-10);
+    let negated = bottom.map(|b| -b);
+    let mirrored = paired_ratio(&top, &negated, -2.1, Alternative::Greater, 0.95).unwrap();
+    close(mirrored.p_value.unwrap(), 0.004_607_082_020_358_224, 1e-10);
+}
+
+#[test]
+fn identical_runs_differ_by_nothing_and_one_run_says_nothing() {
+    let same = paired(&[2.0; 5], &[2.0; 5], 0.0, Alternative::Greater, 0.95).unwrap();
+    assert_eq!((same.p_value, same.interval.half_width()), (Some(0.5), Some(0.0)));
+    let shifted = paired(&[3.0; 5], &[2.0; 5], 0.0, Alternative::Greater, 0.95).unwrap();
+    assert_eq!(shifted.p_value, Some(0.0));
+    let one = paired(&[3.0], &[2.0], 0.0, Alternative::Greater, 0.95).unwrap();
+    assert_eq!((one.interval.estimate, one.interval.low, one.p_value), (1.0, None, None));
+    assert_eq!(welch(&[3.0], &[2.0, 1.0], 0.0, Alternative::Greater, 0.95).unwrap().p_value, None);
+}
+
+#[test]
+fn wilcoxon_of_darwins_plants() {
+    // Exact p of W = 96: 0.0413 two-sided; Hodges-Lehmann 25.0 between the 26th Walsh averages from the ends.
+    let test = wilcoxon(&DARWIN, &ZERO, 0.0, Alternative::TwoSided, 0.95).unwrap();
+    assert_eq!(test.statistic, 96.0);
+    close(test.p_value.unwrap(), 0.041_259_765_625, 1e-12);
+    let greater = wilcoxon(&DARWIN, &ZERO, 0.0, Alternative::Greater, 0.95).unwrap();
+    close(greater.p_value.unwrap(), 0.020_629_882_812_5, 1e-12);
+    assert_eq!(test.interval.estimate, 25.0);
+}
+
+#[test]
+fn wilcoxon_interval_stands_at_the_tabulated_critical_value() {
+    // Wilcoxon's table: two-sided 5 %: n = 15: 25, n = 10: 8, n = 6: 0, n = 5: none. The interval's ends
+    // are the Walsh averages of rank one more than that from both ends.
+    for (n, critical) in [(15, Some(25)), (10, Some(8)), (6, Some(0)), (5, None)] {
+        let values = &DARWIN[..n];
+        let pairs = (0..n).flat_map(|i| (i..n).map(move |j| (i, j)));
+        let mut walsh: Vec<f64> = pairs.map(|(i, j)| (values[i] + values[j]) / 2.0).collect();
+        walsh.sort_by(f64::total_cmp);
+        let interval = wilcoxon(values, &ZERO[..n], 0.0, Alternative::TwoSided, 0.95).unwrap().interval;
+        assert_eq!(interval.low, critical.map(|c| walsh[c]), "n = {n}");
+        assert_eq!(interval.high, critical.map(|c| walsh[walsh.len() - 1 - c]), "n = {n}");
+    }
+}
+
+#[test]
+fn wilcoxon_counts_ties_exactly() {
+    // By enumeration of all 256 signs of the mean ranks.
+    let values = [1.0, 2.0, 2.0, -1.0, 3.0, 4.0, -2.0, 5.0];
+    let greater = wilcoxon(&values, &[0.0; 8], 0.0, Alternative::Greater, 0.95).unwrap();
+    assert_eq!((greater.statistic, greater.p_value), (30.5, Some(0.050_781_25)));
+    let less = wilcoxon(&values, &[0.0; 8], 0.0, Alternative::Less, 0.95).unwrap();
+    assert_eq!(less.p_value, Some(0.972_656_25));
+}
+
+#[test]
+fn wilcoxon_of_many_values_matches_scipys_normal_approximation() {
+    let values: Vec<f64> = (1..=130_i32).map(|i| f64::from((21 * i * i + 11 * i) % 101 - 38)).collect();
+    let test = wilcoxon(&values, &vec![0.0; 130], 0.0, Alternative::Greater, 0.95).unwrap();
+    assert_eq!(test.statistic, 5395.5);
+    close(test.p_value.unwrap(), 0.000_680_105_821_012_674_5, 1e-10);
+}
+
+#[test]
+fn sign_test_counts_darwins_plants() {
+    // 13 of 15 positive: p = 2 (1 + 15 + 105) / 2^15.
+    let test = sign_test(&DARWIN, &ZERO, 0.0, Alternative::TwoSided, 0.95).unwrap();
+    assert_eq!(test.statistic, 13.0);
+    close(test.p_value.unwrap(), 242.0 / 32_768.0, 1e-12);
+    assert_eq!(test.interval.estimate, 24.0);
+    let even = sign_test(&[1.0, -1.0, 0.0], &[0.0; 3], 0.0, Alternative::TwoSided, 0.95).unwrap();
+    assert_eq!(even.p_value, Some(1.0));
+}
+
+#[test]
+fn equivalence_is_the_ninety_percent_interval_inside_the_margin() {
+    let (left, right) = ([10.1, 9.9, 10.0, 10.2, 9.8, 10.05], [10.0, 10.0, 9.9, 10.1, 9.9, 10.0]);
+    for margin in [0.05, 0.08, 0.11, 0.2, 1.0] {
+        let test = equivalent_paired(&left, &right, Margin::within(margin).unwrap(), 0.95).unwrap();
+        close(test.interval.confidence, 0.9, 1e-12);
+        assert_eq!(
+            test.p_value.unwrap() <= 0.05,
+            test.interval.lies_within(-margin, margin),
+            "margin {margin}"
+        );
+        assert_eq!(test.p_value.unwrap(), test.p_above_low.unwrap().max(test.p_below_high.unwrap()));
+    }
+    let wide = Margin::within_share(0.05).unwrap();
+    assert!(equivalent_ratio(&left, &right, wide, 0.95).unwrap().p_value.unwrap() < 0.001);
+    let unpaired = equivalent_welch(&left, &right, Margin::within(0.2).unwrap(), 0.95).unwrap();
+    assert!(unpaired.p_value.unwrap() < 0.05 && unpaired.interval.half_width().unwrap() > 0.1);
+    assert!(Margin::within(0.0).is_err() && equivalent_paired(&left, &right, wide, 0.5).is_err());
+    assert_eq!(equivalent_paired(&[1.0], &[1.0], wide, 0.95).unwrap().p_value, None);
+}
+
+#[test]
+fn a_trend_is_as_strong_as_its_weakest_step() {
+    let levels = [vec![1.0, 1.1, 0.9, 1.0], vec![2.0, 2.2, 1.9, 2.1], vec![2.1, 2.3, 2.1, 2.0]];
+    let rising = monotone(&levels, Direction::Increasing, 0.0, 0.95).unwrap();
+    assert_eq!((rising.steps.len(), rising.weakest), (2, 1));
+    let last = paired(&levels[2], &levels[1], 0.0, Alternative::Greater, 0.95).unwrap();
+    assert_eq!(rising.p_value, last.p_value);
+    assert!(monotone(&levels, Direction::Decreasing, 0.0, 0.95).unwrap().p_value.unwrap() > 0.99);
+    assert!(monotone(&levels[..2], Direction::Increasing, 0.8, 0.95).unwrap().p_value.unwrap() < 0.01);
+    assert!(monotone(&levels[..2], Direction::Increasing, 1.5, 0.95).unwrap().p_value.unwrap() > 0.9);
+    assert!(monotone(&levels[..1], Direction::Increasing, 0.0, 0.95).is_err());
+}
+
+fn transposed(rows: &[&[f64]]) -> Vec<Vec<f64>> {
+    (0..rows[0].len()).map(|level| rows.iter().map(|row| row[level]).collect()).collect()
+}
+
+#[test]
+fn page_matches_scipy() {
+    let ranks: [&[f64]; 5] = [
+        &[3.0, 4.0, 1.0, 2.0],
+        &[2.0, 4.0, 3.0, 1.0],
+        &[1.0, 4.0, 3.0, 2.0],
+        &[1.0, 2.0, 3.0, 4.0],
+        &[2.0, 1.0, 3.0, 4.0],
+    ];
+    let test = page(&transposed(&ranks), Direction::Increasing).unwrap();
+    assert_eq!((test.statistic, test.exact), (130.0, true));
+    close(test.p_value, 0.248_013_217_753_343_6, 1e-12);
+    let ties: [&[f64]; 4] =
+        [&[1.0, 1.0, 2.0, 3.0], &[2.0, 3.0, 3.0, 4.0], &[1.0, 2.0, 2.0, 5.0], &[4.0, 3.0, 5.0, 5.0]];
+    let test = page(&transposed(&ties), Direction::Increasing).unwrap();
+    assert_eq!((test.statistic, test.exact), (117.0, false));
+    assert!(page(&vec![vec![1.0, 1.0]; 3], Direction::Increasing).is_err());
+}
+
+/// Blocks of three or four levels whose L is the given one.
+fn blocks_with(levels: usize, replications: usize, statistic: f64) -> Vec<Vec<f64>> {
+    let mut random = Random(3);
+    loop {
+        let table: Vec<Vec<f64>> = (0..levels)
+            .map(|l| (0..replications).map(|_| random.uniform() + 0.25 * l as f64).collect())
+            .collect();
+        if page(&table, Direction::Increasing).is_ok_and(|p| p.statistic == statistic) {
+            return table;
+        }
+    }
+}
+
+#[test]
+fn page_stands_at_his_published_critical_values() {
+    // Page (1963): the least L at level 5 % and 1 %.
+    for (levels, replications, critical, level) in [
+        (3, 10, 128.0, 0.05),
+        (3, 7, 91.0, 0.05),
+        (3, 15, 190.0, 0.05),
+        (3, 20, 251.0, 0.05),
+        (4, 6, 172.0, 0.001),
+    ] {
+        let p = |l: f64| page(&blocks_with(levels, replications, l), Direction::Increasing).unwrap().p_value;
+        assert!(
+            p(critical) <= level && p(critical - 1.0) > level,
+            "{levels} levels, {replications} replications"
+        );
+    }
+}
+
+#[test]
+fn the_knee_of_a_bent_line_is_found() {
+    let x: Vec<f64> = (0..10).map(f64::from).collect();
+    let mut random = Random(11);
+    let bent = |x: f64| if x < 6.3 { 2.0 * x } else { 12.6 - 1.0 * (x - 6.3) };
+    let levels: Vec<Vec<f64>> =
+        x.iter().map(|x| (0..12).map(|_| bent(*x) + 0.2 * random.normal()).collect()).collect();
+    let found = knee(&x, &levels, &Bootstrap::new(1), 0.95).unwrap();
+    near(found.location.estimate, 6.3, 0.1);
+    assert!(found.location.contains(6.3) && found.location.half_width().unwrap() < 0.2);
+    near(found.slope_before, 2.0, 0.05);
+    near(found.slope_after, -1.0, 0.1);
+    assert!(found.bend.contains(-3.0) && found.p_value.unwrap() < 1e-6);
+    let single: Vec<Vec<f64>> = x.iter().map(|x| vec![bent(*x)]).collect();
+    let one = knee(&x, &single, &Bootstrap::new(1), 0.95).unwrap();
+    near(one.location.estimate, 6.3, 1e-9);
+    assert_eq!((one.location.low, one.p_value), (None, None));
+    assert!(knee(&x[..4], &levels[..4], &Bootstrap::new(1), 0.95).is_err());
+}
+
+#[test]
+fn a_straight_line_has_no_knee_in_nineteen_of_twenty_curves() {
+    let x: Vec<f64> = (0..8).map(f64::from).collect();
+    let mut random = Random(5);
+    let bootstrap = Bootstrap { seed: 1, resamples: 1 };
+    let false_knees = (0..1000).filter(|_| {
+        let shared: Vec<f64> = (0..10).map(|_| random.normal()).collect();
+        let levels: Vec<Vec<f64>> =
+            x.iter().map(|x| shared.iter().map(|s| 3.0 * x + s + random.normal()).collect()).collect();
+        knee(&x, &levels, &bootstrap, 0.95).unwrap().p_value.unwrap() < 0.05
+    });
+    let false_knees = false_knees.count();
+    assert!((30..=70).contains(&false_knees), "{false_knees} of 1000");
+}
+
+#[test]
+fn holm_steps_down() {
+    // Holm's procedure by hand: 4 × 0.005, 3 × 0.01, 2 × 0.03, then never less than the one before.
+    let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]).unwrap();
+    for (actual, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+        close(*actual, expected, 1e-14);
+    }
+    assert_eq!(holm(&[0.9, 0.8]), Ok(vec![1.0, 1.0]));
+    assert_eq!(holm(&[]), Ok(vec![]));
+    assert!(holm(&[1.2]).is_err());
+}

@@ -1,0 +1,125 @@
+use netrig_stats::StatsError;
+use netrig_stats::batch::BatchMeans;
+use netrig_stats::fairness::jain;
+use netrig_stats::interval::Method;
+use netrig_stats::stopping::{Decision, Precision, StoppingRule};
+use netrig_stats::summary::{Summary, TimeWeighted};
+use netrig_stats::warmup::{Verdict, Warmup};
+
+use crate::{Random, close, near};
+
+#[test]
+fn welford_keeps_the_digits_that_the_sum_of_squares_loses() {
+    let summary = Summary::of(&[1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0]).unwrap();
+    assert_eq!((summary.mean(), summary.variance()), (Some(1e9 + 10.0), Some(30.0)));
+    assert_eq!((summary.min(), summary.max(), summary.n()), (Some(1e9 + 4.0), Some(1e9 + 16.0), 4));
+    let empty = Summary::default();
+    assert_eq!((empty.mean(), empty.variance(), empty.min()), (None, None, None));
+}
+
+#[test]
+fn time_weighted_mean_is_the_area_over_the_time() {
+    let mut queue = TimeWeighted::default();
+    assert_eq!(queue.mean_until(1.0), Ok(None));
+    for (at_s, value) in [(1.0, 0.0), (2.0, 4.0), (4.0, 1.0)] {
+        queue.change(at_s, value).unwrap();
+    }
+    assert_eq!(queue.mean_until(5.0), Ok(Some(9.0 / 4.0)));
+    assert_eq!(queue.change(3.0, 1.0), Err(StatsError::TimeBackwards { at_s: 3.0, last_s: 4.0 }));
+}
+
+#[test]
+fn mser5_cuts_a_known_transient() {
+    // An exponential approach to 10 with time constant 20 under noise of 1: after 100 values 0.07 are left.
+    let mut random = Random(17);
+    let values: Vec<f64> =
+        (0..2000).map(|i| 10.0 - 10.0 * libm::exp(-f64::from(i) / 20.0) + random.normal()).collect();
+    let warmup = Warmup::mser5(&values).unwrap();
+    assert_eq!(warmup.verdict, Verdict::Steady);
+    assert!((40..=150).contains(&warmup.discard), "cut {}", warmup.discard);
+    let kept: Summary = warmup.keep(&values).iter().copied().collect();
+    near(kept.mean().unwrap(), 10.0, 0.1);
+}
+
+#[test]
+fn mser5_cuts_a_step_exactly_and_nothing_from_a_constant() {
+    let step: Vec<f64> = (0..500).map(|i| if i < 60 { 5.0 } else { 1.0 + f64::from(i % 2) * 0.01 }).collect();
+    assert_eq!(Warmup::mser5(&step), Ok(Warmup { discard: 60, verdict: Verdict::Steady }));
+    assert_eq!(Warmup::mser5(&[3.0; 100]), Ok(Warmup { discard: 0, verdict: Verdict::Steady }));
+}
+
+#[test]
+fn a_run_that_still_rises_is_too_short() {
+    let rising: Vec<f64> = (0..200).map(f64::from).collect();
+    assert_eq!(Warmup::mser5(&rising).unwrap().verdict, Verdict::RunTooShort);
+    assert_eq!(Warmup::fixed(100, 51).unwrap().verdict, Verdict::RunTooShort);
+    assert_eq!(Warmup::fixed(100, 50).unwrap(), Warmup { discard: 50, verdict: Verdict::Steady });
+    assert!(Warmup::fixed(10, 10).is_err() && Warmup::mser5(&rising[..49]).is_err());
+}
+
+/// A first-order autoregression with correlation `phi` between neighbours and mean 5.
+fn autoregression(phi: f64, n: usize, seed: u64) -> Vec<f64> {
+    let mut random = Random(seed);
+    let mut deviation = 0.0;
+    let mut next = || {
+        deviation = phi * deviation + random.normal();
+        5.0 + deviation
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+#[test]
+fn batch_means_see_correlation_and_grow_until_it_is_gone() {
+    let values = autoregression(0.9, 20_000, 23);
+    let fine = BatchMeans::new(&values, 5000).unwrap();
+    assert!(!fine.independent() && fine.lag1 > 0.5, "lag 1: {}", fine.lag1);
+    let chosen = BatchMeans::choose(&values).unwrap();
+    assert!(chosen.independent() && chosen.means.len() >= 10);
+    let interval = chosen.interval(0.95).unwrap();
+    assert!(interval.contains(5.0));
+    assert_eq!((interval.n, interval.method), (chosen.means.len(), Method::BatchMeans));
+    let rising: Vec<f64> = (0..300).map(f64::from).collect();
+    let short = BatchMeans::choose(&rising).unwrap();
+    assert_eq!((short.means.len(), short.independent()), (10, false));
+}
+
+#[test]
+fn batch_means_cover_the_mean_of_a_correlated_run() {
+    let covered = (0..1000).filter(|seed| {
+        let batches = BatchMeans::choose(&autoregression(0.7, 4000, 1000 + seed * 31)).unwrap();
+        batches.interval(0.95).unwrap().contains(5.0)
+    });
+    let covered = covered.count();
+    assert!((915..=970).contains(&covered), "{covered} of 1000");
+}
+
+#[test]
+fn left_over_values_are_counted() {
+    let batches = BatchMeans::new(&[1.0, 3.0, 2.0, 4.0, 6.0, 8.0, 9.0], 3).unwrap();
+    assert_eq!((batches.means, batches.batch_size, batches.left_over), (vec![2.0, 3.0, 7.0], 2, 1));
+}
+
+#[test]
+fn the_stopping_rule_stops_goes_on_and_gives_up() {
+    let rule = StoppingRule::new(Precision::Relative(0.01), 0.95, 10, 20).unwrap();
+    let wide: Vec<f64> = (0..30).map(|i| 10.0 + f64::from(i % 3)).collect();
+    assert_eq!(rule.judge(&[]), Ok(Decision::Continue { needed: None }));
+    assert_eq!(rule.judge(&[10.0; 9]), Ok(Decision::Continue { needed: Some(10) }));
+    assert!(matches!(rule.judge(&[10.0; 10]), Ok(Decision::Enough { n: 10, .. })));
+    // sd 0.84, half width 0.11: t^2 (0.84 / 0.11)^2, about 225.
+    let Ok(Decision::GaveUp { n: 20, needed: Some(needed), .. }) = rule.judge(&wide) else {
+        panic!("{:?}", rule.judge(&wide))
+    };
+    assert!((200..=250).contains(&needed), "needed {needed}");
+    assert!(StoppingRule::new(Precision::Relative(0.01), 0.95, 9, 20).is_err());
+    assert!(StoppingRule::new(Precision::Relative(0.01), 0.95, 10, 9).is_err());
+    assert!(StoppingRule::new(Precision::Absolute(0.0), 0.95, 10, 20).is_err());
+}
+
+#[test]
+fn jain_of_the_paper() {
+    // Jain, Chiu and Hawe: k of n users share equally, the others get nothing: k / n.
+    close(jain(&[5.0, 5.0, 0.0, 0.0, 0.0]).unwrap(), 0.4, 1e-15);
+    close(jain(&[50.0, 30.0, 50.0]).unwrap(), 16_900.0 / 17_700.0, 1e-14);
+    assert!(jain(&[0.0, 0.0]).is_err() && jain(&[1.0, -1.0]).is_err() && jain(&[]).is_err());
+}

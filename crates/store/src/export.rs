@@ -1,0 +1,120 @@
+//! All replications of an experiment as one wide table, for CSV and Parquet.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use crate::parquet_file::{self, Column};
+use crate::read::Replication;
+use crate::write::ExperimentId;
+use crate::{Store, StoreError};
+
+/// All replications of an experiment, one a row: the substrate, a column for each factor, the replication,
+/// its seed, whether it counts and else why not, a column for each response, the build and the identity.
+///
+/// Rows of all builds and substrates that the store has are there; each says its own. A response's column
+/// carries its unit: `throughput [B/s]`.
+pub struct Table {
+    experiment: String,
+    columns: Vec<(String, Column)>,
+    rows: usize,
+}
+
+impl Table {
+    /// The table of `experiment`.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn of(store: &Store, experiment: ExperimentId) -> Result<Self, StoreError> {
+        let name = store
+            .experiments()?
+            .into_iter()
+            .find(|entry| entry.id == experiment)
+            .map(|entry| entry.name)
+            .ok_or_else(|| store.damaged(format!("it has no experiment {}", experiment.0)))?;
+        let replications = store.replications(experiment)?;
+        Ok(Self { experiment: name, columns: columns(&replications), rows: replications.len() })
+    }
+
+    /// How many rows it has, the header not counted.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The table as RFC 4180 has it, with a header line (section 2.3). An absent value is an empty field.
+    ///
+    /// # Errors
+    /// If `output` cannot be written.
+    pub fn write_csv(&self, mut output: impl Write) -> Result<(), StoreError> {
+        let header: Vec<String> = self.columns.iter().map(|(name, _)| field(name)).collect();
+        // RFC 4180 section 2.1: each record is on a line of its own, delimited by CRLF.
+        write!(output, "{}\r\n", header.join(","))?;
+        for row in 0..self.rows {
+            let record: Vec<String> = self.columns.iter().map(|(_, column)| cell(column, row)).collect();
+            write!(output, "{}\r\n", record.join(","))?;
+        }
+        Ok(output.flush()?)
+    }
+
+    /// The table as a Parquet file; an absent value is null.
+    ///
+    /// # Errors
+    /// If `output` cannot be written.
+    pub fn write_parquet(&self, output: impl Write + Send) -> Result<(), StoreError> {
+        Ok(parquet_file::write(output, &self.columns, &[("experiment", &self.experiment)])?)
+    }
+}
+
+/// Names that are taken: a factor of such a name stands as `factor.seed`.
+const OURS: [&str; 7] = ["substrate", "replication", "seed", "valid", "why", "build", "identity"];
+
+fn columns(replications: &[Replication]) -> Vec<(String, Column)> {
+    let text =
+        |of: &dyn Fn(&Replication) -> Option<String>| Column::Text(replications.iter().map(of).collect());
+    let mut columns = vec![("substrate".to_owned(), text(&|r| Some(r.run.substrate.clone())))];
+    let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.0.keys()).collect();
+    for factor in factors {
+        let name = if OURS.contains(&factor.as_str()) { format!("factor.{factor}") } else { factor.clone() };
+        columns.push((name, text(&|r| r.point.level(factor).map(|level| level.0.clone()))));
+    }
+    let numbers = replications.iter().map(|r| i64::from(r.number)).collect();
+    columns.push(("replication".to_owned(), Column::Signed(numbers)));
+    columns.push(("seed".to_owned(), Column::Unsigned(replications.iter().map(|r| r.run.seed).collect())));
+    let valid = replications.iter().map(|r| r.run.end.is_valid()).collect();
+    columns.push(("valid".to_owned(), Column::Bool(valid)));
+    columns.push(("why".to_owned(), text(&|r| r.run.end.why().map(str::to_owned))));
+    columns.extend(responses(replications));
+    columns.push(("build".to_owned(), text(&|r| Some(r.build.clone()))));
+    columns.push(("identity".to_owned(), text(&|r| Some(r.run.identity.clone()))));
+    columns
+}
+
+/// A column for each response; two, if it changed its unit between builds.
+fn responses(replications: &[Replication]) -> Vec<(String, Column)> {
+    let measured = replications.iter().flat_map(|r| &r.run.responses);
+    let names: BTreeSet<(&str, &str)> = measured.map(|(name, r)| (name.as_str(), r.unit.as_str())).collect();
+    let column = |(name, unit): (&str, &str)| {
+        let value = |r: &Replication| r.run.responses.get(name).filter(|r| r.unit == unit)?.measured.value();
+        (format!("{name} [{unit}]"), Column::Real(replications.iter().map(value).collect()))
+    };
+    names.into_iter().map(column).collect()
+}
+
+fn cell(column: &Column, row: usize) -> String {
+    match column {
+        Column::Text(values) => values[row].as_deref().map(field).unwrap_or_default(),
+        Column::Signed(values) => values[row].to_string(),
+        Column::Unsigned(values) => values[row].to_string(),
+        Column::Bool(values) => values[row].to_string(),
+        Column::Real(values) => values[row].map(|v| v.to_string()).unwrap_or_default(),
+    }
+}
+
+/// RFC 4180 section 2.6: fields with line breaks, double quotes or commas are enclosed in double quotes;
+/// section 2.7: a double quote inside is doubled.
+fn field(text: &str) -> String {
+    if text.contains(['"', ',', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

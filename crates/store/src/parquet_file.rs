@@ -1,0 +1,145 @@
+//! Parquet without arrow: whole columns in, whole columns out.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use netrig_core::Instant;
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::column::reader::get_typed_column_reader;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+
+use crate::Series;
+
+/// One column's values; absent ones are null.
+pub(crate) enum Column {
+    Text(Vec<Option<String>>),
+    Signed(Vec<i64>),
+    Unsigned(Vec<u64>),
+    Bool(Vec<bool>),
+    Real(Vec<Option<f64>>),
+}
+
+/// Writes a file of one row group: the columns with their names, and pairs that describe the whole.
+pub(crate) fn write(
+    output: impl Write + Send,
+    columns: &[(String, Column)],
+    about: &[(&str, &str)],
+) -> Result<()> {
+    let fields = columns.iter().map(|(name, column)| column.field(name).map(Arc::new));
+    let schema = Type::group_type_builder("schema").with_fields(fields.collect::<Result<_>>()?).build()?;
+    let about = about.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), (*value).to_owned()));
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(Some(about.collect()))
+        .build();
+    let mut file = SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))?;
+    let mut group = file.next_row_group()?;
+    for (_, column) in columns {
+        column.write(&mut group)?;
+    }
+    group.close()?;
+    file.close().map(drop)
+}
+
+impl Column {
+    fn field(&self, name: &str) -> Result<Type> {
+        let (physical, logical, repetition) = match self {
+            Self::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::OPTIONAL),
+            Self::Signed(_) => (Physical::INT64, None, Repetition::REQUIRED),
+            Self::Unsigned(_) => {
+                (Physical::INT64, Some(LogicalType::integer(64, false)), Repetition::REQUIRED)
+            }
+            Self::Bool(_) => (Physical::BOOLEAN, None, Repetition::REQUIRED),
+            Self::Real(_) => (Physical::DOUBLE, None, Repetition::OPTIONAL),
+        };
+        Type::primitive_type_builder(name, physical)
+            .with_repetition(repetition)
+            .with_logical_type(logical)
+            .build()
+    }
+
+    fn write(&self, group: &mut SerializedRowGroupWriter<'_, impl Write + Send>) -> Result<()> {
+        match self {
+            Self::Text(values) => {
+                let present = values.iter().flatten().map(|v| ByteArray::from(v.as_str()));
+                put::<ByteArrayType>(group, &present.collect::<Vec<_>>(), Some(&levels(values)))
+            }
+            Self::Signed(values) => put::<Int64Type>(group, values, None),
+            // Parquet keeps unsigned numbers as the same 64 bits.
+            Self::Unsigned(values) => {
+                put::<Int64Type>(group, &values.iter().map(|v| v.cast_signed()).collect::<Vec<_>>(), None)
+            }
+            Self::Bool(values) => put::<BoolType>(group, values, None),
+            Self::Real(values) => put::<DoubleType>(
+                group,
+                &values.iter().flatten().copied().collect::<Vec<_>>(),
+                Some(&levels(values)),
+            ),
+        }
+    }
+}
+
+/// Definition levels of an optional column: 1 where there is a value, 0 where there is none.
+fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
+    values.iter().map(|v| i16::from(v.is_some())).collect()
+}
+
+fn put<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> Result<()> {
+    let mut column = group
+        .next_column()?
+        .ok_or_else(|| ParquetError::General("more columns than the schema has".to_owned()))?;
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
+}
+
+/// A time series as a file of its own, so that a blob saved from the store opens anywhere.
+pub(crate) fn encode(series: &Series) -> Result<Vec<u8>> {
+    let (at, values) = series.samples.iter().map(|(at, v)| (at.as_nanos().cast_signed(), Some(*v))).unzip();
+    let mut bytes = Vec::new();
+    write(
+        &mut bytes,
+        &[("at_ns".to_owned(), Column::Signed(at)), ("value".to_owned(), Column::Real(values))],
+        &[("subject", &series.subject), ("quantity", &series.quantity), ("unit", &series.unit)],
+    )?;
+    Ok(bytes)
+}
+
+/// The samples of a file that [`encode`] has made.
+pub(crate) fn decode(bytes: Vec<u8>) -> Result<Vec<(Instant, f64)>> {
+    let file = SerializedFileReader::new(bytes::Bytes::from(bytes))?;
+    let mut samples = Vec::new();
+    for place in 0..file.num_row_groups() {
+        let group = file.get_row_group(place)?;
+        let at = take::<Int64Type>(group.as_ref(), 0)?;
+        let values = take::<DoubleType>(group.as_ref(), 1)?;
+        if at.len() != values.len() {
+            return Err(ParquetError::General("its columns differ in length".to_owned()));
+        }
+        samples.extend(at.iter().map(|at| Instant::from_nanos(at.cast_unsigned())).zip(values));
+    }
+    Ok(samples)
+}
+
+fn take<T: DataType>(group: &dyn RowGroupReader, column: usize) -> Result<Vec<T::T>> {
+    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+    let mut values = Vec::new();
+    let mut levels = Vec::new();
+    let mut reader = get_typed_column_reader::<T>(group.get_column_reader(column)?);
+    while values.len() < rows {
+        let (records, ..) = reader.read_records(rows - values.len(), Some(&mut levels), None, &mut values)?;
+        if records == 0 {
+            break;
+        }
+    }
+    Ok(values)
+}

@@ -1,0 +1,271 @@
+//! What comes out.
+
+use std::collections::BTreeMap;
+
+use netrig_core::{Duration, Instant};
+use netrig_experiment::{Balance, Cut, Measured, Outcome, Point};
+use rusqlite::{OptionalExtension, Row};
+
+use crate::write::ExperimentId;
+use crate::{End, NoteLine, ProvenanceId, Response, Series, Store, StoreError, StoredRun, parquet_file};
+
+/// One version of an experiment file in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExperimentEntry {
+    /// Its number in this store; later versions have higher ones.
+    pub id: ExperimentId,
+    /// The experiment's name.
+    pub name: String,
+    /// SHA-256 of the file, in hexadecimal.
+    pub digest: String,
+    /// When it was first seen: UTC, `2026-11-21T08:00:00Z`.
+    pub added: String,
+    /// How many runs the store has for it, of all builds and substrates.
+    pub runs: u64,
+}
+
+/// One replication of one point of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replication {
+    /// Every factor with its level.
+    pub point: Point,
+    /// From 1.
+    pub number: u32,
+    /// Version and commit of the netrig that made it.
+    pub build: String,
+    /// What happened.
+    pub run: StoredRun,
+}
+
+/// The columns that [`bare_run`] reads, in its order.
+const RUN: &str = "run.id, run.identity, run.substrate, run.seed, run.status, run.why, run.offered, \
+                   run.duplicated, run.delivered, run.dropped, run.inside, run.events, run.lateness_ns, \
+                   run.took_s, run.finished, run.provenance";
+const RUN_COLUMNS: usize = 16;
+
+impl Store {
+    /// Every version of every experiment file, in the order in which they came.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn experiments(&self) -> Result<Vec<ExperimentEntry>, StoreError> {
+        let list = || -> rusqlite::Result<Vec<_>> {
+            self.connection
+                .prepare_cached(
+                    "SELECT id, name, digest, added,
+                            (SELECT count(*) FROM replication WHERE experiment = experiment.id)
+                     FROM experiment ORDER BY id",
+                )?
+                .query_map([], |row| {
+                    Ok(ExperimentEntry {
+                        id: ExperimentId(row.get(0)?),
+                        name: row.get(1)?,
+                        digest: row.get(2)?,
+                        added: row.get(3)?,
+                        runs: row.get::<_, i64>(4)?.cast_unsigned(),
+                    })
+                })?
+                .collect()
+        };
+        list().map_err(|e| self.failed(e))
+    }
+
+    /// The text of an experiment file.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or does not have it.
+    pub fn experiment_file(&self, id: ExperimentId) -> Result<String, StoreError> {
+        self.connection
+            .query_row("SELECT file FROM experiment WHERE id = ?", [id.0], |row| row.get(0))
+            .optional()
+            .map_err(|e| self.failed(e))?
+            .ok_or_else(|| self.damaged(format!("it has no experiment {}", id.0)))
+    }
+
+    /// Of these runs, those that the store has, valid or not, by identity.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn find<'a>(
+        &self,
+        identities: impl IntoIterator<Item = &'a str>,
+    ) -> Result<BTreeMap<String, StoredRun>, StoreError> {
+        let mut found = BTreeMap::new();
+        for identity in identities {
+            if let Some(run) = self.run(identity)? {
+                found.insert(identity.to_owned(), run);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The run of this identity, if the store has it.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn run(&self, identity: &str) -> Result<Option<StoredRun>, StoreError> {
+        let run = || -> rusqlite::Result<_> {
+            let found = self
+                .connection
+                .prepare_cached(&format!("SELECT {RUN} FROM run WHERE identity = ?"))?
+                .query_row([identity], bare_run)
+                .optional()?;
+            found.map(|(id, run)| self.with_responses(id, run)).transpose()
+        };
+        run().map_err(|e| self.failed(e))
+    }
+
+    /// All replications of an experiment: by substrate, then point, then replication, then build in the
+    /// order in which they were made.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn replications(&self, experiment: ExperimentId) -> Result<Vec<Replication>, StoreError> {
+        let list = || -> rusqlite::Result<Vec<_>> {
+            let sql = format!(
+                "SELECT {RUN}, replication.factors, replication.number, provenance.build
+                 FROM replication JOIN run ON run.id = replication.run
+                 JOIN provenance ON provenance.id = run.provenance
+                 WHERE replication.experiment = ?
+                 ORDER BY run.substrate, replication.factors, replication.number, run.id"
+            );
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([experiment.0])?;
+            let mut list = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (id, run) = bare_run(row)?;
+                list.push(Replication {
+                    point: json(row, RUN_COLUMNS)?,
+                    number: row.get(RUN_COLUMNS + 1)?,
+                    build: row.get(RUN_COLUMNS + 2)?,
+                    run: self.with_responses(id, run)?,
+                });
+            }
+            Ok(list)
+        };
+        list().map_err(|e| self.failed(e))
+    }
+
+    /// The time series of a run; empty if it was not asked for any.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn series(&self, identity: &str) -> Result<Vec<Series>, StoreError> {
+        let list = || -> rusqlite::Result<Vec<(Series, Vec<u8>)>> {
+            self.connection
+                .prepare_cached(
+                    "SELECT subject, quantity, series.unit, parquet FROM series
+                     JOIN run ON run.id = series.run WHERE run.identity = ? ORDER BY subject, quantity",
+                )?
+                .query_map([identity], |row| {
+                    let series = Series {
+                        subject: row.get(0)?,
+                        quantity: row.get(1)?,
+                        unit: row.get(2)?,
+                        samples: Vec::new(),
+                    };
+                    Ok((series, row.get(3)?))
+                })?
+                .collect()
+        };
+        let mut all = Vec::new();
+        for (mut series, file) in list().map_err(|e| self.failed(e))? {
+            series.samples = parquet_file::decode(file)
+                .map_err(|e| self.damaged(format!("a time series of run {identity}: {e}")))?;
+            all.push(series);
+        }
+        Ok(all)
+    }
+
+    /// The time line of a run; empty if it was not asked for one.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn notes(&self, identity: &str) -> Result<Vec<NoteLine>, StoreError> {
+        let list = || -> rusqlite::Result<Vec<_>> {
+            self.connection
+                .prepare_cached(
+                    "SELECT at_ns, subject, text FROM note
+                     JOIN run ON run.id = note.run WHERE run.identity = ? ORDER BY line",
+                )?
+                .query_map([identity], |row| {
+                    Ok(NoteLine {
+                        at: Instant::from_nanos(unsigned(row, 0)?),
+                        subject: row.get(1)?,
+                        text: row.get(2)?,
+                    })
+                })?
+                .collect()
+        };
+        list().map_err(|e| self.failed(e))
+    }
+
+    fn with_responses(&self, id: i64, mut run: StoredRun) -> rusqlite::Result<StoredRun> {
+        run.responses = self
+            .connection
+            .prepare_cached(
+                "SELECT name, unit, value, why, discarded, too_short FROM response WHERE run = ?",
+            )?
+            .query_map([id], |row| {
+                Ok((row.get(0)?, Response { unit: row.get(1)?, measured: measured(row)? }))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        Ok(run)
+    }
+}
+
+/// A row of [`RUN`]: the run's place and the run, its responses still to come.
+fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
+    let why: Option<String> = row.get(5)?;
+    let end = match row.get_ref(4)?.as_str()? {
+        "failed" => End::Failed(why.unwrap_or_default()),
+        _ => End::Finished(Outcome {
+            balance: Balance {
+                offered: unsigned(row, 6)?,
+                duplicated: unsigned(row, 7)?,
+                delivered: unsigned(row, 8)?,
+                dropped: unsigned(row, 9)?,
+                inside: unsigned(row, 10)?,
+            },
+            events: unsigned(row, 11)?,
+            lateness: Duration::from_nanos(unsigned(row, 12)?),
+            invalid: why,
+        }),
+    };
+    let run = StoredRun {
+        identity: row.get(1)?,
+        substrate: row.get(2)?,
+        seed: unsigned(row, 3)?,
+        end,
+        responses: BTreeMap::new(),
+        took: row.get(13)?,
+        finished: row.get(14)?,
+        provenance: ProvenanceId(row.get(15)?),
+    };
+    Ok((row.get(0)?, run))
+}
+
+/// Columns 2 to 5 of a response.
+fn measured(row: &Row<'_>) -> rusqlite::Result<Measured> {
+    let Some(value) = row.get(2)? else { return Ok(Measured::NotMeasured(row.get(3)?)) };
+    let warm_up = match row.get::<_, Option<i64>>(4)? {
+        Some(discarded) => Some(Cut {
+            discarded: usize::try_from(discarded)
+                .map_err(|_| rusqlite::Error::IntegralValueOutOfRange(4, discarded))?,
+            too_short: row.get(5)?,
+        }),
+        None => None,
+    };
+    Ok(Measured::Value { value, warm_up })
+}
+
+/// The 64 bits that were stored as SQLite's signed integer.
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::cast_unsigned)
+}
+
+fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Point> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(e))
+    })
+}

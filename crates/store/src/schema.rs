@@ -1,0 +1,64 @@
+//! The forms that a store has had, and how an old one becomes a new one.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::StoreError;
+
+/// What `PRAGMA application_id` says of a netrig store: `netr` in ASCII.
+pub(crate) const APPLICATION_ID: i32 = 0x6e65_7472;
+
+/// The script at place n turns form n into form n + 1. Published scripts never change.
+const SCRIPTS: [&str; 1] = [include_str!("schema/1.sql")];
+
+/// The form that this version writes.
+pub(crate) const FORM: u32 = SCRIPTS.len() as u32;
+
+/// What a file turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// An empty file, or none.
+    Nothing,
+    /// A store of a form that we know.
+    Form(u32),
+}
+
+/// Looks at the file without changing it.
+pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, StoreError> {
+    let pragma = |name| -> Result<i64, StoreError> {
+        connection.pragma_query_value(None, name, |row| row.get(0)).map_err(|e| StoreError::new(path, e))
+    };
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(|e| StoreError::new(path, e))?;
+    let (application, form) = (pragma("application_id")?, pragma("user_version")?);
+    if application == 0 && form == 0 && tables == 0 {
+        return Ok(Found::Nothing);
+    }
+    if application != i64::from(APPLICATION_ID) {
+        return Err(StoreError::NotAStore(path.to_owned()));
+    }
+    match u32::try_from(form) {
+        Ok(form) if (1..=FORM).contains(&form) => Ok(Found::Form(form)),
+        Ok(theirs) if theirs > FORM => Err(StoreError::Newer { path: path.to_owned(), theirs, ours: FORM }),
+        _ => Err(StoreError::Damaged { path: path.to_owned(), what: format!("its form is {form}") }),
+    }
+}
+
+/// Brings the file to the form that this version writes. All or nothing; of two processes that do this at
+/// the same moment one waits and finds the work done.
+pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let or = |e| StoreError::new(path, e);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(or)?;
+    let done = match look(&transaction, path)? {
+        Found::Nothing => 0,
+        Found::Form(form) => form,
+    };
+    for script in SCRIPTS.iter().skip(done as usize) {
+        transaction.execute_batch(script).map_err(or)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(or)?;
+    transaction.pragma_update(None, "user_version", FORM).map_err(or)?;
+    transaction.commit().map_err(or)
+}

@@ -1,0 +1,138 @@
+//! Opening a store.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::StoreError;
+use crate::schema::{self, FORM, Found};
+
+/// How long we wait for another process to finish its transaction. Ours last milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An open store. Several processes may have the same one open, and all may write.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) connection: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens the store at `path` for reading and writing; makes it if there is none, and brings an older
+    /// one to the form of this version.
+    ///
+    /// # Errors
+    /// [`StoreError::NotAStore`], [`StoreError::Newer`] (both leave the file as it is),
+    /// [`StoreError::CannotOpen`], [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Locked`],
+    /// [`StoreError::Damaged`], or what else SQLite reports.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_patiently(path, PATIENCE)
+    }
+
+    pub(crate) fn open_patiently(path: &Path, patience: Duration) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection =
+            Connection::open_with_flags(path, flags).map_err(|e| StoreError::new(path, e))?;
+        connection.busy_timeout(patience).map_err(|e| StoreError::new(path, e))?;
+        let found = schema::look(&connection, path)?;
+        if connection.is_readonly("main").map_err(|e| StoreError::new(path, e))? {
+            return Err(StoreError::ReadOnly(path.to_owned()));
+        }
+        write_ahead(&connection, patience).map_err(|e| StoreError::new(path, e))?;
+        if found != Found::Form(FORM) {
+            schema::bring_up(&mut connection, path)?;
+        }
+        Self::prepared(connection, path)
+    }
+
+    /// Opens the store at `path` for reading only: also one in a folder that may not be written.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none; [`StoreError::Older`] if it is of an older form; else as
+    /// [`Store::open`].
+    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::Missing(path.to_owned()));
+        }
+        let connection = match Self::connect_to_read(path, path) {
+            // A write-ahead log needs its two files beside the store, which SQLite cannot make in a folder
+            // that may not be written. If there is no log, nobody is writing, and none is needed.
+            Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly(_)) if !log_of(path).exists() => {
+                Self::connect_to_read(path, &immutable(path))?
+            }
+            other => other?,
+        };
+        Self::prepared(connection, path)
+    }
+
+    fn connect_to_read(path: &Path, address: &Path) -> Result<Connection, StoreError> {
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(address, flags).map_err(|e| StoreError::new(path, e))?;
+        connection.busy_timeout(PATIENCE).map_err(|e| StoreError::new(path, e))?;
+        match schema::look(&connection, path)? {
+            Found::Form(FORM) => Ok(connection),
+            Found::Form(theirs) => Err(StoreError::Older { path: path.to_owned(), theirs, ours: FORM }),
+            Found::Nothing => Err(StoreError::Missing(path.to_owned())),
+        }
+    }
+
+    fn prepared(connection: Connection, path: &Path) -> Result<Self, StoreError> {
+        let store = Self { connection, path: path.to_owned() };
+        // NORMAL: the log is written at each transaction and synced at checkpoints. What a process has
+        // committed the kernel has, whatever happens to the process.
+        store.connection.pragma_update(None, "synchronous", "NORMAL").map_err(|e| store.failed(e))?;
+        store.connection.pragma_update(None, "foreign_keys", true).map_err(|e| store.failed(e))?;
+        store.connection.set_prepared_statement_cache_capacity(64);
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What `error` means for this store.
+    pub(crate) fn failed(&self, error: rusqlite::Error) -> StoreError {
+        StoreError::new(&self.path, error)
+    }
+
+    /// A finding that the contents make no sense.
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), what: what.into() }
+    }
+}
+
+/// Switches the write-ahead log on. SQLite does not wait for the lock that this needs once in the life of
+/// a file, so we do.
+fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
+    const STEP: Duration = Duration::from_millis(5);
+    let mut waited = Duration::ZERO;
+    loop {
+        let switched =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match switched {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && waited < patience => {
+                std::thread::sleep(STEP);
+                waited += STEP;
+            }
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// The log beside the store.
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+/// SQLite's URI for a file that nobody changes. The three characters that mean something there are escaped.
+fn immutable(path: &Path) -> PathBuf {
+    let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    format!("file:{escaped}?immutable=1").into()
+}

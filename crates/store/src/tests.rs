@@ -1,0 +1,76 @@
+//! What only the inside of the crate can provoke.
+
+use std::time::Duration;
+
+use netrig_experiment::Point;
+
+use crate::{End, Entry, Provenance, Store, StoreError};
+
+fn entry(store: &mut Store, identity: &str) -> Entry {
+    Entry {
+        experiment: store.add_experiment("e", "format = 1\n").unwrap(),
+        point: Point::default(),
+        replication: 1,
+        identity: identity.to_owned(),
+        substrate: "sim".to_owned(),
+        seed: 1,
+        end: End::Failed("because ".repeat(100)),
+        responses: Default::default(),
+        took: 0.0,
+        provenance: store.add_provenance(&Provenance::default()).unwrap(),
+        series: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_is_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("netrig.db")).unwrap();
+    let mut next = entry(&mut store, "");
+    let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    // SQLite itself refuses to grow the file any further, as it would on a full disk.
+    store.connection.pragma_update(None, "max_page_count", pages + 4).unwrap();
+    let mut recorded = 0;
+    let error = loop {
+        next.identity = recorded.to_string();
+        match store.record(&next) {
+            Ok(_) => recorded += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Full(_)), "{error:?}");
+    assert!(error.to_string().contains("finished runs are kept"), "{error}");
+    assert!(recorded > 0);
+    assert_eq!(store.replications(next.experiment).unwrap().len(), recorded);
+
+    // Space was made: the same store goes on where it stopped.
+    store.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+    store.record(&next).unwrap();
+    assert_eq!(store.replications(next.experiment).unwrap().len(), recorded + 1);
+}
+
+#[test]
+fn a_store_that_another_process_holds_is_waited_for_and_then_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netrig.db");
+    let mut holder = Store::open(&path).unwrap();
+    let mut waiter = Store::open_patiently(&path, Duration::from_millis(50)).unwrap();
+    let entry = entry(&mut waiter, "aa");
+    let held = holder.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    let error = waiter.record(&entry).unwrap_err();
+    assert!(matches!(error, StoreError::Locked(_)), "{error:?}");
+    drop(held);
+    waiter.record(&entry).unwrap();
+    assert!(holder.run("aa").unwrap().is_some());
+}
+
+/// Each run is synced by the kernel's page cache, not by the disk: what `docs/store.md` promises.
+#[test]
+fn the_log_is_written_ahead() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("netrig.db")).unwrap();
+    let text: String = store.connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    let level: i64 = store.connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    assert_eq!((text.as_str(), level), ("wal", 1));
+}

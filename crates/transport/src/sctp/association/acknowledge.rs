@@ -1,0 +1,180 @@
+//! What SACKs do at the sender (RFC 9260 sections 6.2.1, 6.3.2 and 7.2).
+
+use netrig_core::{CloseReason, Instant};
+
+use smallvec::SmallVec;
+
+use super::Association;
+use super::path::SackEffect;
+use crate::sctp::packet::Cause;
+use crate::sctp::packet::chunk::{GapBlock, Sack};
+use crate::sctp::tx::{LossSign, Sent, SentState};
+use crate::{Incident, PathId, PathState, Serial};
+
+impl Association {
+    /// A SACK arrived.
+    pub(super) fn handle_sack(&mut self, now: Instant, sack: &Sack) {
+        // RFC 9260 section 6.2.1 D i): an old one is dropped.
+        if sack.cumulative_tsn.before(self.outstanding.cumulative()) {
+            return;
+        }
+        if self.acknowledged(now, sack.cumulative_tsn, &sack.gaps) {
+            self.peer_rwnd = u64::from(sack.a_rwnd);
+            self.window_closed &= sack.a_rwnd == 0;
+            self.continue_shutdown(now);
+        }
+    }
+
+    /// The Cumulative TSN Ack that a SHUTDOWN carries.
+    pub(super) fn acknowledge_cumulative(&mut self, now: Instant, cumulative: Serial) {
+        if !cumulative.before(self.outstanding.cumulative()) {
+            self.acknowledged(now, cumulative, &[]);
+        }
+    }
+
+    /// Takes in what was acknowledged. False if that ended the association.
+    fn acknowledged(&mut self, now: Instant, cumulative: Serial, gaps: &[GapBlock]) -> bool {
+        if !cumulative.before(self.outstanding.next_tsn()) {
+            // It acknowledges what was never sent.
+            let cause = Cause::ProtocolViolation(b"cumulative TSN ack beyond what was sent".to_vec());
+            self.abort_with(cause, CloseReason::Aborted);
+            return false;
+        }
+        self.heard = true;
+        for path in &mut self.paths {
+            let outstanding_before = path.outstanding(&self.config);
+            path.sack = SackEffect { outstanding_before, ..SackEffect::default() };
+        }
+        let advanced = cumulative != self.outstanding.cumulative();
+        let mut highest_newly = None;
+        if advanced {
+            let (paths, counters, config) = (&mut self.paths, &mut self.counters, &self.config);
+            self.outstanding.acknowledge_up_to(cumulative, |sent, newly| {
+                let path = &mut paths[usize::from(sent.path.0)];
+                // RFC 9260 section 6.3.2 R3: the earliest outstanding of its path, for all before it are done.
+                path.sack.earliest = true;
+                if newly {
+                    path.newly_acknowledged(now, sent, config);
+                    counters.bytes_acknowledged += sent.chunk.data.size();
+                    highest_newly = Some(sent.chunk.tsn);
+                }
+            });
+        }
+        if !gaps.is_empty() || self.outstanding.has_gap_acked() {
+            highest_newly = self.acknowledge_gaps(now, gaps, advanced, highest_newly);
+        }
+        if advanced || highest_newly.is_some() {
+            // RFC 9260 section 8.1: the peer is alive; section 6.3.3: the other losses may follow.
+            self.errors = 0;
+            self.retransmissions_held = false;
+        }
+        self.after_sack(now, cumulative, advanced);
+        true
+    }
+
+    /// Gap blocks: new acknowledgements, reneging, miss indications. Returns the highest TSN that the SACK
+    /// newly acknowledges.
+    fn acknowledge_gaps(
+        &mut self,
+        now: Instant,
+        gaps: &[GapBlock],
+        advanced: bool,
+        mut highest_newly: Option<Serial>,
+    ) -> Option<Serial> {
+        let (paths, counters, config) = (&mut self.paths, &mut self.counters, &self.config);
+        let mut reneged: SmallVec<[(PathId, u32, u64); 4]> = SmallVec::new();
+        let holes = self.outstanding.acknowledge_gaps(
+            gaps,
+            |sent| {
+                paths[usize::from(sent.path.0)].newly_acknowledged(now, sent, config);
+                counters.bytes_acknowledged += sent.chunk.data.size();
+                highest_newly = Some(sent.chunk.tsn);
+            },
+            // RFC 9260 section 6.2.1 D iii): in flight again, under a running T3-rtx.
+            |sent| reneged.push((sent.path, sent.counted, sent.chunk.data.size())),
+        );
+        for (path, counted, user_bytes) in reneged {
+            self.paths[usize::from(path.0)].flight += u64::from(counted);
+            self.counters.bytes_acknowledged -= user_bytes;
+        }
+        // RFC 9260 section 7.2.4: up to the highest TSN newly acknowledged; in fast recovery, if the
+        // cumulative TSN advanced, all that are missing.
+        let all = self.fast_recovery.is_some() && advanced;
+        let limit = match (all, highest_newly) {
+            (true, _) => usize::MAX,
+            (false, Some(highest)) => highest.offset_from(self.outstanding.cumulative()).max(1) as usize - 1,
+            (false, None) => return None,
+        };
+        let threshold = self.config.fast_retransmit_threshold;
+        let paths = &mut self.paths;
+        let mut found = false;
+        for (first, end) in holes {
+            self.outstanding.miss((first, end.min(limit)), threshold, |sent| {
+                let path = &mut paths[usize::from(sent.path.0)];
+                path.flight -= u64::from(sent.counted);
+                path.lost += u64::from(sent.counted);
+                path.sack.lost = true;
+                found = true;
+            });
+        }
+        if found {
+            self.fast_retransmit();
+        }
+        highest_newly
+    }
+
+    /// Chunks were found lost by miss indications (RFC 9260 section 7.2.4).
+    fn fast_retransmit(&mut self) {
+        // (2), (6): one reduction per recovery, for all paths.
+        if self.fast_recovery.is_some() {
+            return;
+        }
+        self.fast_recovery = Some(self.outstanding.next_tsn().plus(u32::MAX));
+        self.counters.fast_recoveries += 1;
+        for (i, path) in self.paths.iter_mut().enumerate().filter(|(_, path)| path.sack.lost) {
+            path.congestion.lost();
+            let cwnd = path.congestion.cwnd();
+            self.incidents.push_back(Incident::FastRetransmit { path: PathId(i as u8), cwnd });
+        }
+        // (3): one packet of the earliest, whatever the window says.
+        let first = self.outstanding.first_lost().and_then(|place| self.outstanding.get(place));
+        if let Some(Sent { path, state: SentState::Lost(sign @ LossSign::Missing), .. }) = first {
+            self.retransmission_due = Some(self.retransmission_path(usize::from(path.0), *sign));
+        }
+    }
+
+    /// Recovery, windows, timers and reachability after a SACK.
+    fn after_sack(&mut self, now: Instant, cumulative: Serial, advanced: bool) {
+        if self.fast_recovery.is_some_and(|exit| exit.at_or_before(cumulative)) {
+            self.fast_recovery = None;
+            let path = self.data_path;
+            let cwnd = self.paths[path].congestion.cwnd();
+            self.incidents.push_back(Incident::Recovered { path: PathId(path as u8), cwnd });
+        }
+        let in_recovery = self.fast_recovery.is_some();
+        let all_done = self.outstanding.is_empty();
+        for i in 0..self.paths.len() {
+            let path = &mut self.paths[i];
+            let effect = path.sack;
+            if effect.newly > 0 && (advanced || !self.config.growth_needs_cumulative_ack) {
+                path.congestion.acknowledged(effect.newly, effect.outstanding_before, in_recovery);
+            }
+            if all_done {
+                path.congestion.all_acknowledged();
+            }
+            // RFC 9260 section 6.3.2 R2, R3, R4.
+            if path.outstanding(&self.config) == 0 {
+                path.stop_t3();
+            } else if effect.earliest || !path.t3_runs() {
+                path.start_t3(now, &self.config);
+            }
+            if effect.works {
+                path.one_packet = false;
+                // RFC 9260 section 8.2: the error counter of the path that it was last sent over.
+                if path.errors > 0 || !path.is(PathState::Active) {
+                    self.path_works(now, i);
+                }
+            }
+        }
+    }
+}

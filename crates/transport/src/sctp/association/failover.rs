@@ -1,0 +1,217 @@
+//! Which paths work, and which of them data takes (RFC 9260 sections 6.4 and 8.2, RFC 7829).
+
+use netrig_core::{CloseReason, Instant};
+
+use super::path::Path;
+use super::{Association, State};
+use crate::sctp::config::{LocalDrop, RetransmitTo};
+use crate::sctp::tx::LossSign;
+use crate::{Incident, PathId, PathState};
+
+impl Association {
+    /// T3-rtx of `path` expired (RFC 9260 section 6.3.3).
+    pub(super) fn t3_expired(&mut self, now: Instant, path: usize) {
+        let id = PathId(path as u8);
+        let one = &mut self.paths[path];
+        one.stop_t3();
+        one.timed = None;
+        let local = one.probes_locally(&self.config);
+        // RFC 9260 section 6.1 A: probes of a closed window are no sign of failure while SACKs come.
+        let probing_window = self.window_closed && std::mem::take(&mut self.heard);
+        self.heard = false;
+        let one = &mut self.paths[path];
+        if one.outstanding(&self.config) == 0 {
+            return;
+        }
+        self.outstanding.time_out(id);
+        one.lost += std::mem::take(&mut one.flight);
+        one.one_packet = true;
+        let rto = one.t3_span;
+        self.counters.timeouts += 1;
+        // E1: ssthresh and cwnd; E2: RTO * 2.
+        if !local {
+            one.congestion.timed_out();
+            one.rto.back_off();
+        }
+        if !local && !probing_window {
+            self.strike(now, path, true);
+            if self.state == State::Closed {
+                return;
+            }
+        }
+        let one = &self.paths[path];
+        self.incidents.push_back(Incident::Timeout {
+            path: id,
+            rto,
+            errors: one.errors,
+            limit: self.config.path_max_retrans,
+            cwnd: one.congestion.cwnd(),
+        });
+        self.fast_recovery = None;
+        // E3: one packet of the earliest at once, the others when a SACK comes.
+        self.retransmissions_held = true;
+        self.retransmission_due = Some(self.retransmission_path(path, LossSign::Timeout));
+    }
+
+    /// One error more on `path`: T3-rtx or a heartbeat timed out (RFC 9260 sections 8.1 and 8.2).
+    pub(super) fn strike(&mut self, now: Instant, path: usize, counts_for_association: bool) {
+        self.paths[path].errors += 1;
+        self.errors += u32::from(counts_for_association);
+        if self.errors > self.config.association_max_retrans {
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
+        let errors = self.paths[path].errors;
+        let state = self.paths[path].state;
+        if errors > self.config.path_max_retrans {
+            if !matches!(state, PathState::Inactive | PathState::Unconfirmed) {
+                self.set_state(now, path, PathState::Inactive);
+            }
+        } else if self.config.potentially_failed
+            && state == PathState::Active
+            && errors > self.config.pf_threshold
+        {
+            self.set_state(now, path, PathState::PotentiallyFailed);
+        }
+        // RFC 7829 section 5.2.
+        if self.config.primary_switchover
+            && path == self.primary
+            && self.data_path != path
+            && errors > self.config.primary_switchover_threshold
+        {
+            self.primary = self.data_path;
+            self.incidents.push_back(Incident::PrimaryChanged { path: PathId(self.primary as u8) });
+        }
+    }
+
+    /// Something that was sent over `path` was answered.
+    pub(super) fn path_works(&mut self, now: Instant, path: usize) {
+        let one = &mut self.paths[path];
+        one.errors = 0;
+        if !one.is(PathState::Active) && !one.foreign {
+            self.set_state(now, path, PathState::Active);
+        }
+    }
+
+    fn set_state(&mut self, now: Instant, path: usize, state: PathState) {
+        self.paths[path].state = state;
+        self.incidents.push_back(Incident::PathChanged { path: PathId(path as u8), state });
+        self.reselect_data_path();
+        // RFC 7829 section 5.1: a potentially failed path is probed, and no longer by data.
+        if state == PathState::PotentiallyFailed && self.paths[path].beat.is_none() {
+            match self.config.heartbeat_loss {
+                crate::sctp::config::HeartbeatLoss::AfterRto => self.send_heartbeat(now, path),
+                crate::sctp::config::HeartbeatLoss::AtNext => self.schedule_heartbeat(now, path),
+            }
+        }
+    }
+
+    /// Chooses the path for new data anew, after the state of one changed.
+    pub(super) fn reselect_data_path(&mut self) {
+        let chosen = self.best_path();
+        if chosen != self.data_path {
+            self.data_path = chosen;
+            self.incidents.push_back(Incident::DataPathChanged { path: PathId(chosen as u8) });
+        }
+    }
+
+    fn best_path(&self) -> usize {
+        let active = |path: &usize| self.paths[*path].is(PathState::Active);
+        // RFC 9260 section 6.4: "an endpoint SHOULD always transmit to the primary path".
+        if self.config.return_to_primary && active(&self.primary) {
+            return self.primary;
+        }
+        if active(&self.data_path) {
+            return self.data_path;
+        }
+        if let Some(next) = self.others_of(self.data_path).find(active) {
+            return next;
+        }
+        // RFC 7829 section 5.1: of the potentially failed the one with the fewest errors; RFC 9260 section
+        // 8.2 leaves open what to do when all are inactive: the same.
+        let rank = |path: &usize| {
+            let one = &self.paths[*path];
+            let failed = !one.is(PathState::PotentiallyFailed);
+            (one.foreign || one.is(PathState::Unconfirmed), failed, one.errors, *path != self.data_path)
+        };
+        (0..self.paths.len()).min_by_key(rank).unwrap_or(self.primary)
+    }
+
+    /// The other paths in turn, from the one after `path`.
+    fn others_of(&self, path: usize) -> impl Iterator<Item = usize> {
+        let count = self.paths.len();
+        (1..count).map(move |step| (path + step) % count)
+    }
+
+    /// Another active path than `path`, or `path` itself.
+    pub(super) fn alternate_of(&self, path: usize) -> usize {
+        let usable = |other: &usize| {
+            let other = &self.paths[*other];
+            match self.state {
+                // Before the handshake is done nothing is known of any path.
+                State::CookieWait => !other.foreign,
+                _ => other.is(PathState::Active),
+            }
+        };
+        self.others_of(path).find(usable).unwrap_or(path)
+    }
+
+    /// Over which path a chunk goes again that was lost on `path`.
+    pub(super) fn retransmission_path(&self, path: usize, sign: LossSign) -> usize {
+        let alternate = match (self.config.retransmit_to, sign) {
+            (RetransmitTo::AlternatePath, _) | (RetransmitTo::TimeoutsToAlternate, LossSign::Timeout) => true,
+            (RetransmitTo::SamePath, _) | (RetransmitTo::TimeoutsToAlternate, LossSign::Missing) => false,
+        };
+        if alternate {
+            let other = self.alternate_of(path);
+            if other != path {
+                return other;
+            }
+        }
+        if self.paths[path].is(PathState::Active) { path } else { self.data_path }
+    }
+
+    /// The user's choice (RFC 9260 section 11.1.5). New data obeys at once, unless the path is known not to
+    /// work; what is outstanding stays where it is.
+    pub(super) fn set_primary(&mut self, path: usize) {
+        if self.primary != path {
+            self.primary = path;
+            self.incidents.push_back(Incident::PrimaryChanged { path: PathId(path as u8) });
+        }
+        if self.paths[path].is(PathState::Active) && self.data_path != path {
+            self.data_path = path;
+            self.incidents.push_back(Incident::DataPathChanged { path: PathId(path as u8) });
+        }
+    }
+
+    pub(super) fn interface_down(&mut self, now: Instant, path: usize) {
+        self.paths[path].interface_down = true;
+        match self.config.local_drop {
+            LocalDrop::BackOff => {}
+            // What is outstanding is tried at the steady pace from now on.
+            LocalDrop::Probe => {
+                if self.paths[path].t3_runs() {
+                    self.paths[path].start_t3(now, &self.config);
+                }
+            }
+            LocalDrop::FailOver => {
+                if !self.paths[path].is(PathState::Inactive) {
+                    self.set_state(now, path, PathState::Inactive);
+                }
+                // What is outstanding there goes elsewhere without waiting for its timer.
+                if self.paths[path].t3_runs() {
+                    self.paths[path].t3 = now;
+                }
+            }
+        }
+    }
+
+    pub(super) fn interface_up(&mut self, now: Instant, path: usize) {
+        self.paths[path].interface_down = false;
+        // A path that was given up for its interface is probed at once instead of at the next interval.
+        let Path { state, beat, .. } = &self.paths[path];
+        if self.config.local_drop == LocalDrop::FailOver && *state == PathState::Inactive && beat.is_none() {
+            self.send_heartbeat(now, path);
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Setting an association up (RFC 9260 section 5), collisions and restarts included.
+
+use std::net::IpAddr;
+
+use netrig_core::{CloseReason, ConnectionEvent, Instant, Stream};
+
+use super::{Association, CookieError, CookieKey, Endpoints, Outgoing, Path, Retry, State, StateCookie};
+use super::{MOST_PATHS, PathAddresses, nonzero_tag};
+use crate::sctp::config::Config;
+use crate::sctp::packet::chunk::{Abort, Init};
+use crate::sctp::packet::{Cause, Chunk, Parameter};
+use crate::sctp::rx::{Acknowledger, Arrivals, Inbox};
+use crate::sctp::tx::Outstanding;
+use crate::{Incident, PathState, Serial};
+
+/// The distinct addresses of a host as parameters; none if there is only one, for the IP header has it (RFC
+/// 9260 section 5.1.2 A).
+pub(in crate::sctp) fn address_parameters(addresses: impl Iterator<Item = IpAddr>) -> Vec<Parameter> {
+    let mut distinct: Vec<IpAddr> = Vec::new();
+    for address in addresses {
+        if !distinct.contains(&address) {
+            distinct.push(address);
+        }
+    }
+    if distinct.len() < 2 {
+        return Vec::new();
+    }
+    distinct.into_iter().map(Parameter::Address).collect()
+}
+
+/// What is wrong with an INIT or INIT ACK: what to answer in an ABORT, or nothing if it is to be ignored.
+pub(in crate::sctp) fn objection(init: &Init) -> Option<Vec<Cause>> {
+    if init.initiate_tag == 0 {
+        // RFC 9260 section 3.3.2: silently discarded.
+        return Some(Vec::new());
+    }
+    // RFC 9260 section 3.3.2: no streams, or a window below 1500 bytes, is answered by an ABORT.
+    if init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd < 1500 {
+        return Some(vec![Cause::InvalidParameter]);
+    }
+    // RFC 9260 section 3.3.2.4: a host name is answered by an ABORT.
+    init.parameters.iter().find_map(|parameter| match parameter {
+        Parameter::HostName(_) => Some(vec![Cause::UnresolvableAddress(parameter.to_bytes())]),
+        _ => None,
+    })
+}
+
+/// This end's side of an INIT ACK.
+pub(in crate::sctp) struct Answerer<'a> {
+    pub(in crate::sctp) config: &'a Config,
+    pub(in crate::sctp) key: &'a CookieKey,
+    /// INIT ACK without cookie: this end's tag, TSN, streams, addresses.
+    pub(in crate::sctp) own: Init,
+    pub(in crate::sctp) ports: (u16, u16),
+    /// Where the INIT came from, and where it went.
+    pub(in crate::sctp) source: (IpAddr, IpAddr),
+    pub(in crate::sctp) tie_tags: (u32, u32),
+}
+
+impl Answerer<'_> {
+    /// INIT ACK for `init`: all that an association will need goes into the cookie.
+    pub(in crate::sctp) fn init_ack(self, now: Instant, init: &Init) -> Init {
+        let mut own = self.own;
+        let preserved = init.parameters.iter().find_map(|parameter| match parameter {
+            Parameter::CookiePreservative(millis) => {
+                Some(netrig_core::Duration::from_millis((*millis).into()))
+            }
+            _ => None,
+        });
+        let cookie = StateCookie {
+            created: now,
+            // RFC 9260 section 5.2.6 lets the responder choose; twice the usual life is the most granted.
+            life: self.config.cookie_life + preserved.unwrap_or_default().min(self.config.cookie_life),
+            local_port: self.ports.0,
+            peer_port: self.ports.1,
+            local_tag: own.initiate_tag,
+            peer_tag: init.initiate_tag,
+            local_tsn: own.initial_tsn,
+            peer_tsn: init.initial_tsn,
+            peer_rwnd: init.a_rwnd,
+            outbound_streams: own.outbound_streams.min(init.inbound_streams),
+            inbound_streams: own.inbound_streams.min(init.outbound_streams),
+            tie_tags: self.tie_tags,
+            source: self.source,
+            peer_addresses: init.addresses().take(MOST_PATHS).collect(),
+        };
+        own.parameters.push(Parameter::Cookie(cookie.sign(self.key)));
+        own.parameters.extend(init.unrecognized().map(Parameter::Unrecognized));
+        own
+    }
+}
+
+impl Association {
+    /// The association that a good cookie describes, established at once (RFC 9260 section 5.1.5).
+    pub(in crate::sctp) fn accept(
+        config: std::sync::Arc<Config>,
+        endpoints: &Endpoints,
+        random: Stream,
+        key: CookieKey,
+        cookie: &StateCookie,
+        now: Instant,
+    ) -> Self {
+        let mut made = Self::with_key(config, endpoints, random, key, (cookie.local_tag, cookie.local_tsn));
+        made.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
+        let path = made.path_of(cookie.source.0, cookie.source.1).unwrap_or(0);
+        (made.primary, made.data_path) = (path, path);
+        made.counters.packets_received = 1;
+        made.establish(now, path);
+        made.send_chunk(path, Chunk::CookieAck);
+        made
+    }
+
+    pub(super) fn start_handshake(&mut self, now: Instant) {
+        if self.state != State::New {
+            return;
+        }
+        self.state = State::CookieWait;
+        self.retry = Retry { at: Instant::NEVER, count: 0, path: self.primary };
+        self.send_init(now);
+    }
+
+    fn send_init(&mut self, now: Instant) {
+        let init = Chunk::Init(Box::new(self.own_init(self.local_tag, self.local_tsn)));
+        // RFC 9260 section 8.5.1 A: INIT travels alone with tag 0.
+        let packet = self.make_packet(self.retry.path, 0, [init]);
+        self.outgoing.push_back(Outgoing::Packet(packet));
+        self.start_retry(now);
+    }
+
+    fn send_cookie(&mut self, now: Instant) {
+        self.send_chunk(self.retry.path, Chunk::CookieEcho(self.cookie.clone()));
+        self.start_retry(now);
+    }
+
+    /// Sets T1 or T2: RTO.Initial, doubled each time (RFC 9260 sections 5.1 and 6.3.3).
+    fn start_retry(&mut self, now: Instant) {
+        let span = self.config.rto_initial.saturating_mul(1 << self.retry.count.min(30));
+        self.retry.at = self.config.timer_wheel.fires(now, span.min(self.config.rto_max));
+    }
+
+    /// T1-init, T1-cookie or T2-shutdown expired.
+    pub(super) fn retry_expired(&mut self, now: Instant) {
+        self.counters.timeouts += 1;
+        self.retry.at = Instant::NEVER;
+        match self.state {
+            State::CookieWait | State::CookieEchoed => {
+                // RFC 9260 section 5.1.6 and Max.Init.Retransmits of section 16.
+                if self.retry.count >= self.config.init_max_retrans {
+                    self.finish(CloseReason::TimedOut);
+                    return;
+                }
+                self.retry.count += 1;
+                if self.state == State::CookieEchoed {
+                    self.send_cookie(now);
+                } else {
+                    self.retry.path = self.alternate_of(self.retry.path);
+                    self.send_init(now);
+                }
+            }
+            State::ShutdownSent | State::ShutdownAckSent => self.shutdown_expired(now),
+            _ => {}
+        }
+    }
+
+    /// INIT for an association that exists: the peer starts at the same moment, or started anew (RFC 9260
+    /// sections 5.2.1 and 5.2.2).
+    pub(super) fn handle_init(&mut self, now: Instant, source: (IpAddr, IpAddr), init: &Init) {
+        let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
+        if let Some(causes) = objection(init) {
+            if !causes.is_empty() {
+                self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
+            }
+            return;
+        }
+        let own = match self.state {
+            State::New | State::Closed => return,
+            // RFC 9260 section 9.2: "it SHOULD discard the INIT chunk and retransmit the SHUTDOWN ACK chunk".
+            State::ShutdownAckSent => return self.send_chunk(path, Chunk::ShutdownAck),
+            // RFC 9260 section 5.2.1: the same tag and TSN as in the INIT that it sent itself.
+            State::CookieWait | State::CookieEchoed => self.own_init(self.local_tag, self.local_tsn),
+            // RFC 9260 section 5.2.2: new ones, so that a forged INIT changes nothing.
+            _ => {
+                let tag = nonzero_tag(&mut self.random);
+                let tsn = Serial(self.random.bits() as u32);
+                self.own_init(tag, tsn)
+            }
+        };
+        let strangers: Vec<_> = init
+            .addresses()
+            .filter(|address| self.paths.iter().all(|path| path.flow.dst != *address))
+            .map(|address| Parameter::Address(address).to_bytes())
+            .collect();
+        if !strangers.is_empty() && self.state != State::CookieWait {
+            // RFC 9260 section 5.2.2: a restart must not bring addresses along.
+            let causes = vec![Cause::RestartWithNewAddresses(strangers.concat())];
+            self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
+            return;
+        }
+        let answerer = Answerer {
+            config: &self.config,
+            key: &self.cookie_key,
+            own,
+            ports: (self.local_port, self.remote_port),
+            source,
+            tie_tags: (self.local_tag, self.peer_tag),
+        };
+        let chunk = Chunk::InitAck(Box::new(answerer.init_ack(now, init)));
+        self.answer(path, init.initiate_tag, chunk);
+    }
+
+    /// A packet of its own with a tag that may not be the association's.
+    pub(super) fn answer(&mut self, path: usize, tag: u32, chunk: Chunk) {
+        let packet = self.make_packet(path, tag, [chunk]);
+        self.outgoing.push_back(Outgoing::Packet(packet));
+    }
+
+    /// RFC 9260 section 5.1 C; in any other state INIT ACK is discarded (section 5.2.3).
+    pub(super) fn handle_init_ack(&mut self, now: Instant, source: (IpAddr, IpAddr), init: Init) {
+        if self.state != State::CookieWait {
+            return;
+        }
+        let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
+        let mut causes = objection(&init);
+        if causes.is_none() && init.cookie().is_none() {
+            // Type 7 is the state cookie.
+            causes = Some(vec![Cause::MissingParameters(vec![7])]);
+        }
+        if let Some(causes) = causes {
+            self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
+            self.finish(CloseReason::Refused);
+            return;
+        }
+        self.cookie = init.cookie().unwrap_or_default().to_vec();
+        self.adopt(&init, init.addresses(), source);
+        self.state = State::CookieEchoed;
+        // RFC 9260 section 5.1 C: to where the INIT ACK came from.
+        self.retry = Retry { at: Instant::NEVER, count: 0, path };
+        self.send_cookie(now);
+        let unknown: Vec<u8> = init.unrecognized().collect::<Vec<_>>().concat();
+        if !unknown.is_empty() {
+            self.send_chunk(path, Chunk::Error(vec![Cause::UnrecognizedParameters(unknown)]));
+        }
+    }
+
+    /// Takes over what the peer's INIT or INIT ACK says.
+    fn adopt(&mut self, init: &Init, listed: impl Iterator<Item = IpAddr>, source: (IpAddr, IpAddr)) {
+        self.peer_tag = init.initiate_tag;
+        self.peer_rwnd = u64::from(init.a_rwnd);
+        self.arrivals = Arrivals::new(init.initial_tsn);
+        self.inbox = Inbox::new(&self.config);
+        self.acknowledger = Acknowledger::new();
+        self.outbound_streams = self.config.streams.max(1).min(init.inbound_streams);
+        self.inbound_streams = init.outbound_streams;
+        self.queue.limit_streams(self.outbound_streams);
+        let mut peers: Vec<IpAddr> = listed.take(MOST_PATHS).collect();
+        peers.push(source.0);
+        for path in &mut self.paths {
+            path.foreign = !peers.contains(&path.flow.dst);
+        }
+        for remote in peers {
+            if self.path_of(remote, source.1).is_none() && self.paths.len() < MOST_PATHS {
+                let addresses = PathAddresses { local: source.1, remote };
+                self.paths.push(Path::new(addresses, (self.local_port, self.remote_port), &self.config));
+            }
+        }
+        for path in &mut self.paths {
+            path.peer_window(init.a_rwnd, &self.config);
+        }
+    }
+
+    /// The handshake is done; `path` is the one that it was done over.
+    fn establish(&mut self, now: Instant, path: usize) {
+        self.retry = Retry::OFF;
+        self.errors = 0;
+        self.state = State::Established;
+        for i in 0..self.paths.len() {
+            // RFC 9260 section 5.4 rule 1: what the handshake went over is confirmed.
+            if i == path || !self.config.path_verification {
+                self.paths[i].state = PathState::Active;
+            }
+            self.paths[i].last_data = now;
+            self.schedule_first_heartbeat(now, i);
+        }
+        self.reselect_data_path();
+        self.events.push_back(ConnectionEvent::Connected { peer: self.peer() });
+        self.incidents.push_back(Incident::Established);
+        self.continue_shutdown(now);
+    }
+
+    /// COOKIE ACK (RFC 9260 section 5.1 E).
+    pub(super) fn handle_cookie_ack(&mut self, now: Instant) {
+        if self.state == State::CookieEchoed {
+            self.cookie = Vec::new();
+            self.establish(now, self.retry.path);
+        }
+    }
+
+    /// COOKIE ECHO for an association that exists: the table of RFC 9260 section 5.2.4.
+    pub(super) fn handle_cookie_echo(&mut self, now: Instant, path: usize, tag: u32, bytes: &[u8]) {
+        if matches!(self.state, State::New | State::Closed) {
+            return;
+        }
+        let (cookie, stale) = match StateCookie::verify(bytes, &self.cookie_key, now) {
+            Ok(cookie) => (cookie, None),
+            Err(CookieError::Forged) => return,
+            Err(CookieError::Stale { by, cookie }) => (*cookie, Some(by)),
+        };
+        // RFC 9260 section 5.1.5 (3), 8.5.1 D.
+        if cookie.local_tag != tag
+            || cookie.peer_port != self.remote_port
+            || cookie.local_port != self.local_port
+        {
+            return;
+        }
+        let local = cookie.local_tag == self.local_tag;
+        let peer = cookie.peer_tag == self.peer_tag;
+        if let Some(by) = stale.filter(|_| !(local && peer)) {
+            let micros = u32::try_from(by.as_nanos() / 1000).unwrap_or(u32::MAX);
+            return self.answer(path, cookie.peer_tag, Chunk::Error(vec![Cause::StaleCookie(micros)]));
+        }
+        match (local, peer) {
+            // D: a duplicate, or the answer that was waited for.
+            (true, true) => {
+                if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+                    self.establish(now, path);
+                }
+                self.send_chunk(path, Chunk::CookieAck);
+            }
+            // B: both started at the same moment.
+            (true, false) => {
+                self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
+                if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+                    self.establish(now, path);
+                }
+                self.send_chunk(path, Chunk::CookieAck);
+            }
+            // A: the peer restarted.
+            (false, false) if cookie.tie_tags == (self.local_tag, self.peer_tag) => {
+                if self.state == State::ShutdownAckSent {
+                    self.send_chunk(path, Chunk::ShutdownAck);
+                    self.send_chunk(path, Chunk::Error(vec![Cause::CookieWhileShuttingDown]));
+                } else {
+                    self.restart(now, path, &cookie);
+                }
+            }
+            // C, and what the table does not list: silently discarded.
+            _ => {}
+        }
+    }
+
+    /// RFC 9260 section 5.2.4.1: everything begins anew; what was not acknowledged is lost.
+    fn restart(&mut self, now: Instant, path: usize, cookie: &StateCookie) {
+        self.local_tag = cookie.local_tag;
+        self.local_tsn = cookie.local_tsn;
+        self.outstanding = Outstanding::new(cookie.local_tsn);
+        self.queue.clear();
+        self.fast_recovery = None;
+        self.retransmission_due = None;
+        self.retransmissions_held = false;
+        self.window_closed = false;
+        for path in &mut self.paths {
+            let addresses = PathAddresses { local: path.flow.src, remote: path.flow.dst };
+            *path = Path::new(addresses, (self.local_port, self.remote_port), &self.config);
+        }
+        self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
+        self.establish(now, path);
+        self.send_chunk(path, Chunk::CookieAck);
+    }
+
+    /// ERROR with "Stale Cookie" (RFC 9260 section 5.2.6): a new INIT, asking for a longer life, is for the
+    /// user to try; here the attempt is repeated from the start as long as retransmissions are left.
+    pub(super) fn handle_stale_cookie(&mut self, now: Instant) {
+        if self.state != State::CookieEchoed {
+            return;
+        }
+        if self.retry.count >= self.config.init_max_retrans {
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
+        self.retry.count += 1;
+        self.state = State::CookieWait;
+        self.send_init(now);
+    }
+}

@@ -1,0 +1,131 @@
+//! Probing paths (RFC 9260 sections 5.4 and 8.3).
+
+use netrig_core::{Duration, Instant};
+
+use super::path::Beat;
+use super::{Association, State};
+use crate::PathState;
+use crate::sctp::config::{HeartbeatLoss, IdleCwnd};
+use crate::sctp::packet::Chunk;
+use crate::sctp::packet::chunk::Heartbeat;
+
+impl Association {
+    /// Time from one heartbeat to the next: "the RTO of that destination transport address plus the protocol
+    /// parameter HB.interval, with jittering of +/- 50% of the RTO value" (RFC 9260 section 8.3). Paths that
+    /// are unconfirmed or potentially failed go without HB.interval (section 5.4; RFC 7829 section 5.1).
+    fn heartbeat_span(&mut self, path: usize) -> Duration {
+        let rto = self.paths[path].rto.rto();
+        let jittered = Duration::from_nanos(rto.as_nanos() / 2 + self.random.below(rto.as_nanos()));
+        if self.is_hurried(path) { jittered } else { self.config.heartbeat_interval + jittered }
+    }
+
+    fn is_hurried(&self, path: usize) -> bool {
+        matches!(self.paths[path].state, PathState::Unconfirmed | PathState::PotentiallyFailed)
+    }
+
+    /// RFC 9260 section 5.4: unconfirmed paths are probed as soon as the association stands.
+    pub(super) fn schedule_first_heartbeat(&mut self, now: Instant, path: usize) {
+        if self.paths[path].foreign {
+            return;
+        }
+        if self.paths[path].is(PathState::Unconfirmed) {
+            self.paths[path].heartbeat_at = now;
+        } else {
+            self.schedule_heartbeat(now, path);
+        }
+    }
+
+    pub(super) fn schedule_heartbeat(&mut self, now: Instant, path: usize) {
+        if !self.config.heartbeats && !self.is_hurried(path) {
+            self.paths[path].heartbeat_at = Instant::NEVER;
+            return;
+        }
+        let span = self.heartbeat_span(path);
+        let one = &mut self.paths[path];
+        one.heartbeat_span = span;
+        one.heartbeat_at = self.config.timer_wheel.fires(now, span);
+    }
+
+    /// The heartbeat timer of `path` ran out.
+    pub(super) fn heartbeat_due(&mut self, now: Instant, path: usize) {
+        if !matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent
+        ) {
+            self.paths[path].heartbeat_at = Instant::NEVER;
+            return;
+        }
+        let one = &mut self.paths[path];
+        if one.beat.is_some() {
+            one.beat_lost_at = Instant::NEVER;
+            self.heartbeat_failed(now, path);
+            if self.state == State::Closed {
+                return;
+            }
+        } else if one.is(PathState::Active) {
+            // RFC 9260 section 8.3: only an idle path is probed; DATA tells as much as a heartbeat.
+            let due = one.last_data + one.heartbeat_span;
+            if due > now {
+                one.heartbeat_at = due;
+                return;
+            }
+        }
+        self.send_heartbeat(now, path);
+    }
+
+    pub(super) fn send_heartbeat(&mut self, now: Instant, path: usize) {
+        let nonce = self.random.bits();
+        let one = &mut self.paths[path];
+        if self.config.idle_cwnd == IdleCwnd::HalveAtHeartbeat && now - one.last_data > one.rto.rto() {
+            one.congestion.unused();
+        }
+        one.beat = Some(Beat { nonce, sent: now });
+        // Path and nonce, so that an answer that the peer made up confirms nothing (RFC 9260 section 5.4).
+        let mut info = vec![path as u8];
+        info.extend_from_slice(&nonce.to_be_bytes());
+        let rto = one.rto.rto();
+        self.send_chunk(path, Chunk::Heartbeat(Heartbeat { info }));
+        self.schedule_heartbeat(now, path);
+        let at = self.config.timer_wheel.fires(now, rto);
+        let one = &mut self.paths[path];
+        match self.config.heartbeat_loss {
+            HeartbeatLoss::AfterRto => one.beat_lost_at = at,
+            // With no next one to notice it, the loss would never count.
+            HeartbeatLoss::AtNext if one.heartbeat_at == Instant::NEVER => one.beat_lost_at = at,
+            HeartbeatLoss::AtNext => {}
+        }
+    }
+
+    /// The answer to a heartbeat did not come within an RTO.
+    pub(super) fn heartbeat_lost(&mut self, now: Instant, path: usize) {
+        self.paths[path].beat_lost_at = Instant::NEVER;
+        self.heartbeat_failed(now, path);
+        // RFC 7829 section 5.1, RFC 9260 section 5.4: the next one at once; its RTO is twice as long.
+        if self.state != State::Closed && self.is_hurried(path) {
+            self.send_heartbeat(now, path);
+        }
+    }
+
+    fn heartbeat_failed(&mut self, now: Instant, path: usize) {
+        let one = &mut self.paths[path];
+        one.beat = None;
+        // RFC 9260 section 8.3: exponential back-off of the RTO if the previous heartbeat is unanswered.
+        one.rto.back_off();
+        // An address that never worked says nothing of the peer (RFC 9260 section 5.4).
+        let counts = !one.is(PathState::Unconfirmed);
+        self.strike(now, path, counts);
+    }
+
+    /// HEARTBEAT ACK (RFC 9260 section 8.3).
+    pub(super) fn handle_heartbeat_ack(&mut self, now: Instant, heartbeat: &Heartbeat) {
+        let Some((&path, nonce)) = heartbeat.info.split_first() else { return };
+        let Some(one) = self.paths.get_mut(usize::from(path)) else { return };
+        let Some(beat) = one.beat.filter(|beat| nonce == beat.nonce.to_be_bytes()) else { return };
+        one.beat = None;
+        one.beat_lost_at = Instant::NEVER;
+        one.rto.measured(now - beat.sent);
+        self.errors = 0;
+        self.path_works(now, usize::from(path));
+        self.schedule_heartbeat(now, usize::from(path));
+    }
+}

@@ -1,0 +1,409 @@
+//! An SCTP association (RFC 9260) as a state machine without I/O.
+
+mod acknowledge;
+mod failover;
+mod handshake;
+mod heartbeat;
+mod path;
+mod receive;
+mod send;
+mod shutdown;
+mod state_cookie;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use netrig_core::{CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Stream, StreamId};
+
+pub(super) use handshake::{Answerer, address_parameters, objection};
+pub use path::PathAddresses;
+pub(super) use state_cookie::{CookieError, CookieKey, StateCookie};
+
+use self::path::Path;
+use super::config::Config;
+use super::packet::Chunk;
+use super::packet::chunk::Init;
+use super::rx::{Acknowledger, Arrivals, Inbox};
+use super::tx::{Outstanding, SendQueue};
+use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Serial};
+
+/// Ports and addresses of an association.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// This host's port.
+    pub local_port: u16,
+    /// The peer's port.
+    pub remote_port: u16,
+    /// Path 0, the primary at the start, over which the association is opened.
+    pub primary: PathAddresses,
+    /// The other paths, numbered from 1; those beyond 31 are not used.
+    pub alternates: Vec<PathAddresses>,
+    /// DiffServ code point of all packets.
+    pub dscp: Dscp,
+}
+
+/// Paths that an association keeps at most: a hostile peer may list addresses without end.
+pub(super) const MOST_PATHS: usize = 32;
+
+/// Where the association stands (RFC 9260 section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not yet opened.
+    New,
+    CookieWait,
+    CookieEchoed,
+    Established,
+    ShutdownPending,
+    ShutdownSent,
+    ShutdownReceived,
+    ShutdownAckSent,
+    /// Over.
+    Closed,
+}
+
+impl State {
+    /// Whether user data may be sent.
+    const fn sends_data(self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+    }
+
+    /// Whether user data is taken.
+    const fn takes_data(self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent)
+    }
+}
+
+/// T1-init, T1-cookie or T2-shutdown: the timer of a chunk that is sent until it is answered.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Instant,
+    /// How often the chunk was sent again.
+    count: u32,
+    /// Over which path it was last sent.
+    path: usize,
+}
+
+impl Retry {
+    const OFF: Self = Self { at: Instant::NEVER, count: 0, path: 0 };
+}
+
+/// What leaves at the next chance, ahead of data.
+#[derive(Debug)]
+enum Outgoing {
+    /// A control chunk over a path, which others may share a packet with.
+    Chunk(usize, Chunk),
+    /// A packet that is complete, for it carries a tag of its own or must be alone.
+    Packet(crate::Packet),
+}
+
+/// One SCTP association.
+///
+/// It is made either by the end that opens it ([`Association::new`], then [`Connection::open`]) or by a
+/// [`Listener`](super::Listener) that got a good COOKIE ECHO.
+#[derive(Debug)]
+pub struct Association {
+    config: Arc<Config>,
+    random: Stream,
+    cookie_key: CookieKey,
+    state: State,
+    dscp: Dscp,
+    local_port: u16,
+    remote_port: u16,
+    local_tag: u32,
+    peer_tag: u32,
+    local_tsn: Serial,
+    inbound_streams: u16,
+    outbound_streams: u16,
+
+    paths: Vec<Path>,
+    primary: usize,
+    /// Where new data goes.
+    data_path: usize,
+
+    queue: SendQueue,
+    outstanding: Outstanding,
+    /// What the peer last advertised, bytes; what is in flight is to be taken off.
+    peer_rwnd: u64,
+    /// The peer advertised no room at all: time-outs of the probe are no sign of failure.
+    window_closed: bool,
+    /// A SACK came since the last time-out.
+    heard: bool,
+    /// RFC 9260 section 7.2.4 (6): until this TSN is acknowledged.
+    fast_recovery: Option<Serial>,
+    /// A packet of retransmissions that no window holds back, and its path.
+    retransmission_due: Option<usize>,
+    /// After a time-out the other losses wait for a SACK (RFC 9260 section 6.3.3).
+    retransmissions_held: bool,
+    /// Packets with new data that may still leave at this moment (Max.Burst).
+    burst: u32,
+    /// The user waits to hear that there is room.
+    writable_owed: bool,
+    close_requested: bool,
+    /// Consecutive errors over all paths (RFC 9260 section 8.1).
+    errors: u32,
+
+    arrivals: Arrivals,
+    inbox: Inbox,
+    acknowledger: Acknowledger,
+
+    retry: Retry,
+    /// T5-shutdown-guard.
+    guard: Instant,
+    /// The cookie to be echoed, while that may have to be done again.
+    cookie: Vec<u8>,
+
+    outgoing: VecDeque<Outgoing>,
+    events: VecDeque<ConnectionEvent>,
+    incidents: VecDeque<Incident>,
+    counters: Counters,
+}
+
+impl Association {
+    /// An association that [`Connection::open`] will open. Tags, sequence numbers and heartbeat jitter come
+    /// from `random`.
+    pub fn new(config: impl Into<Arc<Config>>, endpoints: &Endpoints, mut random: Stream) -> Self {
+        let key = CookieKey::random(&mut random);
+        let tag = nonzero_tag(&mut random);
+        let tsn = Serial(random.bits() as u32);
+        Self::with_key(config.into(), endpoints, random, key, (tag, tsn))
+    }
+
+    /// An association with a given cookie key, local tag and initial TSN.
+    fn with_key(
+        config: Arc<Config>,
+        endpoints: &Endpoints,
+        random: Stream,
+        cookie_key: CookieKey,
+        (local_tag, local_tsn): (u32, Serial),
+    ) -> Self {
+        let ports = (endpoints.local_port, endpoints.remote_port);
+        let paths = std::iter::once(&endpoints.primary)
+            .chain(&endpoints.alternates)
+            .take(MOST_PATHS)
+            .map(|addresses| Path::new(*addresses, ports, &config))
+            .collect();
+        let outbound_streams = config.streams.max(1);
+        Self {
+            queue: SendQueue::new(&config),
+            outstanding: Outstanding::new(local_tsn),
+            inbox: Inbox::new(&config),
+            burst: u32::MAX,
+            config,
+            random,
+            cookie_key,
+            state: State::New,
+            dscp: endpoints.dscp,
+            local_port: endpoints.local_port,
+            remote_port: endpoints.remote_port,
+            local_tag,
+            peer_tag: 0,
+            local_tsn,
+            inbound_streams: 0,
+            outbound_streams,
+            paths,
+            primary: 0,
+            data_path: 0,
+            peer_rwnd: 0,
+            window_closed: false,
+            heard: false,
+            fast_recovery: None,
+            retransmission_due: None,
+            retransmissions_held: false,
+            writable_owed: false,
+            close_requested: false,
+            errors: 0,
+            arrivals: Arrivals::new(Serial(0)),
+            acknowledger: Acknowledger::new(),
+            retry: Retry::OFF,
+            guard: Instant::NEVER,
+            cookie: Vec::new(),
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+            incidents: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The tag that packets to this association carry: with the ports, how a host finds it.
+    pub fn local_tag(&self) -> u32 {
+        self.local_tag
+    }
+
+    /// The peer's addresses with this host's, path by path.
+    pub fn path_addresses(&self) -> impl Iterator<Item = PathAddresses> {
+        self.paths.iter().map(|path| PathAddresses { local: path.flow.src, remote: path.flow.dst })
+    }
+
+    /// Streams to and from the peer as far as negotiated. Data for a stream beyond them goes over its number
+    /// modulo their count.
+    pub const fn streams(&self) -> (u16, u16) {
+        (self.outbound_streams, self.inbound_streams)
+    }
+
+    fn peer(&self) -> SocketAddr {
+        SocketAddr::new(self.paths[self.primary].flow.dst, self.remote_port)
+    }
+
+    /// The path that a packet from `remote` to `local` came over.
+    fn path_of(&self, remote: IpAddr, local: IpAddr) -> Option<usize> {
+        let exact = self.paths.iter().position(|path| path.flow.dst == remote && path.flow.src == local);
+        exact.or_else(|| self.paths.iter().position(|path| path.flow.dst == remote))
+    }
+
+    /// A control chunk goes over `path`.
+    fn send_chunk(&mut self, path: usize, chunk: Chunk) {
+        self.outgoing.push_back(Outgoing::Chunk(path, chunk));
+    }
+
+    /// The association is over.
+    fn finish(&mut self, reason: CloseReason) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.state = State::Closed;
+        self.retry = Retry::OFF;
+        self.guard = Instant::NEVER;
+        self.acknowledger = Acknowledger::new();
+        self.retransmission_due = None;
+        for path in &mut self.paths {
+            path.stop_t3();
+            path.heartbeat_at = Instant::NEVER;
+            path.beat_lost_at = Instant::NEVER;
+        }
+        self.events.push_back(ConnectionEvent::Closed(reason));
+        self.incidents.push_back(Incident::Closed(reason));
+    }
+
+    /// A new moment: as many packets as Max.Burst says may leave.
+    fn refill_burst(&mut self) {
+        self.burst = match self.config.max_burst {
+            0 => u32::MAX,
+            packets => packets,
+        };
+    }
+
+    /// INIT or INIT ACK of this end.
+    fn own_init(&self, tag: u32, tsn: Serial) -> Init {
+        Init {
+            initiate_tag: tag,
+            // RFC 9260 section 3.3.2: at least 1500.
+            a_rwnd: u32::try_from(self.config.receive_buffer.bytes()).unwrap_or(u32::MAX).max(1500),
+            outbound_streams: self.config.streams.max(1),
+            inbound_streams: u16::MAX,
+            initial_tsn: tsn,
+            parameters: address_parameters(self.paths.iter().map(|path| path.flow.src)),
+        }
+    }
+}
+
+/// RFC 9260 section 5.3.1: a tag is random and not zero.
+pub(super) fn nonzero_tag(random: &mut Stream) -> u32 {
+    (random.bits() as u32).max(1)
+}
+
+impl Endpoint for Association {
+    type Packet = crate::Packet;
+    type Event = ConnectionEvent;
+
+    fn handle_packet(&mut self, now: Instant, packet: crate::Packet) {
+        self.refill_burst();
+        self.receive(now, packet);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.refill_burst();
+        if self.retry.at <= now {
+            self.retry_expired(now);
+        }
+        if self.guard <= now {
+            self.abandon_shutdown();
+        }
+        if self.acknowledger.deadline() <= now {
+            self.acknowledger.timer_expired();
+        }
+        for path in 0..self.paths.len() {
+            if self.paths[path].t3 <= now {
+                self.t3_expired(now, path);
+            }
+            if self.paths[path].beat_lost_at <= now {
+                self.heartbeat_lost(now, path);
+            }
+            if self.paths[path].heartbeat_at <= now {
+                self.heartbeat_due(now, path);
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let own = self.retry.at.min(self.guard).min(self.acknowledger.deadline());
+        let at = self.paths.iter().fold(own, |at, path| at.min(path.deadline()));
+        (at != Instant::NEVER).then_some(at)
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<crate::Packet> {
+        self.next_packet(now)
+    }
+
+    fn poll_event(&mut self) -> Option<ConnectionEvent> {
+        self.events.pop_front()
+    }
+}
+
+impl Connection for Association {
+    fn open(&mut self, now: Instant) {
+        self.start_handshake(now);
+    }
+
+    fn send(&mut self, _now: Instant, stream: StreamId, data: Data) {
+        // RFC 9260 section 9.2: after SHUTDOWN "an endpoint MUST NOT accept any new data from its user".
+        let open =
+            matches!(self.state, State::New | State::CookieWait | State::CookieEchoed | State::Established);
+        if !open || self.close_requested {
+            return;
+        }
+        self.refill_burst();
+        self.queue.push(StreamId(stream.0 % self.outbound_streams), data);
+        self.writable_owed = true;
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.close_requested = true;
+        self.continue_shutdown(now);
+    }
+
+    fn abort(&mut self, _now: Instant) {
+        self.abort_with(super::packet::Cause::UserAbort(Vec::new()), CloseReason::Aborted);
+    }
+
+    fn control(&mut self, now: Instant, control: Control) {
+        let (Control::SetPrimary(PathId(path))
+        | Control::InterfaceDown(PathId(path))
+        | Control::InterfaceUp(PathId(path))) = control;
+        let path = usize::from(path);
+        if self.paths.get(path).is_none_or(|path| path.foreign) {
+            return;
+        }
+        match control {
+            Control::SetPrimary(_) => self.set_primary(path),
+            Control::InterfaceDown(_) => self.interface_down(now, path),
+            Control::InterfaceUp(_) => self.interface_up(now, path),
+        }
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.queue.unsent() + self.outstanding.user_bytes()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn path_status(&self, path: PathId) -> Option<PathStatus> {
+        self.paths.get(usize::from(path.0)).map(Path::status)
+    }
+
+    fn poll_incident(&mut self) -> Option<Incident> {
+        self.incidents.pop_front()
+    }
+}

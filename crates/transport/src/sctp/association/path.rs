@@ -1,0 +1,250 @@
+//! One path: a pair of addresses with its reachability, timers and congestion control.
+
+use std::net::IpAddr;
+
+use netrig_core::{Duration, FiveTuple, Instant, protocol};
+
+use crate::sctp::config::{
+    Config, Counted, CwndUnit, IdleCwnd, InitialCwnd, InitialCwndRule, InitialSsthresh, InitialSsthreshRule,
+};
+use crate::sctp::packet::COMMON_HEADER;
+use crate::sctp::packet::chunk::DATA_HEADER;
+use crate::sctp::packet::padded;
+use crate::sctp::tx::{Congestion, Sent, SentState};
+use crate::{PathState, PathStatus, RtoEstimator, RtoFloor, RtoRules, Serial};
+
+/// A pair of addresses that a path joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathAddresses {
+    /// This host's address.
+    pub local: IpAddr,
+    /// The peer's address.
+    pub remote: IpAddr,
+}
+
+/// A heartbeat that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beat {
+    pub(super) nonce: u64,
+    pub(super) sent: Instant,
+}
+
+/// Transmission state of one path (RFC 9260 section 12.3).
+#[derive(Debug)]
+pub(super) struct Path {
+    pub(super) flow: FiveTuple,
+    pub(super) state: PathState,
+    /// The peer did not list the address: the path is not of this association.
+    pub(super) foreign: bool,
+    pub(super) rto: RtoEstimator,
+    pub(super) congestion: Congestion,
+    /// Bytes in flight, as `Config::counted` counts them.
+    pub(super) flight: u64,
+    /// Bytes that were lost here and not yet sent again.
+    pub(super) lost: u64,
+    /// Consecutive time-outs and unanswered heartbeats.
+    pub(super) errors: u32,
+    /// When T3-rtx expires.
+    pub(super) t3: Instant,
+    /// The span that T3-rtx was last set to, for the time line.
+    pub(super) t3_span: Duration,
+    /// The TSN whose round trip is being measured, and when it was sent: one at a time (RFC 9260 section
+    /// 6.3.1 rule C4).
+    pub(super) timed: Option<(Serial, Instant)>,
+    /// When the next heartbeat is due if nothing else is sent.
+    pub(super) heartbeat_at: Instant,
+    /// The interval that `heartbeat_at` ends.
+    pub(super) heartbeat_span: Duration,
+    pub(super) beat: Option<Beat>,
+    /// When `beat` counts as lost.
+    pub(super) beat_lost_at: Instant,
+    /// When DATA was last sent.
+    pub(super) last_data: Instant,
+    /// After a time-out one packet may be in flight until something is acknowledged (RFC 9260 section 7.2.1).
+    pub(super) one_packet: bool,
+    /// This host's interface is down.
+    pub(super) interface_down: bool,
+    /// Length of the IP and common headers, bytes.
+    pub(super) overhead: u32,
+    /// What the SACK at hand does to this path.
+    pub(super) sack: SackEffect,
+}
+
+/// What one SACK does to one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SackEffect {
+    pub(super) outstanding_before: u64,
+    /// Bytes newly acknowledged that let the window grow.
+    pub(super) newly: u64,
+    /// Something in flight was acknowledged: the path works.
+    pub(super) works: bool,
+    /// The earliest outstanding chunk of the path was acknowledged.
+    pub(super) earliest: bool,
+    /// Loss was found.
+    pub(super) lost: bool,
+}
+
+impl Path {
+    pub(super) fn new(addresses: PathAddresses, ports: (u16, u16), config: &Config) -> Self {
+        let flow = FiveTuple {
+            src: addresses.local,
+            dst: addresses.remote,
+            src_port: ports.0,
+            dst_port: ports.1,
+            protocol: protocol::SCTP,
+        };
+        let overhead = flow.ip_header_len() + COMMON_HEADER;
+        let mtu = config.mtu.bytes();
+        let pmdcs = mtu.saturating_sub(u64::from(overhead));
+        let unit = if config.cwnd_unit == CwndUnit::Pmdcs { pmdcs } else { mtu };
+        let cwnd = match config.initial_cwnd {
+            InitialCwnd::Size(size) => size.bytes(),
+            InitialCwnd::Rule(InitialCwndRule::Rfc9260) => {
+                // RFC 9260 section 7.2.1: 4404 bytes for IPv4, 4344 for IPv6.
+                let floor = if flow.dst.is_ipv4() { 4404 } else { 4344 };
+                (4 * pmdcs).min(floor.max(2 * pmdcs))
+            }
+            InitialCwnd::Rule(InitialCwndRule::Rfc4960) => (4 * mtu).min(4380.max(2 * mtu)),
+        };
+        let ssthresh = match config.initial_ssthresh {
+            InitialSsthresh::Size(size) => size.bytes(),
+            InitialSsthresh::Rule(_) => u64::MAX,
+        };
+        Self {
+            flow,
+            state: PathState::Unconfirmed,
+            foreign: false,
+            rto: RtoEstimator::new(rto_rules(config)),
+            congestion: Congestion::new(cwnd, ssthresh, unit, config),
+            flight: 0,
+            lost: 0,
+            errors: 0,
+            t3: Instant::NEVER,
+            t3_span: Duration::ZERO,
+            timed: None,
+            heartbeat_at: Instant::NEVER,
+            heartbeat_span: Duration::ZERO,
+            beat: None,
+            beat_lost_at: Instant::NEVER,
+            last_data: Instant::ZERO,
+            one_packet: false,
+            interface_down: false,
+            overhead,
+            sack: SackEffect::default(),
+        }
+    }
+
+    /// The peer's window is known.
+    pub(super) const fn peer_window(&mut self, window: u32, config: &Config) {
+        if let InitialSsthresh::Rule(InitialSsthreshRule::PeerWindow) = config.initial_ssthresh {
+            self.congestion.set_ssthresh(window as u64);
+        }
+    }
+
+    /// Whether the window lets another packet with DATA leave.
+    pub(super) const fn may_send(&self) -> bool {
+        if self.one_packet { self.flight == 0 } else { self.flight < self.congestion.cwnd() }
+    }
+
+    /// Bytes outstanding: in flight, and lost ones if `Config::lost_is_outstanding` says so.
+    pub(super) const fn outstanding(&self, config: &Config) -> u64 {
+        if config.lost_is_outstanding { self.flight + self.lost } else { self.flight }
+    }
+
+    /// The window's decay while nothing was sent (RFC 9260 section 7.2.1), brought up to date at `now`.
+    pub(super) fn decay(&mut self, now: Instant, config: &Config) {
+        if matches!(config.idle_cwnd, IdleCwnd::HalvePerRto | IdleCwnd::HalveWindowPerRto) && self.flight == 0
+        {
+            let threshold_too = config.idle_cwnd == IdleCwnd::HalvePerRto;
+            self.congestion.idle(now - self.last_data, self.rto.rto(), threshold_too);
+        }
+    }
+
+    /// A SACK acknowledges `sent`, last sent over this path, for the first time.
+    pub(super) fn newly_acknowledged(&mut self, now: Instant, sent: &Sent, config: &Config) {
+        let bytes = u64::from(sent.counted);
+        if sent.state == SentState::InFlight {
+            self.flight -= bytes;
+            self.sack.newly += bytes;
+            self.sack.works = true;
+        } else {
+            // What was given up for lost proves nothing of the path now: it may have arrived long ago, before
+            // the path failed, and only its SACK was lost. Linux and ns-2 see it so; RFC 9260 section 8.2
+            // speaks of an ambiguity.
+            self.lost -= bytes;
+            if config.lost_is_outstanding {
+                self.sack.newly += bytes;
+            }
+        }
+        if let Some((_, since)) = self.timed.filter(|(tsn, _)| *tsn == sent.chunk.tsn) {
+            self.timed = None;
+            // RFC 9260 section 6.3.1 C5 (Karn): not from what was sent twice.
+            if !sent.retransmitted {
+                self.rto.measured(now - since);
+            }
+        }
+    }
+
+    /// Starts T3-rtx anew with the current RTO (RFC 9260 section 6.3.2).
+    pub(super) fn start_t3(&mut self, now: Instant, config: &Config) {
+        self.t3_span = if self.probes_locally(config) { config.local_probe_interval } else { self.rto.rto() };
+        self.t3 = config.timer_wheel.fires(now, self.t3_span);
+    }
+
+    pub(super) const fn stop_t3(&mut self) {
+        self.t3 = Instant::NEVER;
+    }
+
+    pub(super) const fn t3_runs(&self) -> bool {
+        self.t3.as_nanos() != Instant::NEVER.as_nanos()
+    }
+
+    /// The host's own interface is down and that is answered by probing at a steady pace.
+    pub(super) fn probes_locally(&self, config: &Config) -> bool {
+        self.interface_down && config.local_drop == crate::sctp::config::LocalDrop::Probe
+    }
+
+    pub(super) fn is(&self, state: PathState) -> bool {
+        self.state == state && !self.foreign
+    }
+
+    pub(super) fn status(&self) -> PathStatus {
+        PathStatus {
+            state: self.state,
+            cwnd: self.congestion.cwnd(),
+            ssthresh: self.congestion.ssthresh(),
+            flight: self.flight,
+            srtt: self.rto.srtt(),
+            rto: self.rto.rto(),
+            errors: self.errors,
+        }
+    }
+
+    /// The next moment at which something on this path wants attention.
+    pub(super) fn deadline(&self) -> Instant {
+        self.t3.min(self.heartbeat_at).min(self.beat_lost_at)
+    }
+}
+
+fn rto_rules(config: &Config) -> RtoRules {
+    RtoRules {
+        initial: config.rto_initial,
+        min: config.rto_min,
+        max: config.rto_max,
+        floor: RtoFloor::Whole,
+        // RFC 9260 section 16: RTO.Alpha 1/8, RTO.Beta 1/4; section 6.3.1: four times the variance.
+        alpha: 0.125,
+        beta: 0.25,
+        k: 4.0,
+        granularity: config.rto_granularity,
+        tick: Duration::ZERO,
+    }
+}
+
+/// What a chunk with so many user bytes counts in a window.
+pub(super) const fn counted(how: Counted, user_bytes: u64) -> u32 {
+    match how {
+        Counted::Chunks => padded(DATA_HEADER + user_bytes as u32),
+        Counted::UserData => user_bytes as u32,
+    }
+}

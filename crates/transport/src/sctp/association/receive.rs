@@ -1,0 +1,188 @@
+//! Taking packets apart (RFC 9260 sections 3.2, 6.2 and 8.5).
+
+use std::net::IpAddr;
+
+use netrig_core::{CloseReason, ConnectionEvent, Instant, StreamId};
+
+use super::{Association, Outgoing, State};
+use crate::Payload;
+use crate::sctp::listener::out_of_the_blue;
+use crate::sctp::packet::chunk::{self, Abort};
+use crate::sctp::packet::{Cause, Chunk, Packet};
+use crate::sctp::rx::Arrival;
+
+/// Where a packet came from.
+#[derive(Clone, Copy)]
+struct Origin {
+    path: usize,
+    /// Source and destination address.
+    source: (IpAddr, IpAddr),
+    /// Its verification tag.
+    tag: u32,
+}
+
+/// What the DATA chunks of one packet ask of the acknowledgement.
+#[derive(Default)]
+struct DataSeen {
+    any: bool,
+    at_once: bool,
+}
+
+impl Association {
+    pub(super) fn receive(&mut self, now: Instant, packet: crate::Packet) {
+        let flow = packet.header.flow;
+        let Payload::Sctp(sctp) = packet.payload else { return };
+        self.counters.packets_received += 1;
+        if self.state == State::Closed {
+            let answer = out_of_the_blue(&packet.header, &sctp);
+            self.outgoing.extend(answer.map(Outgoing::Packet));
+            return;
+        }
+        let source = (flow.src, flow.dst);
+        let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
+        let mut seen = DataSeen { any: false, at_once: self.arrivals.has_gaps() };
+        let Packet { verification_tag, chunks, .. } = *sctp;
+        let alone = chunks.len() == 1;
+        for chunk in chunks {
+            if !self.tag_fits(verification_tag, alone, &chunk) {
+                return;
+            }
+            let from = Origin { path, source, tag: verification_tag };
+            if !self.handle_chunk(now, from, chunk, &mut seen) || self.state == State::Closed {
+                break;
+            }
+        }
+        if seen.any && self.state != State::Closed {
+            self.counters.data_packets_received += 1;
+            let at_once = seen.at_once || self.arrivals.has_gaps() || self.state == State::ShutdownSent;
+            self.acknowledger.packet(now, path, at_once, &self.config);
+            self.repeat_shutdown(now);
+        }
+    }
+
+    /// The rules for verification tags (RFC 9260 section 8.5).
+    fn tag_fits(&self, tag: u32, alone: bool, chunk: &Chunk) -> bool {
+        match chunk {
+            Chunk::Init(_) => tag == 0 && alone,
+            // The tag that it must have stands in the cookie, for the peer may have restarted.
+            Chunk::CookieEcho(_) => true,
+            Chunk::Abort(Abort { reflected, .. }) | Chunk::ShutdownComplete { reflected } => {
+                if *reflected {
+                    tag == self.peer_tag && self.peer_tag != 0
+                } else {
+                    tag == self.local_tag
+                }
+            }
+            _ => tag == self.local_tag,
+        }
+    }
+
+    /// False if the rest of the packet is to be ignored.
+    fn handle_chunk(&mut self, now: Instant, from: Origin, chunk: Chunk, seen: &mut DataSeen) -> bool {
+        let Origin { path, source, tag } = from;
+        match chunk {
+            Chunk::Data(data) => self.handle_data(path, data, seen),
+            Chunk::Sack(sack) => {
+                if self.state.sends_data() {
+                    self.handle_sack(now, &sack);
+                }
+            }
+            Chunk::Init(init) => self.handle_init(now, source, &init),
+            Chunk::InitAck(init) => self.handle_init_ack(now, source, *init),
+            Chunk::CookieEcho(cookie) => self.handle_cookie_echo(now, path, tag, &cookie),
+            Chunk::CookieAck => self.handle_cookie_ack(now),
+            // RFC 9260 section 8.3: to where it came from, as it is.
+            Chunk::Heartbeat(heartbeat) => self.send_chunk(path, Chunk::HeartbeatAck(heartbeat)),
+            Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, &heartbeat),
+            Chunk::Abort(_) => {
+                let refused = matches!(self.state, State::CookieWait | State::CookieEchoed);
+                self.finish(if refused { CloseReason::Refused } else { CloseReason::Aborted });
+            }
+            Chunk::Error(causes) => {
+                if causes.iter().any(|cause| matches!(cause, Cause::StaleCookie(_))) {
+                    self.handle_stale_cookie(now);
+                }
+            }
+            Chunk::Shutdown(cumulative) => self.handle_shutdown(now, path, cumulative),
+            Chunk::ShutdownAck => self.handle_shutdown_ack(path),
+            Chunk::ShutdownComplete { .. } => self.handle_shutdown_complete(),
+            // ECN is not negotiated, so these have no meaning.
+            Chunk::EcnEcho(_) | Chunk::Cwr(_) => {}
+            Chunk::Unknown(unknown) => {
+                let action = unknown.action();
+                if action.report {
+                    let mut bytes = vec![unknown.kind, unknown.flags];
+                    bytes.extend_from_slice(&(4 + unknown.value.len() as u16).to_be_bytes());
+                    bytes.extend_from_slice(&unknown.value);
+                    self.send_chunk(path, Chunk::Error(vec![Cause::UnrecognizedChunk(bytes)]));
+                }
+                return action.skip;
+            }
+        }
+        true
+    }
+
+    /// DATA (RFC 9260 section 6.2).
+    fn handle_data(&mut self, path: usize, data: chunk::Data, seen: &mut DataSeen) {
+        if !self.state.takes_data() {
+            return;
+        }
+        let size = data.data.size();
+        if size == 0 {
+            // RFC 9260 section 6.2: "the endpoint SHOULD send an ABORT chunk with a No User Data cause".
+            self.abort_with(Cause::NoUserData(data.tsn.0), CloseReason::Aborted);
+            return;
+        }
+        seen.any = true;
+        seen.at_once |= data.immediate;
+        match self.arrivals.judge(data.tsn) {
+            Arrival::Duplicate => {
+                // RFC 9260 section 6.2: duplicates are reported without delay.
+                self.arrivals.note_duplicate(data.tsn);
+                self.counters.bytes_duplicated += size;
+                seen.at_once = true;
+                return;
+            }
+            Arrival::TooFar => return,
+            Arrival::Beyond if self.is_full(size) => return,
+            Arrival::Next if self.inbox.held() > 2 * self.config.receive_buffer.bytes() => return,
+            Arrival::Next | Arrival::Beyond => {}
+        }
+        self.arrivals.insert(data.tsn);
+        if data.stream.0 >= self.inbound_streams {
+            // RFC 9260 section 6.5: acknowledged, reported, not delivered.
+            let cause = Cause::InvalidStream(data.stream.0);
+            self.send_chunk(path, Chunk::Error(vec![cause]));
+            return;
+        }
+        let (events, counters) = (&mut self.events, &mut self.counters);
+        self.inbox.accept(data, |stream, data| {
+            counters.bytes_delivered += data.size();
+            deliver(events, stream, data);
+        });
+    }
+
+    /// No room for data beyond what is missing; many small chunks count too, for they cost more than their
+    /// bytes.
+    fn is_full(&self, size: u64) -> bool {
+        let buffer = self.config.receive_buffer.bytes();
+        self.inbox.held() + size > buffer || self.inbox.chunks() > (buffer / 32).max(1000)
+    }
+}
+
+/// Gives data to the user; bulk data that follows bulk data of its stream is one piece.
+fn deliver(
+    events: &mut std::collections::VecDeque<ConnectionEvent>,
+    stream: StreamId,
+    data: netrig_core::Data,
+) {
+    use netrig_core::Data::Fill;
+    if let (Some(ConnectionEvent::Received { stream: last, data: Fill(have) }), Fill(more)) =
+        (events.back_mut(), &data)
+        && *last == stream
+    {
+        *have += more;
+        return;
+    }
+    events.push_back(ConnectionEvent::Received { stream, data });
+}

@@ -1,0 +1,333 @@
+//! Putting packets together (RFC 9260 sections 6.1 and 6.10).
+
+use netrig_core::{ConnectionEvent, Ecn, Header, Instant};
+
+use super::path;
+use super::{Association, Outgoing, State};
+use crate::sctp::packet::chunk::{DATA_HEADER, Data, Sack};
+use crate::sctp::packet::{COMMON_HEADER, Chunk, Chunks, Packet};
+use crate::sctp::tx::{LossSign, Sent, SentState};
+use crate::{PathId, Payload};
+
+/// A packet being filled.
+struct Draft {
+    path: usize,
+    chunks: Chunks,
+    /// Bytes that still fit.
+    room: u32,
+}
+
+impl Draft {
+    fn push(&mut self, chunk: Chunk) {
+        self.room = self.room.saturating_sub(chunk.padded_len());
+        self.chunks.push(chunk);
+    }
+
+    /// Whether a DATA chunk with so many user bytes fits.
+    fn fits(&self, user_bytes: u64) -> bool {
+        u64::from(self.room) >= u64::from(DATA_HEADER) + user_bytes.next_multiple_of(4)
+    }
+}
+
+impl Association {
+    /// The next packet to send: control chunks first, then SACK, then lost data, then new data.
+    pub(super) fn next_packet(&mut self, now: Instant) -> Option<crate::Packet> {
+        if let Some(Outgoing::Packet(_)) = self.outgoing.front() {
+            let Some(Outgoing::Packet(packet)) = self.outgoing.pop_front() else { return None };
+            self.counters.packets_sent += 1;
+            return Some(packet);
+        }
+        if self.state == State::Closed {
+            return None;
+        }
+        let control = match self.outgoing.front() {
+            Some(Outgoing::Chunk(path, _)) => Some(*path),
+            _ => None,
+        };
+        let data = self.data_turn(now);
+        let path = control.or(self.acknowledger.due()).or(data.map(|turn| turn.path))?;
+        let mut draft = Draft { path, chunks: Chunks::new(), room: self.room(path) };
+        self.add_control(&mut draft);
+        let data = data.filter(|turn| turn.path == path && (self.config.bundling || draft.chunks.is_empty()));
+        self.add_sack(&mut draft, data);
+        if let Some(turn) = data.filter(|_| self.config.bundling || draft.chunks.is_empty()) {
+            match turn.kind {
+                TurnKind::Lost { free } => self.add_lost(now, &mut draft, free),
+                TurnKind::New => self.add_new(now, &mut draft),
+            }
+        }
+        if draft.chunks.is_empty() {
+            return None;
+        }
+        self.counters.packets_sent += 1;
+        Some(self.make_packet(draft.path, self.peer_tag, draft.chunks))
+    }
+
+    /// Bytes that chunks may take in a packet over `path`.
+    fn room(&self, path: usize) -> u32 {
+        (self.config.mtu.bytes() as u32).saturating_sub(self.paths[path].overhead)
+    }
+
+    /// A packet ready for the network.
+    pub(super) fn make_packet(
+        &self,
+        path: usize,
+        verification_tag: u32,
+        chunks: impl IntoIterator<Item = Chunk>,
+    ) -> crate::Packet {
+        let path = &self.paths[path];
+        let packet = Packet {
+            src_port: self.local_port,
+            dst_port: self.remote_port,
+            verification_tag,
+            chunks: chunks.into_iter().collect(),
+        };
+        let ip_len = path.overhead - COMMON_HEADER + packet.wire_len();
+        let header = Header { flow: path.flow, ip_len, dscp: self.dscp, ecn: Ecn::NotEct };
+        crate::Packet { header, payload: Payload::Sctp(Box::new(packet)) }
+    }
+
+    /// All control chunks for the path that fit; the first even if it does not.
+    fn add_control(&mut self, draft: &mut Draft) {
+        while let Some(Outgoing::Chunk(path, chunk)) = self.outgoing.front() {
+            let fits = draft.chunks.is_empty() || self.config.bundling && chunk.padded_len() <= draft.room;
+            if *path != draft.path || !fits {
+                return;
+            }
+            let Some(Outgoing::Chunk(_, chunk)) = self.outgoing.pop_front() else { return };
+            draft.push(chunk);
+        }
+    }
+
+    /// A SACK if one is due on this path, or if the data that comes leaves room for it.
+    fn add_sack(&mut self, draft: &mut Draft, data: Option<Turn>) {
+        let due = self.acknowledger.due() == Some(draft.path);
+        let alone = draft.chunks.is_empty();
+        let fits = alone || self.config.bundling && draft.room >= Sack::MIN_LEN;
+        if !fits || !due && !self.sack_fits_beside(draft, data) {
+            return;
+        }
+        // RFC 9260 section 6.2: as many gap blocks as fit, then as many duplicates as fit.
+        let mut fields = (draft.room.saturating_sub(Sack::MIN_LEN) / 4) as usize;
+        let gaps = self.arrivals.gaps(fields);
+        fields -= gaps.len();
+        let duplicates = self.arrivals.take_duplicates(fields);
+        let free = self.config.receive_buffer.bytes().saturating_sub(self.inbox.held());
+        draft.push(Chunk::Sack(Sack {
+            cumulative_tsn: self.arrivals.cumulative(),
+            a_rwnd: u32::try_from(free).unwrap_or(u32::MAX),
+            gaps,
+            duplicates,
+        }));
+        self.acknowledger.sent();
+    }
+
+    /// Whether a SACK that is not due yet can share the packet with the data that comes.
+    fn sack_fits_beside(&mut self, draft: &Draft, data: Option<Turn>) -> bool {
+        let Some(turn) = data.filter(|_| self.config.bundling && self.acknowledger.useful_on(draft.path))
+        else {
+            return false;
+        };
+        let next = match turn.kind {
+            TurnKind::New => {
+                let most = self.most_user_bytes();
+                self.queue.next_len(most)
+            }
+            TurnKind::Lost { .. } => {
+                let place = self.outstanding.first_lost();
+                place.and_then(|place| self.outstanding.get(place)).map(|lost| lost.chunk.data.size())
+            }
+        };
+        next.is_some_and(|len| draft.fits(len + u64::from(Sack::MIN_LEN)))
+    }
+
+    /// Which data may leave now, and over which path.
+    fn data_turn(&mut self, now: Instant) -> Option<Turn> {
+        if !self.state.sends_data() {
+            return None;
+        }
+        if let Some(place) = self.outstanding.first_lost() {
+            if let Some(path) = self.retransmission_due {
+                return Some(Turn { path, kind: TurnKind::Lost { free: true } });
+            }
+            if self.retransmissions_held {
+                return None;
+            }
+            // RFC 9260 section 6.1 C: lost data before new, "limited by the current cwnd".
+            let path = self.path_for_lost(place)?;
+            let may = self.paths[path].may_send();
+            return may.then_some(Turn { path, kind: TurnKind::Lost { free: false } });
+        }
+        self.retransmission_due = None;
+        let held = self.retransmissions_held && self.config.timeout_holds_new_data;
+        if self.queue.unsent() == 0 || self.burst == 0 || held {
+            return None;
+        }
+        let path = &mut self.paths[self.data_path];
+        path.decay(now, &self.config);
+        // RFC 9260 section 6.1 B: a packet may start below cwnd and end beyond.
+        if !path.may_send() || !self.may_take_new() || self.waits_for_more() {
+            return None;
+        }
+        Some(Turn { path: self.data_path, kind: TurnKind::New })
+    }
+
+    /// Over which path the lost chunk at `place` goes again.
+    fn path_for_lost(&self, place: usize) -> Option<usize> {
+        let sent = self.outstanding.get(place)?;
+        let SentState::Lost(sign) = sent.state else { return None };
+        Some(self.retransmission_path(usize::from(sent.path.0), sign))
+    }
+
+    /// Most user bytes that a chunk over the data path takes.
+    fn most_user_bytes(&self) -> u64 {
+        // Chunks are padded to multiples of four.
+        let room = self.room(self.data_path).saturating_sub(DATA_HEADER) / 4 * 4;
+        u64::from(room).min(self.config.max_chunk.bytes()).max(1)
+    }
+
+    /// Whether the receiver's window and the own buffer let the next chunk go. With nothing outstanding one
+    /// may always go (RFC 9260 section 6.1 A): it probes a closed window.
+    fn may_take_new(&mut self) -> bool {
+        if self.outstanding.is_empty() {
+            return true;
+        }
+        let most = self.most_user_bytes();
+        let Some(len) = self.queue.next_len(most) else { return false };
+        let windowed = u64::from(path::counted(self.config.window_counts, len));
+        windowed <= self.peer_rwnd.saturating_sub(self.outstanding.in_flight())
+            && self.outstanding.user_bytes() + len <= self.config.send_buffer.bytes()
+    }
+
+    /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): little data waits while other data is
+    /// outstanding.
+    fn waits_for_more(&self) -> bool {
+        self.config.nagle
+            && self.state == State::Established
+            && !self.outstanding.is_empty()
+            && !self.queue.message_under_way()
+            && self.queue.unsent() < self.most_user_bytes()
+    }
+
+    /// Fills the packet with the earliest lost chunks. `free`: whatever the window says, one packet.
+    fn add_lost(&mut self, now: Instant, draft: &mut Draft, free: bool) {
+        self.paths[draft.path].decay(now, &self.config);
+        let mut earliest = false;
+        let mut count = 0;
+        while let Some(place) = self.outstanding.first_lost() {
+            if !free && self.path_for_lost(place) != Some(draft.path) {
+                break;
+            }
+            let Some(lost) = self.outstanding.get(place) else { break };
+            // One that is too large for the MTU by now goes nevertheless: TSNs cannot be cut anew.
+            if count > 0 && (!self.config.bundling || !draft.fits(lost.chunk.data.size())) {
+                break;
+            }
+            if count == 0 && !draft.chunks.is_empty() && !draft.fits(lost.chunk.data.size()) {
+                return;
+            }
+            match lost.state {
+                SentState::Lost(LossSign::Missing) => self.counters.fast_retransmissions += 1,
+                _ => self.counters.timeout_retransmissions += 1,
+            }
+            self.counters.bytes_retransmitted += lost.chunk.data.size();
+            earliest |= place == 0 && lost.state == SentState::Lost(LossSign::Missing);
+            self.paths[usize::from(lost.path.0)].lost -= u64::from(lost.counted);
+            let Some(sent) = self.outstanding.resend(place, PathId(draft.path as u8)) else { break };
+            let path = &mut self.paths[draft.path];
+            path.flight += u64::from(sent.counted);
+            let chunk = sent.chunk.clone();
+            draft.push(Chunk::Data(chunk));
+            count += 1;
+        }
+        if free {
+            self.retransmission_due = None;
+        }
+        if count == 0 {
+            return;
+        }
+        self.counters.data_packets_sent += 1;
+        let path = &mut self.paths[draft.path];
+        path.last_data = now;
+        // RFC 9260 sections 6.3.2 R1 and 7.2.4 (4).
+        if !path.t3_runs() || earliest {
+            path.start_t3(now, &self.config);
+        }
+    }
+
+    /// Fills the packet with new chunks.
+    fn add_new(&mut self, now: Instant, draft: &mut Draft) {
+        let most = self.most_user_bytes();
+        let before = self.outstanding.next_tsn();
+        let mut count = 0;
+        while count == 0 || self.may_take_new() {
+            let Some(len) = self.queue.next_len(most) else { break };
+            if !draft.fits(len) || count > 0 && !self.config.bundling {
+                break;
+            }
+            let probe = self.outstanding.is_empty() && len > self.peer_rwnd;
+            self.window_closed |= probe;
+            let Some(fragment) = self.queue.cut(most) else { break };
+            let last = self.state == State::ShutdownPending && self.queue.unsent() == 0;
+            let chunk = Data {
+                tsn: self.outstanding.next_tsn(),
+                stream: fragment.stream,
+                ssn: fragment.ssn,
+                ppid: 0,
+                unordered: !self.config.ordered,
+                beginning: fragment.beginning,
+                ending: fragment.ending,
+                immediate: self.config.sack_immediately && (probe || last),
+                data: fragment.data,
+            };
+            let counted = path::counted(self.config.counted, len);
+            self.counters.bytes_sent += len;
+            self.paths[draft.path].flight += u64::from(counted);
+            self.outstanding.push(Sent {
+                chunk: chunk.clone(),
+                path: PathId(draft.path as u8),
+                state: SentState::InFlight,
+                misses: 0,
+                retransmitted: false,
+                fast_retransmitted: false,
+                counted,
+                windowed: path::counted(self.config.window_counts, len),
+            });
+            draft.push(Chunk::Data(chunk));
+            count += 1;
+        }
+        if count == 0 {
+            return;
+        }
+        self.queue.packet_done();
+        self.burst -= 1;
+        self.counters.data_packets_sent += 1;
+        let path = &mut self.paths[draft.path];
+        path.last_data = now;
+        // RFC 9260 section 6.3.1 C4: one measurement per round trip.
+        path.timed.get_or_insert((before, now));
+        if !path.t3_runs() {
+            path.start_t3(now, &self.config);
+        }
+        if self.writable_owed && self.queue.unsent() < 2 * self.config.mtu.bytes() {
+            self.writable_owed = false;
+            self.events.push_back(ConnectionEvent::Writable);
+        }
+    }
+}
+
+/// What data comes next.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    path: usize,
+    kind: TurnKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum TurnKind {
+    /// Lost data; `free` of the window.
+    Lost {
+        free: bool,
+    },
+    New,
+}

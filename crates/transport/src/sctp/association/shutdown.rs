@@ -1,0 +1,127 @@
+//! Ending an association (RFC 9260 section 9).
+
+use netrig_core::{CloseReason, Instant};
+
+use super::{Association, Outgoing, Retry, State};
+use crate::Serial;
+use crate::sctp::packet::chunk::Abort;
+use crate::sctp::packet::{Cause, Chunk};
+
+impl Association {
+    /// Goes on with shutting down as far as the data lets it.
+    pub(super) fn continue_shutdown(&mut self, now: Instant) {
+        if self.state == State::Established && self.close_requested {
+            self.state = State::ShutdownPending;
+        }
+        if self.queue.unsent() > 0 || !self.outstanding.is_empty() {
+            return;
+        }
+        match self.state {
+            // RFC 9260 section 9.2: once all is acknowledged, SHUTDOWN.
+            State::ShutdownPending => {
+                self.state = State::ShutdownSent;
+                self.guard = now + self.config.rto_max.saturating_mul(5);
+                self.retry = Retry { path: self.data_path, ..Retry::OFF };
+                self.send_shutdown(now);
+            }
+            State::ShutdownReceived => {
+                self.state = State::ShutdownAckSent;
+                self.guard = now + self.config.rto_max.saturating_mul(5);
+                self.retry = Retry { path: self.data_path, ..Retry::OFF };
+                self.send_shutdown(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends SHUTDOWN or SHUTDOWN ACK, whichever the state wants, and starts T2-shutdown.
+    fn send_shutdown(&mut self, now: Instant) {
+        let chunk = match self.state {
+            State::ShutdownSent => Chunk::Shutdown(self.arrivals.cumulative()),
+            _ => Chunk::ShutdownAck,
+        };
+        self.send_chunk(self.retry.path, chunk);
+        let rto = self.paths[self.retry.path].rto.rto();
+        self.retry.at = self.config.timer_wheel.fires(now, rto);
+    }
+
+    /// T2-shutdown expired: once more, over another path if there is one (RFC 9260 section 9.2).
+    pub(super) fn shutdown_expired(&mut self, now: Instant) {
+        self.paths[self.retry.path].rto.back_off();
+        self.errors += 1;
+        if self.errors > self.config.association_max_retrans {
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
+        self.retry.path = self.alternate_of(self.retry.path);
+        self.send_shutdown(now);
+    }
+
+    /// T5-shutdown-guard expired: the peer never finished (RFC 9260 section 9.2).
+    pub(super) fn abandon_shutdown(&mut self) {
+        self.guard = Instant::NEVER;
+        self.abort_with(Cause::UserAbort(b"T5-shutdown-guard".to_vec()), CloseReason::TimedOut);
+    }
+
+    /// The peer will send no more (RFC 9260 section 9.2).
+    pub(super) fn handle_shutdown(&mut self, now: Instant, path: usize, cumulative: Serial) {
+        match self.state {
+            State::Established | State::ShutdownPending | State::ShutdownReceived => {
+                self.state = State::ShutdownReceived;
+                self.acknowledge_cumulative(now, cumulative);
+                self.continue_shutdown(now);
+            }
+            // Both at the same moment: the peer's is answered at once.
+            State::ShutdownSent => {
+                self.state = State::ShutdownAckSent;
+                self.retry = Retry { path, ..Retry::OFF };
+                self.send_shutdown(now);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn handle_shutdown_ack(&mut self, path: usize) {
+        match self.state {
+            State::ShutdownSent | State::ShutdownAckSent => {
+                self.answer(path, self.peer_tag, Chunk::ShutdownComplete { reflected: false });
+                self.finish(CloseReason::Finished);
+            }
+            // RFC 9260 section 8.5.1 E: out of the blue, as it were.
+            State::CookieWait | State::CookieEchoed => {
+                self.answer(path, self.peer_tag, Chunk::ShutdownComplete { reflected: true });
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn handle_shutdown_complete(&mut self) {
+        if self.state == State::ShutdownAckSent {
+            self.finish(CloseReason::Finished);
+        }
+    }
+
+    /// DATA came although SHUTDOWN was sent: "it SHOULD ... respond to each received packet containing one or
+    /// more DATA chunks with a SHUTDOWN chunk" (RFC 9260 section 9.2).
+    pub(super) fn repeat_shutdown(&mut self, now: Instant) {
+        if self.state == State::ShutdownSent {
+            self.send_shutdown(now);
+        }
+    }
+
+    /// Sends ABORT and ends the association.
+    pub(super) fn abort_with(&mut self, cause: Cause, reason: CloseReason) {
+        match self.state {
+            State::Closed => return,
+            // Nobody to be told: the peer knows nothing of it, or its tag is not known.
+            State::New | State::CookieWait => {}
+            _ => {
+                let abort = Chunk::Abort(Abort { reflected: false, causes: vec![cause] });
+                let packet = self.make_packet(self.data_path, self.peer_tag, [abort]);
+                self.outgoing.clear();
+                self.outgoing.push_back(Outgoing::Packet(packet));
+            }
+        }
+        self.finish(reason);
+    }
+}

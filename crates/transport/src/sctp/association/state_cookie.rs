@@ -1,0 +1,224 @@
+//! The state cookie (RFC 9260 section 5.1.3): all that a listener would have to remember of an INIT, signed
+//! and handed to the peer, so that it need not remember anything.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use hmac::{Hmac, KeyInit, Mac};
+use netrig_core::{Duration, Instant, Stream};
+use sha2::Sha256;
+
+use crate::Serial;
+use crate::sctp::packet::chunk::Init;
+use crate::sctp::wire::{Reader, Writer};
+
+/// The key of a listener's or association's cookies.
+#[derive(Clone)]
+pub(crate) struct CookieKey([u8; 64]);
+
+impl CookieKey {
+    pub(crate) fn random(random: &mut Stream) -> Self {
+        let mut key = [0; 64];
+        for eight in key.chunks_exact_mut(8) {
+            eight.copy_from_slice(&random.bits().to_le_bytes());
+        }
+        Self(key)
+    }
+
+    fn mac(&self, text: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new(&self.0.into());
+        mac.update(text);
+        mac
+    }
+}
+
+impl fmt::Debug for CookieKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CookieKey")
+    }
+}
+
+/// What both ends agreed on with INIT and INIT ACK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StateCookie {
+    pub(crate) created: Instant,
+    pub(crate) life: Duration,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    pub(crate) local_tag: u32,
+    pub(crate) peer_tag: u32,
+    pub(crate) local_tsn: Serial,
+    pub(crate) peer_tsn: Serial,
+    pub(crate) peer_rwnd: u32,
+    /// Outbound streams after negotiation.
+    pub(crate) outbound_streams: u16,
+    /// Inbound streams after negotiation.
+    pub(crate) inbound_streams: u16,
+    /// Tags of the association that existed when the INIT came, or zeros (RFC 9260 section 5.2.2).
+    pub(crate) tie_tags: (u32, u32),
+    /// Where the INIT came from, and where it went.
+    pub(crate) source: (IpAddr, IpAddr),
+    /// The addresses that the peer listed.
+    pub(crate) peer_addresses: Vec<IpAddr>,
+}
+
+/// Why a cookie is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CookieError {
+    /// Not made with this key, or changed.
+    Forged,
+    /// Too old.
+    Stale {
+        /// By how much.
+        by: Duration,
+        /// What it says nevertheless.
+        cookie: Box<StateCookie>,
+    },
+}
+
+/// Bytes of the signature at the end.
+const SIGNATURE: usize = 32;
+
+impl StateCookie {
+    pub(crate) fn sign(&self, key: &CookieKey) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.u64(self.created.as_nanos());
+        out.u64(self.life.as_nanos());
+        out.u16(self.local_port);
+        out.u16(self.peer_port);
+        for word in [self.local_tag, self.peer_tag, self.local_tsn.0, self.peer_tsn.0, self.peer_rwnd] {
+            out.u32(word);
+        }
+        out.u16(self.outbound_streams);
+        out.u16(self.inbound_streams);
+        out.u32(self.tie_tags.0);
+        out.u32(self.tie_tags.1);
+        for address in [self.source.0, self.source.1].iter().chain(&self.peer_addresses) {
+            write_address(&mut out, *address);
+        }
+        let mut bytes = out.into_bytes();
+        let signature = key.mac(&bytes).finalize().into_bytes();
+        bytes.extend_from_slice(&signature);
+        bytes
+    }
+
+    /// Reads a cookie that comes back at `now`.
+    pub(crate) fn verify(bytes: &[u8], key: &CookieKey, now: Instant) -> Result<Self, CookieError> {
+        let cookie = bytes
+            .split_last_chunk::<SIGNATURE>()
+            .filter(|(text, signature)| key.mac(text).verify_slice(*signature).is_ok())
+            .and_then(|(text, _)| Self::read(text))
+            .ok_or(CookieError::Forged)?;
+        let age = now - cookie.created;
+        // A cookie from the future was made by another clock: it cannot be judged, and so is not good.
+        if age > cookie.life || cookie.created > now {
+            return Err(CookieError::Stale { by: age - cookie.life, cookie: Box::new(cookie) });
+        }
+        Ok(cookie)
+    }
+
+    fn read(text: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(text, "state cookie");
+        let mut cookie = Self {
+            created: Instant::from_nanos(reader.u64().ok()?),
+            life: Duration::from_nanos(reader.u64().ok()?),
+            local_port: reader.u16().ok()?,
+            peer_port: reader.u16().ok()?,
+            local_tag: reader.u32().ok()?,
+            peer_tag: reader.u32().ok()?,
+            local_tsn: Serial(reader.u32().ok()?),
+            peer_tsn: Serial(reader.u32().ok()?),
+            peer_rwnd: reader.u32().ok()?,
+            outbound_streams: reader.u16().ok()?,
+            inbound_streams: reader.u16().ok()?,
+            tie_tags: (reader.u32().ok()?, reader.u32().ok()?),
+            source: (read_address(&mut reader)?, read_address(&mut reader)?),
+            peer_addresses: Vec::new(),
+        };
+        while let Some(address) = read_address(&mut reader) {
+            cookie.peer_addresses.push(address);
+        }
+        Some(cookie)
+    }
+
+    /// What the INIT that this cookie answers said, as far as an association needs it.
+    pub(crate) fn peer_init(&self) -> Init {
+        Init {
+            initiate_tag: self.peer_tag,
+            a_rwnd: self.peer_rwnd,
+            outbound_streams: self.inbound_streams,
+            inbound_streams: self.outbound_streams,
+            initial_tsn: self.peer_tsn,
+            parameters: Vec::new(),
+        }
+    }
+}
+
+/// All addresses as 16 bytes: IPv4 ones are mapped (RFC 4291 section 2.5.5.2).
+fn write_address(out: &mut Writer, address: IpAddr) {
+    let octets = match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    out.bytes(&octets);
+}
+
+fn read_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
+    let halves = [reader.u64().ok()?, reader.u64().ok()?];
+    let bits = u128::from(halves[0]) << 64 | u128::from(halves[1]);
+    Some(Ipv6Addr::from_bits(bits).to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+
+    fn cookie() -> StateCookie {
+        StateCookie {
+            created: Instant::from_nanos(5_000_000_000),
+            life: Duration::from_secs(60),
+            local_port: 9,
+            peer_port: 1000,
+            local_tag: 0xAABB_CCDD,
+            peer_tag: 1,
+            local_tsn: Serial(u32::MAX),
+            peer_tsn: Serial(7),
+            peer_rwnd: 1500,
+            outbound_streams: 10,
+            inbound_streams: 65_535,
+            tie_tags: (3, 4),
+            source: ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()),
+            peer_addresses: vec![[10, 1, 0, 1].into(), Ipv6Addr::LOCALHOST.into()],
+        }
+    }
+
+    #[test]
+    fn a_cookie_comes_back_as_it_was() {
+        let key = CookieKey::random(&mut Seeds::new(1).stream("key"));
+        let bytes = cookie().sign(&key);
+        let at = Instant::from_nanos(65_000_000_000);
+        assert_eq!(StateCookie::verify(&bytes, &key, at), Ok(cookie()));
+        let late = at + Duration::from_millis(20);
+        assert_eq!(
+            StateCookie::verify(&bytes, &key, late),
+            Err(CookieError::Stale { by: Duration::from_millis(20), cookie: Box::new(cookie()) })
+        );
+    }
+
+    #[test]
+    fn no_bit_may_change() {
+        let mut random = Seeds::new(1).stream("key");
+        let (key, other) = (CookieKey::random(&mut random), CookieKey::random(&mut random));
+        let now = Instant::from_nanos(6_000_000_000);
+        let bytes = cookie().sign(&key);
+        assert_eq!(StateCookie::verify(&bytes, &other, now), Err(CookieError::Forged));
+        for i in 0..bytes.len() {
+            let mut forged = bytes.clone();
+            forged[i] ^= 1;
+            assert_eq!(StateCookie::verify(&forged, &key, now), Err(CookieError::Forged), "byte {i}");
+        }
+        assert_eq!(StateCookie::verify(&bytes[..31], &key, now), Err(CookieError::Forged));
+    }
+}

@@ -1,0 +1,466 @@
+//! The constants of an SCTP endpoint.
+
+use netrig_core::{Duration, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::wire::Checksum;
+use crate::TimerWheel;
+use crate::profile::constants;
+
+/// Where lost DATA is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetransmitTo {
+    /// The path that it was lost on, as long as that one is usable.
+    SamePath,
+    /// Another active path, if there is one (RFC 9260 section 6.4).
+    AlternatePath,
+    /// After a time-out another active path; in fast retransmit the same.
+    TimeoutsToAlternate,
+}
+
+/// Where the congestion window starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum InitialCwnd {
+    /// By a rule of the MTU.
+    Rule(InitialCwndRule),
+    /// So many bytes.
+    Size(Size),
+}
+
+/// Rules for the first congestion window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialCwndRule {
+    /// min(4 P, max(2 P, 4404)), 4344 for IPv6, where P is the largest DATA chunk (RFC 9260 section 7.2.1).
+    Rfc9260,
+    /// min(4 MTU, max(2 MTU, 4380)) (RFC 4960 section 7.2.1).
+    Rfc4960,
+}
+
+/// Where the slow-start threshold starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum InitialSsthresh {
+    /// By a rule.
+    Rule(InitialSsthreshRule),
+    /// So many bytes.
+    Size(Size),
+}
+
+/// Rules for the first slow-start threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialSsthreshRule {
+    /// None: slow start goes on until something is lost.
+    Unbounded,
+    /// The peer's first advertised window.
+    PeerWindow,
+}
+
+/// What congestion control takes for "one packet".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CwndUnit {
+    /// The largest DATA chunk that fits the path's MTU, its header included (PMDCS, RFC 9260 section 1.6).
+    Pmdcs,
+    /// The MTU.
+    Mtu,
+}
+
+/// Which bytes count as outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counted {
+    /// DATA chunks with header and padding.
+    Chunks,
+    /// The user's bytes in them.
+    UserData,
+}
+
+/// What becomes of the congestion window of a path that no data is sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdleCwnd {
+    /// Nothing.
+    Keep,
+    /// Halved once per RTO, down to four packets; before the first time the threshold takes its value (RFC
+    /// 9260 section 7.2.1).
+    HalvePerRto,
+    /// Halved once per RTO; the threshold stays.
+    HalveWindowPerRto,
+    /// Halved at each heartbeat that finds the path unused for an RTO.
+    HalveAtHeartbeat,
+}
+
+/// What happens to packets while this host's own interface is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LocalDrop {
+    /// They are lost without a word; the timers run and back off as if the loss were far away.
+    BackOff,
+    /// The sender tries again every `local_probe_interval`; neither back-off nor error counters.
+    Probe,
+    /// The path is inactive at once.
+    FailOver,
+}
+
+/// When a heartbeat that nobody answers counts as an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeartbeatLoss {
+    /// One RTO after it was sent (RFC 9260 section 8.2).
+    AfterRto,
+    /// When the next one is due.
+    AtNext,
+}
+
+/// Which stream may send next, by the names of RFC 8260 section 3. A message once begun is finished first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// In the order in which messages were given (SCTP_SS_FCFS).
+    Fcfs,
+    /// The streams in turn, a message each (SCTP_SS_RR).
+    RoundRobin,
+    /// The streams in turn, a packet each (SCTP_SS_RR_PKT).
+    RoundRobinPacket,
+    /// The lowest of `stream_values` first (SCTP_SS_PRIO).
+    Priority,
+    /// The stream that has sent the fewest bytes first (SCTP_SS_FB).
+    Fair,
+    /// Bytes in proportion to `stream_values` (SCTP_SS_WFQ).
+    WeightedFair,
+}
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+const S: fn(u64) -> Duration = Duration::from_secs;
+const B: fn(u64) -> Size = Size::from_bytes;
+
+constants! {
+    /// All constants of an SCTP endpoint. Those of ns-2 are of version 2.29 where 2.35 differs, for its later
+    /// SCTP stalls once its application has been idle.
+    pub struct Config, Settings {
+        /// Retransmission timer before the first measurement.
+        rto_initial: Duration {
+            rfc: S(1), "RFC 9260 section 16, RTO.Initial";
+            linux: S(3), "net.sctp.rto_initial";
+            ns2: S(3), "tcl/lib/ns-default.tcl, initialRto_";
+        }
+        /// Lower bound of the retransmission timer.
+        rto_min: Duration {
+            rfc: S(1), "RFC 9260 section 16, RTO.Min";
+            linux: S(1), "net.sctp.rto_min";
+            ns2: S(1), "tcl/lib/ns-default.tcl, minRto_";
+        }
+        /// Upper bound of the retransmission timer, of its back-off too.
+        rto_max: Duration {
+            rfc: S(60), "RFC 9260 section 16, RTO.Max";
+            linux: S(60), "net.sctp.rto_max";
+            ns2: S(60), "tcl/lib/ns-default.tcl, maxRto_";
+        }
+        /// Least variance term of the retransmission timer (clock granularity G).
+        rto_granularity: Duration {
+            rfc: MS(1), "RFC 9260 section 6.3.1 rule G1: any value is allowed";
+            linux: MS(4), "one jiffy at HZ = 250 (sctp_transport_update_rto, net/sctp/transport.c)";
+            ns2: Duration::ZERO, "sctp/sctp.cc, RttUpdate: no granularity";
+        }
+        /// How late timers fire.
+        timer_wheel: TimerWheel {
+            rfc: TimerWheel::Exact, "RFC 9260 section 6.3: timers are exact";
+            linux: TimerWheel::Linux250, "kernel/time/timer.c, HZ = 250";
+            ns2: TimerWheel::Exact, "common/scheduler.cc: timers are exact";
+        }
+        /// Time-outs in a row after which a path is inactive: one more than this.
+        path_max_retrans: u32 {
+            rfc: 5, "RFC 9260 section 16, Path.Max.Retrans";
+            linux: 5, "net.sctp.path_max_retrans";
+            ns2: 5, "tcl/lib/ns-default.tcl, pathMaxRetrans_";
+        }
+        /// Time-outs in a row over all paths after which the association is given up: one more than this.
+        association_max_retrans: u32 {
+            rfc: 10, "RFC 9260 section 16, Association.Max.Retrans";
+            linux: 10, "net.sctp.association_max_retrans";
+            ns2: 10, "tcl/lib/ns-default.tcl, associationMaxRetrans_";
+        }
+        /// How often INIT and COOKIE ECHO are sent again before the peer counts as unreachable.
+        init_max_retrans: u32 {
+            rfc: 8, "RFC 9260 section 16, Max.Init.Retransmits";
+            linux: 8, "net.sctp.max_init_retransmits";
+            ns2: 8, "sctp/sctp.h, MAX_INIT_RETRANS";
+        }
+        /// Whether idle paths are probed.
+        heartbeats: bool {
+            rfc: true, "RFC 9260 section 8.3";
+            linux: true, "net/sctp/associola.c, SPP_HB_ENABLE by default";
+            ns2: true, "tcl/lib/ns-default.tcl, heartbeatInterval_ is not zero";
+        }
+        /// Time between heartbeats of an idle path; one RTO, give or take a half, is added.
+        heartbeat_interval: Duration {
+            rfc: S(30), "RFC 9260 section 16, HB.interval";
+            linux: S(30), "net.sctp.hb_interval";
+            ns2: S(30), "tcl/lib/ns-default.tcl, heartbeatInterval_";
+        }
+        /// When an unanswered heartbeat counts as an error.
+        heartbeat_loss: HeartbeatLoss {
+            rfc: HeartbeatLoss::AfterRto, "RFC 9260 section 8.2";
+            linux: HeartbeatLoss::AtNext, "net/sctp/sm_statefuns.c, sctp_sf_sendbeat_8_3";
+            ns2: HeartbeatLoss::AtNext, "sctp/sctp.cc, HeartbeatGenTimerExpiration";
+        }
+        /// Whether a path that the handshake did not use must answer a heartbeat before data goes over it.
+        path_verification: bool {
+            rfc: true, "RFC 9260 section 5.4";
+            linux: true, "net/sctp/associola.c, sctp_assoc_add_peer: SCTP_UNCONFIRMED";
+            ns2: false, "sctp/sctp.cc: all destinations are active from the start";
+        }
+        /// Whether a path that times out is avoided before it is given up (RFC 7829).
+        potentially_failed: bool {
+            rfc: true, "RFC 7829 section 5: recommended";
+            linux: true, "net.sctp.pf_enable";
+            ns2: false, "sctp/sctp.cc knows no such state";
+        }
+        /// Time-outs in a row after which a path is potentially failed: one more than this.
+        pf_threshold: u32 {
+            rfc: 0, "RFC 7829 section 5.1, PotentiallyFailed.Max.Retrans: recommended 0";
+            linux: 0, "net.sctp.pf_retrans";
+            ns2: 0, "unused";
+        }
+        /// Whether a primary that fails for long loses its role for good (RFC 7829 section 5.2).
+        primary_switchover: bool {
+            rfc: false, "RFC 7829 section 5.2: optional";
+            linux: false, "net.sctp.ps_retrans is 65535 by default";
+            ns2: true, "tcl/lib/ns-default.tcl, changePrimaryThresh_ -1, compared as errors > -1";
+        }
+        /// Time-outs in a row after which it does: one more than this.
+        primary_switchover_threshold: u32 {
+            rfc: 5, "RFC 7829 section 5.2, Primary.Switchover.Max.Retrans: here Path.Max.Retrans";
+            linux: 65_535, "net.sctp.ps_retrans";
+            ns2: 0, "tcl/lib/ns-default.tcl, changePrimaryThresh_ -1: at every time-out";
+        }
+        /// Whether new data goes back to the primary path once that works again.
+        return_to_primary: bool {
+            rfc: true, "RFC 9260 section 6.4: by default data goes to the primary path";
+            linux: true, "net/sctp/associola.c, sctp_select_active_and_retran_path";
+            ns2: true, "sctp/sctp.cc: to the primary, but see primary_switchover";
+        }
+        /// Where lost data is sent again.
+        retransmit_to: RetransmitTo {
+            rfc: RetransmitTo::AlternatePath, "RFC 9260 section 6.4.1";
+            linux: RetransmitTo::TimeoutsToAlternate, "net/sctp/outqueue.c, sctp_retransmit";
+            ns2: RetransmitTo::AlternatePath, "tcl/lib/ns-default.tcl, rtxToAlt_ 1";
+        }
+        /// What happens to packets while this host's own interface is down.
+        local_drop: LocalDrop {
+            rfc: LocalDrop::BackOff, "RFC 9260 section 8.2 knows time-outs only";
+            linux: LocalDrop::BackOff, "net/sctp/output.c, sctp_packet_transmit: a packet without route is dropped, T3-rtx runs on";
+            ns2: LocalDrop::BackOff, "link/dynalink.cc: drops without a word";
+        }
+        /// Time between two tries on a path whose own interface is down, if `local_drop` is `probe`.
+        local_probe_interval: Duration {
+            rfc: MS(500), "as Linux's TCP: include/net/tcp.h, TCP_RESOURCE_PROBE_INTERVAL";
+            linux: MS(500), "include/net/tcp.h, TCP_RESOURCE_PROBE_INTERVAL";
+            ns2: MS(500), "unused";
+        }
+        /// Largest IP packet, bytes.
+        mtu: Size {
+            rfc: B(1500), "Ethernet (RFC 894); RFC 9260 section 7.3 leaves it to path MTU discovery";
+            linux: B(1500), "Ethernet (RFC 894)";
+            ns2: B(1500), "tcl/lib/ns-default.tcl, mtu_";
+        }
+        /// Most user bytes in one DATA chunk (SCTP_MAXSEG), besides what the MTU allows.
+        max_chunk: Size {
+            rfc: B(65_519), "RFC 9260 section 3.3.1: what the 16-bit length allows";
+            linux: B(65_519), "net/sctp/socket.c, SCTP_MAXSEG 0: the MTU decides";
+            ns2: B(1452), "tcl/lib/ns-default.tcl, dataChunkSize_ 1468 with its header of 16";
+        }
+        /// Data is cut into messages of so many bytes; 0 B for one message per piece that the user gives.
+        message_size: Size {
+            rfc: B(0), "RFC 9260 section 6.9: messages are the user's";
+            linux: B(0), "net/sctp/socket.c, sctp_sendmsg: a message per call";
+            ns2: B(1452), "sctp/sctp.cc, GenChunk: every chunk is a message of its own";
+        }
+        /// Whether bulk data of several calls is one stream of bytes, to be cut without regard to the calls.
+        join_sends: bool {
+            rfc: false, "RFC 9260 section 6.9: messages are the user's";
+            linux: false, "net/sctp/socket.c, sctp_sendmsg: a message per call";
+            ns2: true, "sctp/sctp.cc: full chunks as long as the application has data";
+        }
+        /// Outbound streams.
+        streams: u16 {
+            rfc: 10, "RFC 9260 leaves it to the user; as Linux";
+            linux: 10, "net/sctp/socket.c, sctp_init_sock: SCTP_DEFAULT_OUTSTREAMS";
+            ns2: 1, "tcl/lib/ns-default.tcl, numOutStreams_";
+        }
+        /// Whether messages keep their order within a stream.
+        ordered: bool {
+            rfc: true, "RFC 9260 section 6.6";
+            linux: true, "net/sctp/socket.c: SCTP_UNORDERED is not set";
+            ns2: true, "tcl/lib/ns-default.tcl, unordered_ 0";
+        }
+        /// Which stream may send next.
+        scheduler: Scheduler {
+            rfc: Scheduler::Fcfs, "RFC 8260 section 3.1: the usual default";
+            linux: Scheduler::Fcfs, "net/sctp/stream_sched.c, SCTP_SS_DEFAULT";
+            ns2: Scheduler::RoundRobin, "sctp/sctp.cc, GenChunk: streams in turn";
+        }
+        /// Priorities or weights of the streams, by number; a stream beyond the list has 1.
+        stream_values: Vec<u16> {
+            rfc: Vec::new(), "RFC 8260 section 4.3.3, SCTP_STREAM_SCHEDULER_VALUE";
+            linux: Vec::new(), "net/sctp/stream_sched_prio.c: all the same";
+            ns2: Vec::new(), "unused";
+        }
+        /// Whether several chunks may share a packet.
+        bundling: bool {
+            rfc: true, "RFC 9260 section 6.10";
+            linux: true, "net/sctp/outqueue.c";
+            ns2: true, "sctp/sctp.cc, SendPacket bundles up to mtu_";
+        }
+        /// Whether little data waits, while other data is outstanding, for more to share a packet with.
+        nagle: bool {
+            rfc: false, "RFC 9260 section 6.1: allowed, and the user may switch it off";
+            linux: true, "net/sctp/output.c, sctp_packet_can_append_data; SCTP_NODELAY is off";
+            ns2: false, "sctp/sctp.cc knows no such rule";
+        }
+        /// Whether SACKs may be delayed.
+        delayed_sack: bool {
+            rfc: true, "RFC 9260 section 6.2";
+            linux: true, "net.sctp.sack_timeout is not zero";
+            ns2: true, "tcl/lib/ns-default.tcl, useDelayedSacks_ 1";
+        }
+        /// Longest delay of a SACK.
+        sack_delay: Duration {
+            rfc: MS(200), "RFC 9260 section 16, SACK.Delay";
+            linux: MS(200), "net.sctp.sack_timeout";
+            ns2: MS(200), "tcl/lib/ns-default.tcl, sackDelay_";
+        }
+        /// A SACK at the latest for every so many packets with data.
+        sack_frequency: u32 {
+            rfc: 2, "RFC 9260 section 6.2";
+            linux: 2, "net/sctp/protocol.c, SCTP_DEFAULT_SACKFREQ";
+            ns2: 2, "sctp/sctp.cc, DELAYED_SACK_TRIGGER";
+        }
+        /// Whether the first data of an association is acknowledged at once.
+        first_sack_at_once: bool {
+            rfc: false, "RFC 9260 section 6.2 makes no exception";
+            linux: true, "net/sctp/associola.c: sack_needed starts as 1";
+            ns2: false, "sctp/sctp.cc, ProcessDataChunk";
+        }
+        /// Whether the I bit asks for a SACK at once where the sender cannot go on without it: window probes,
+        /// and the last data before SHUTDOWN.
+        sack_immediately: bool {
+            rfc: true, "RFC 9260 section 6.1 (RFC 7053)";
+            linux: true, "net/sctp/outqueue.c, SCTP_DATA_SACK_IMM in SHUTDOWN-PENDING";
+            ns2: false, "sctp/sctp.cc knows no such bit";
+        }
+        /// Miss indications that make a fast retransmit.
+        fast_retransmit_threshold: u32 {
+            rfc: 3, "RFC 9260 section 7.2.4";
+            linux: 3, "net/sctp/outqueue.c, sctp_mark_missing";
+            ns2: 4, "tcl/lib/ns-default.tcl of 2.29, fastRtxTrigger_; 2.35 has 3";
+        }
+        /// Most packets with new data that leave at one moment; 0 for no limit.
+        max_burst: u32 {
+            rfc: 4, "RFC 9260 section 16, Max.Burst";
+            linux: 4, "net.sctp.max_burst";
+            ns2: 0, "sctp/sctp.cc: useMaxBurst_ 1 limits only what follows the acknowledgement of a retransmission";
+        }
+        /// First congestion window of a path.
+        initial_cwnd: InitialCwnd {
+            rfc: InitialCwnd::Rule(InitialCwndRule::Rfc9260), "RFC 9260 section 7.2.1";
+            linux: InitialCwnd::Rule(InitialCwndRule::Rfc4960), "net/sctp/associola.c, sctp_assoc_add_peer";
+            ns2: InitialCwnd::Size(B(2936)), "tcl/lib/ns-default.tcl, initialCwnd_ 2 chunks of 1468 B";
+        }
+        /// First slow-start threshold of a path.
+        initial_ssthresh: InitialSsthresh {
+            rfc: InitialSsthresh::Rule(InitialSsthreshRule::Unbounded), "RFC 9260 section 7.2.1: arbitrarily high";
+            linux: InitialSsthresh::Rule(InitialSsthreshRule::PeerWindow), "net/sctp/sm_make_chunk.c, sctp_process_init";
+            ns2: InitialSsthresh::Size(B(65_536)), "tcl/lib/ns-default.tcl, initialSsthresh_";
+        }
+        /// What congestion control takes for one packet.
+        cwnd_unit: CwndUnit {
+            rfc: CwndUnit::Pmdcs, "RFC 9260 section 7.2";
+            linux: CwndUnit::Mtu, "net/sctp/transport.c, sctp_transport_raise_cwnd";
+            ns2: CwndUnit::Pmdcs, "sctp/sctp.cc: 1468 B";
+        }
+        /// Which bytes count as outstanding in the congestion window.
+        counted: Counted {
+            rfc: Counted::Chunks, "RFC 9260 sections 1.6 and 7.2.2: with header and padding";
+            linux: Counted::UserData, "include/net/sctp/sctp.h, sctp_data_size";
+            ns2: Counted::Chunks, "sctp/sctp.cc, iOutstandingBytes: 1468 B for a chunk of 1452 B";
+        }
+        /// Whether lost data that was not yet sent again is still outstanding on its path: its T3-rtx goes on.
+        lost_is_outstanding: bool {
+            rfc: false, "RFC 9260 section 1.6, \"Outstanding data\"";
+            linux: false, "net/sctp/outqueue.c, sctp_retransmit_mark";
+            ns2: true, "sctp/sctp.cc, iOutstandingBytes at a time-out";
+        }
+        /// Whether new data too waits for a SACK after a time-out.
+        timeout_holds_new_data: bool {
+            rfc: false, "RFC 9260 section 6.3.3 speaks of what was sent";
+            linux: false, "net/sctp/outqueue.c, sctp_outq_flush";
+            ns2: true, "sctp/sctp.cc, Timeout sends one packet";
+        }
+        /// Which bytes count as outstanding in the receiver's window.
+        window_counts: Counted {
+            rfc: Counted::UserData, "RFC 9260 section 6.2.1: a_rwnd counts what the receiver buffers";
+            linux: Counted::UserData, "include/net/sctp/sctp.h, sctp_data_size";
+            ns2: Counted::Chunks, "sctp/sctp.cc, uiPeerRwnd: 1468 B for a chunk of 1452 B";
+        }
+        /// No reduction of the window goes below so many packets, but for the one packet after a time-out.
+        ssthresh_floor: u32 {
+            rfc: 4, "RFC 9260 section 7.2.3";
+            linux: 4, "net/sctp/transport.c, sctp_transport_lower_cwnd";
+            ns2: 2, "sctp/sctp.cc of 2.29; 2.35 has 4";
+        }
+        /// Whether the slow-start threshold is left alone by a time-out that finds the window at one packet.
+        backoff_keeps_ssthresh: bool {
+            rfc: false, "RFC 9260 section 7.2.3";
+            linux: false, "net/sctp/transport.c, sctp_transport_lower_cwnd";
+            ns2: true, "sctp/sctp.cc, AdjustCwnd at a time-out";
+        }
+        /// Whether the window grows only with SACKs that advance the cumulative TSN.
+        growth_needs_cumulative_ack: bool {
+            rfc: false, "RFC 9260 section 7.2.1, without the third condition of RFC 4960";
+            linux: false, "net/sctp/transport.c, sctp_transport_raise_cwnd";
+            ns2: true, "sctp/sctp.cc, ProcessSackChunk";
+        }
+        /// What becomes of the window of a path that no data is sent on.
+        idle_cwnd: IdleCwnd {
+            rfc: IdleCwnd::HalvePerRto, "RFC 9260 section 7.2.1";
+            linux: IdleCwnd::HalveAtHeartbeat, "net/sctp/transport.c, SCTP_LOWER_CWND_INACTIVE";
+            ns2: IdleCwnd::HalveWindowPerRto, "sctp/sctp.cc, the cwnd degrade timer";
+        }
+        /// Receive buffer, bytes: what is advertised to the peer.
+        receive_buffer: Size {
+            rfc: B(262_144), "RFC 9260 leaves it to the host; as usrsctp's default";
+            linux: B(106_496), "half of net.core.rmem_default (net/sctp/associola.c)";
+            ns2: B(65_536), "tcl/lib/ns-default.tcl, initialRwnd_";
+        }
+        /// Send buffer, bytes: most user data that is outstanding at once.
+        send_buffer: Size {
+            rfc: B(262_144), "RFC 9260 leaves it to the host; as usrsctp's default";
+            linux: B(212_992), "net.core.wmem_default";
+            ns2: B(1_000_000_000), "sctp/sctp.cc: the application is asked whenever the window allows";
+        }
+        /// A message of which so much has arrived is handed on before its end.
+        partial_delivery: Size {
+            rfc: B(131_072), "RFC 9260 section 6.9 allows it; as usrsctp: half of the receive buffer";
+            linux: B(53_248), "net/sctp/ulpqueue.c, sctp_ulpq_partial_delivery: when the buffer runs short";
+            ns2: B(32_768), "unused: every chunk is a message of its own";
+        }
+        /// How long a state cookie is good.
+        cookie_life: Duration {
+            rfc: S(60), "RFC 9260 section 16, Valid.Cookie.Life";
+            linux: S(60), "net.sctp.valid_cookie_life";
+            ns2: S(60), "sctp/sctp.cc does not check cookies";
+        }
+        /// The checksum of packets on a real wire.
+        checksum: Checksum {
+            rfc: Checksum::Crc32c, "RFC 9260 section 6.8";
+            linux: Checksum::Crc32c, "net/sctp/output.c";
+            ns2: Checksum::Crc32c, "unused: nothing is on a wire";
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The passive end before an association exists (RFC 9260 sections 5.1 and 8.4).
+
+use std::sync::Arc;
+
+use netrig_core::{Dscp, Header, Instant, Seeds, Stream};
+
+use super::association::{
+    Answerer, Association, CookieError, CookieKey, Endpoints, MOST_PATHS, PathAddresses, StateCookie,
+    address_parameters, nonzero_tag, objection,
+};
+use super::config::Config;
+use super::packet::chunk::{Abort, Init};
+use super::packet::{Cause, Chunk, Chunks, Packet};
+use crate::{Payload, Serial};
+
+/// What a listener makes of a packet.
+#[derive(Debug)]
+pub enum Response {
+    /// Send this.
+    Reply(crate::Packet),
+    /// An association stands; what it wants to send and say must be drained.
+    Accepted(Box<Association>),
+}
+
+/// Answers INIT with INIT ACK, and makes an association of a good COOKIE ECHO. It keeps nothing in between:
+/// all that it must know comes back in the state cookie.
+///
+/// A host gives it the packets to its port that belong to no association.
+#[derive(Debug)]
+pub struct Listener {
+    config: Arc<Config>,
+    port: u16,
+    /// Which own address goes with which address of a peer, as a routing table would say.
+    routes: Vec<PathAddresses>,
+    dscp: Dscp,
+    key: CookieKey,
+    random: Stream,
+}
+
+impl Listener {
+    /// A listener on `port`. A peer's address is reached from the own address that `routes` pairs it with,
+    /// else from the one that the peer wrote to. The own addresses in `routes` are told to the peer.
+    pub fn new(
+        config: impl Into<Arc<Config>>,
+        port: u16,
+        routes: impl Into<Vec<PathAddresses>>,
+        dscp: Dscp,
+        mut random: Stream,
+    ) -> Self {
+        let key = CookieKey::random(&mut random);
+        Self { config: config.into(), port, routes: routes.into(), dscp, key, random }
+    }
+
+    /// The port that it listens on.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A packet that belongs to no association.
+    pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<Response> {
+        let crate::Packet { header, payload: Payload::Sctp(sctp) } = packet else { return None };
+        match sctp.chunks.first() {
+            Some(Chunk::Init(init)) => {
+                // RFC 9260 section 8.5.1 A.
+                let lawful = sctp.chunks.len() == 1 && sctp.verification_tag == 0;
+                lawful.then(|| self.answer_init(now, &header, init)).flatten().map(Response::Reply)
+            }
+            Some(Chunk::CookieEcho(cookie)) => {
+                match StateCookie::verify(cookie, &self.key, now) {
+                    Ok(cookie) if self.fits(&cookie, &header, &sctp) => {
+                        Some(Response::Accepted(self.accept(now, &cookie, header, sctp)))
+                    }
+                    Err(CookieError::Stale { by, cookie }) if self.fits(&cookie, &header, &sctp) => {
+                        // RFC 9260 section 5.1.5 (5).
+                        let micros = u32::try_from(by.as_nanos() / 1000).unwrap_or(u32::MAX);
+                        let error = Chunk::Error(vec![Cause::StaleCookie(micros)]);
+                        Some(Response::Reply(reply(&header, cookie.peer_tag, error)))
+                    }
+                    _ => None,
+                }
+            }
+            _ => out_of_the_blue(&header, &sctp).map(Response::Reply),
+        }
+    }
+
+    fn answer_init(&mut self, now: Instant, header: &Header, init: &Init) -> Option<crate::Packet> {
+        if let Some(causes) = objection(init) {
+            let abort = Chunk::Abort(Abort { reflected: false, causes });
+            return (init.initiate_tag != 0).then(|| reply(header, init.initiate_tag, abort));
+        }
+        let flow = header.flow;
+        let locals = std::iter::once(flow.dst).chain(self.routes.iter().map(|route| route.local));
+        let own = Init {
+            initiate_tag: nonzero_tag(&mut self.random),
+            a_rwnd: u32::try_from(self.config.receive_buffer.bytes()).unwrap_or(u32::MAX).max(1500),
+            outbound_streams: self.config.streams.max(1),
+            inbound_streams: u16::MAX,
+            initial_tsn: Serial(self.random.bits() as u32),
+            parameters: address_parameters(locals),
+        };
+        let answerer = Answerer {
+            config: &self.config,
+            key: &self.key,
+            own,
+            ports: (self.port, flow.src_port),
+            source: (flow.src, flow.dst),
+            tie_tags: (0, 0),
+        };
+        let ack = Chunk::InitAck(Box::new(answerer.init_ack(now, init)));
+        Some(reply(header, init.initiate_tag, ack))
+    }
+
+    /// RFC 9260 section 5.1.5 (3): ports and tag must be those of the cookie.
+    fn fits(&self, cookie: &StateCookie, header: &Header, packet: &Packet) -> bool {
+        cookie.local_tag == packet.verification_tag
+            && cookie.local_port == self.port
+            && cookie.peer_port == header.flow.src_port
+    }
+
+    fn accept(
+        &mut self,
+        now: Instant,
+        cookie: &StateCookie,
+        header: Header,
+        packet: Box<Packet>,
+    ) -> Box<Association> {
+        let mut association = Box::new(Association::accept(
+            Arc::clone(&self.config),
+            &self.endpoints(cookie),
+            // Each association draws from a stream of its own, so that none disturbs another.
+            Seeds::new(self.random.bits()).stream("association"),
+            self.key.clone(),
+            cookie,
+            now,
+        ));
+        // What shares the packet with the COOKIE ECHO.
+        let Packet { src_port, dst_port, verification_tag, chunks } = *packet;
+        let chunks: Chunks = chunks.into_iter().skip(1).collect();
+        if !chunks.is_empty() {
+            let rest = Packet { src_port, dst_port, verification_tag, chunks };
+            let packet = crate::Packet { header, payload: Payload::Sctp(Box::new(rest)) };
+            netrig_core::Endpoint::handle_packet(&mut *association, now, packet);
+        }
+        association
+    }
+
+    /// The paths to a peer: those that the routes name, in their order, then the others.
+    fn endpoints(&self, cookie: &StateCookie) -> Endpoints {
+        let (remote, local) = cookie.source;
+        let listed = |address| address == remote || cookie.peer_addresses.contains(&address);
+        let mut paths: Vec<PathAddresses> =
+            self.routes.iter().filter(|route| listed(route.remote)).copied().collect();
+        for remote in std::iter::once(remote).chain(cookie.peer_addresses.iter().copied()) {
+            if paths.iter().all(|path| path.remote != remote) {
+                paths.push(PathAddresses { local, remote });
+            }
+        }
+        paths.truncate(MOST_PATHS);
+        let alternates = paths.split_off(1);
+        Endpoints {
+            local_port: self.port,
+            remote_port: cookie.peer_port,
+            primary: paths[0],
+            alternates,
+            dscp: self.dscp,
+        }
+    }
+}
+
+/// A packet with one chunk back to where one came from.
+fn reply(to: &Header, verification_tag: u32, chunk: Chunk) -> crate::Packet {
+    let flow = to.flow.reversed();
+    let packet = Packet {
+        src_port: flow.src_port,
+        dst_port: flow.dst_port,
+        verification_tag,
+        chunks: Chunks::from_iter([chunk]),
+    };
+    let ip_len = flow.ip_header_len() + packet.wire_len();
+    let header = Header { flow, ip_len, dscp: to.dscp, ecn: netrig_core::Ecn::NotEct };
+    crate::Packet { header, payload: Payload::Sctp(Box::new(packet)) }
+}
+
+/// What a host answers to a packet that belongs to no association and to no listener (RFC 9260 section 8.4).
+pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet> {
+    let tag = packet.verification_tag;
+    let has = |kind: fn(&Chunk) -> bool| packet.chunks.iter().any(kind);
+    // 2), 6): ABORT and SHUTDOWN COMPLETE are never answered; 7): nor are COOKIE ACK and a stale cookie.
+    if has(|chunk| matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete { .. } | Chunk::CookieAck)) {
+        return None;
+    }
+    if has(
+        |chunk| matches!(chunk, Chunk::Error(causes) if causes.iter().any(|c| matches!(c, Cause::StaleCookie(_)))),
+    ) {
+        return None;
+    }
+    match packet.chunks.first()? {
+        // 3): INIT to nobody.
+        Chunk::Init(init) if init.initiate_tag != 0 => Some(reply(
+            header,
+            init.initiate_tag,
+            Chunk::Abort(Abort { reflected: false, causes: Vec::new() }),
+        )),
+        Chunk::Init(_) => None,
+        // 5): the peer waits for the end of an association that is forgotten here.
+        Chunk::ShutdownAck => Some(reply(header, tag, Chunk::ShutdownComplete { reflected: true })),
+        // 8): all else.
+        _ => Some(reply(header, tag, Chunk::Abort(Abort { reflected: true, causes: Vec::new() }))),
+    }
+}

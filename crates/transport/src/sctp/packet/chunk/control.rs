@@ -1,0 +1,59 @@
+//! Chunks that carry little: HEARTBEAT, ABORT, and those that nobody here knows.
+
+use crate::sctp::packet::{Cause, UnknownAction};
+use crate::sctp::wire::{DecodeError, Items, Writer};
+
+/// HEARTBEAT and HEARTBEAT ACK (RFC 9260 sections 3.3.5 and 3.3.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Known to its sender only; the peer sends it back as it is.
+    pub info: Vec<u8>,
+}
+
+impl Heartbeat {
+    /// Type of the parameter "Heartbeat Info".
+    const INFO: u16 = 1;
+
+    pub(super) fn value_len(&self) -> u32 {
+        4 + self.info.len() as u32
+    }
+
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.item(Self::INFO, |out| out.bytes(&self.info));
+    }
+
+    pub(super) fn decode(value: &[u8], chunk: &'static str) -> Result<Self, DecodeError> {
+        match Items::new(value).next() {
+            Some(Ok((Self::INFO, info))) => Ok(Self { info: info.to_vec() }),
+            Some(Err(error)) => Err(error),
+            _ => Err(DecodeError::Chunk { chunk }),
+        }
+    }
+}
+
+/// ABORT (RFC 9260 section 3.3.7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abort {
+    /// The T bit: the verification tag is the one of the packet that is answered.
+    pub reflected: bool,
+    /// Why.
+    pub causes: Vec<Cause>,
+}
+
+/// A chunk of a type that this endpoint does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Type.
+    pub kind: u8,
+    /// Flags.
+    pub flags: u8,
+    /// Value, without header and padding.
+    pub value: Vec<u8>,
+}
+
+impl Unknown {
+    /// What its type asks its receiver to do.
+    pub const fn action(&self) -> UnknownAction {
+        UnknownAction::of_chunk(self.kind)
+    }
+}

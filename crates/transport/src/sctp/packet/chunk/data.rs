@@ -1,0 +1,72 @@
+//! DATA (RFC 9260 section 3.3.1).
+
+use netrig_core::StreamId;
+
+use crate::Serial;
+use crate::sctp::wire::{DecodeError, Reader, Writer};
+
+/// Length of a DATA chunk before its user data, bytes.
+pub const DATA_HEADER: u32 = 16;
+
+/// A message of the user, or a piece of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Transmission sequence number.
+    pub tsn: Serial,
+    /// Stream.
+    pub stream: StreamId,
+    /// Stream sequence number; without meaning if `unordered`.
+    pub ssn: u16,
+    /// Payload protocol identifier, the user's affair.
+    pub ppid: u32,
+    /// The U bit: to be delivered as it comes.
+    pub unordered: bool,
+    /// The B bit: the first piece of a message.
+    pub beginning: bool,
+    /// The E bit: the last piece of a message.
+    pub ending: bool,
+    /// The I bit: the receiver is asked not to delay its SACK (RFC 9260 section 6.2, RFC 7053).
+    pub immediate: bool,
+    /// The user's bytes.
+    pub data: netrig_core::Data,
+}
+
+impl Data {
+    pub(super) fn value_len(&self) -> u32 {
+        // A DATA chunk's length has 16 bits; the sender cuts to the path's MTU, which is less.
+        DATA_HEADER - 4 + self.data.size() as u32
+    }
+
+    pub(super) const fn flags(&self) -> u8 {
+        (self.immediate as u8) << 3
+            | (self.unordered as u8) << 2
+            | (self.beginning as u8) << 1
+            | self.ending as u8
+    }
+
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.u32(self.tsn.0);
+        out.u16(self.stream.0);
+        out.u16(self.ssn);
+        out.u32(self.ppid);
+        match &self.data {
+            netrig_core::Data::Fill(len) => out.zeros(*len as usize),
+            netrig_core::Data::Bytes(bytes) => out.bytes(bytes),
+        }
+    }
+
+    pub(super) fn decode(flags: u8, value: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(value, "DATA");
+        Ok(Self {
+            tsn: Serial(reader.u32()?),
+            stream: StreamId(reader.u16()?),
+            ssn: reader.u16()?,
+            ppid: reader.u32()?,
+            immediate: flags & 8 != 0,
+            unordered: flags & 4 != 0,
+            beginning: flags & 2 != 0,
+            ending: flags & 1 != 0,
+            data: netrig_core::Data::Bytes(reader.rest().into()),
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! INIT and INIT ACK (RFC 9260 sections 3.3.2 and 3.3.3).
+
+use std::net::IpAddr;
+
+use crate::Serial;
+use crate::sctp::packet::{Parameter, padded};
+use crate::sctp::wire::{DecodeError, Reader, Writer};
+
+/// What both ends tell each other at the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Init {
+    /// The tag that packets to the sender of this chunk must carry; never zero.
+    pub initiate_tag: u32,
+    /// Advertised receiver window, bytes; at least 1500.
+    pub a_rwnd: u32,
+    /// Outbound streams that the sender wishes; never zero.
+    pub outbound_streams: u16,
+    /// Inbound streams that the sender can take; never zero.
+    pub inbound_streams: u16,
+    /// TSN of the sender's first DATA.
+    pub initial_tsn: Serial,
+    /// Addresses, cookie, and what else there is.
+    pub parameters: Vec<Parameter>,
+}
+
+impl Init {
+    /// The sender's addresses as it listed them.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.parameters.iter().filter_map(|parameter| match parameter {
+            Parameter::Address(address) => Some(*address),
+            _ => None,
+        })
+    }
+
+    /// The state cookie, which only an INIT ACK has.
+    pub fn cookie(&self) -> Option<&[u8]> {
+        self.parameters.iter().find_map(|parameter| match parameter {
+            Parameter::Cookie(cookie) => Some(cookie.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// Parameters that its receiver does not know and must report, as bytes with their headers.
+    pub(crate) fn unrecognized(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.parameters
+            .iter()
+            .filter(|parameter| parameter.unknown_action().is_some_and(|action| action.report))
+            .map(Parameter::to_bytes)
+    }
+
+    pub(super) fn value_len(&self) -> u32 {
+        let (last, others) = match self.parameters.split_last() {
+            Some(split) => split,
+            None => return 16,
+        };
+        16 + others.iter().map(|parameter| padded(parameter.len())).sum::<u32>() + last.len()
+    }
+
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.u32(self.initiate_tag);
+        out.u32(self.a_rwnd);
+        out.u16(self.outbound_streams);
+        out.u16(self.inbound_streams);
+        out.u32(self.initial_tsn.0);
+        self.parameters.iter().for_each(|parameter| parameter.encode(out));
+    }
+
+    pub(super) fn decode(value: &[u8], chunk: &'static str) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(value, chunk);
+        Ok(Self {
+            initiate_tag: reader.u32()?,
+            a_rwnd: reader.u32()?,
+            outbound_streams: reader.u16()?,
+            inbound_streams: reader.u16()?,
+            initial_tsn: Serial(reader.u32()?),
+            parameters: Parameter::decode_all(reader.rest())?,
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! When to send a SACK (RFC 9260 section 6.2).
+
+use netrig_core::Instant;
+
+use crate::sctp::config::Config;
+
+/// Counts packets with DATA that are not acknowledged.
+#[derive(Debug)]
+pub(crate) struct Acknowledger {
+    /// Packets with DATA since the last SACK.
+    waiting: u32,
+    /// A SACK is to be sent now.
+    due: bool,
+    deadline: Instant,
+    /// RFC 9260 section 6.4: to where the last DATA came from.
+    to: usize,
+    first: bool,
+}
+
+impl Acknowledger {
+    pub(crate) const fn new() -> Self {
+        Self { waiting: 0, due: false, deadline: Instant::NEVER, to: 0, first: true }
+    }
+
+    /// A packet with DATA was taken in. `at_once`: something is or was missing, was there already, or its
+    /// sender asks for a SACK.
+    pub(crate) fn packet(&mut self, now: Instant, from: usize, at_once: bool, config: &Config) {
+        self.to = from;
+        self.waiting += 1;
+        let first = std::mem::take(&mut self.first) && config.first_sack_at_once;
+        if at_once || first || !config.delayed_sack || self.waiting >= config.sack_frequency {
+            self.due = true;
+        } else if self.waiting == 1 {
+            self.deadline = config.timer_wheel.fires(now, config.sack_delay);
+        }
+    }
+
+    pub(crate) const fn timer_expired(&mut self) {
+        self.due = true;
+        self.deadline = Instant::NEVER;
+    }
+
+    pub(crate) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether a SACK must be sent now.
+    pub(crate) const fn due(&self) -> Option<usize> {
+        if self.due { Some(self.to) } else { None }
+    }
+
+    /// Whether a SACK would be of use in a packet that goes over `path` anyway (RFC 9260 section 6.1: "it
+    /// SHOULD also create a SACK chunk and bundle it").
+    pub(crate) fn useful_on(&self, path: usize) -> bool {
+        self.waiting > 0 && self.to == path
+    }
+
+    pub(crate) const fn sent(&mut self) {
+        self.waiting = 0;
+        self.due = false;
+        self.deadline = Instant::NEVER;
+    }
+}

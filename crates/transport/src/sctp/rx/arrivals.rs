@@ -1,0 +1,156 @@
+//! Which TSNs arrived (RFC 9260 sections 6.2 and 6.7).
+
+use smallvec::SmallVec;
+
+use crate::Serial;
+use crate::sctp::packet::chunk::GapBlock;
+
+/// What a TSN is to its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The one that was waited for.
+    Next,
+    /// One beyond, with something missing before it.
+    Beyond,
+    /// It was there already.
+    Duplicate,
+    /// So far beyond that no SACK could name it.
+    TooFar,
+}
+
+/// TSNs first to last.
+type Block = (Serial, Serial);
+
+/// The cumulative TSN, what arrived beyond it, and what arrived twice.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    cumulative: Serial,
+    /// Ascending, apart by at least one missing TSN, all beyond `cumulative + 1`.
+    blocks: Vec<Block>,
+    duplicates: Vec<Serial>,
+}
+
+/// More duplicates than fit a packet are not remembered.
+const MOST_DUPLICATES: usize = 256;
+
+impl Arrivals {
+    pub(crate) const fn new(initial_tsn: Serial) -> Self {
+        Self { cumulative: initial_tsn.plus(u32::MAX), blocks: Vec::new(), duplicates: Vec::new() }
+    }
+
+    pub(crate) const fn cumulative(&self) -> Serial {
+        self.cumulative
+    }
+
+    /// Whether something is missing.
+    pub(crate) const fn has_gaps(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// What `tsn` would be, without taking it in.
+    pub(crate) fn judge(&self, tsn: Serial) -> Arrival {
+        match tsn.offset_from(self.cumulative) {
+            ..=0 => Arrival::Duplicate,
+            1 => Arrival::Next,
+            // Gap blocks have 16 bits.
+            65_536.. => Arrival::TooFar,
+            _ if self
+                .blocks
+                .iter()
+                .rev()
+                .any(|(first, last)| first.at_or_before(tsn) && tsn.at_or_before(*last)) =>
+            {
+                Arrival::Duplicate
+            }
+            _ => Arrival::Beyond,
+        }
+    }
+
+    /// Takes in a TSN that was judged `Next` or `Beyond`.
+    pub(crate) fn insert(&mut self, tsn: Serial) {
+        if tsn == self.cumulative.plus(1) {
+            self.cumulative = tsn;
+            if self.blocks.first().is_some_and(|(first, _)| *first == tsn.plus(1)) {
+                self.cumulative = self.blocks.remove(0).1;
+            }
+            return;
+        }
+        // Mostly at the end.
+        let at = self.blocks.iter().rposition(|(first, _)| first.before(tsn)).map_or(0, |i| i + 1);
+        let joins_before = at > 0 && self.blocks[at - 1].1.plus(1) == tsn;
+        let joins_after = self.blocks.get(at).is_some_and(|(first, _)| tsn.plus(1) == *first);
+        match (joins_before, joins_after) {
+            (true, true) => self.blocks[at - 1].1 = self.blocks.remove(at).1,
+            (true, false) => self.blocks[at - 1].1 = tsn,
+            (false, true) => self.blocks[at].0 = tsn,
+            (false, false) => self.blocks.insert(at, (tsn, tsn)),
+        }
+    }
+
+    pub(crate) fn note_duplicate(&mut self, tsn: Serial) {
+        if self.duplicates.len() < MOST_DUPLICATES {
+            self.duplicates.push(tsn);
+        }
+    }
+
+    /// Gap blocks for a SACK with room for `most` of them.
+    pub(crate) fn gaps(&self, most: usize) -> SmallVec<[GapBlock; 4]> {
+        let distance = |tsn: Serial| tsn.offset_from(self.cumulative) as u16;
+        self.blocks
+            .iter()
+            .take(most)
+            .map(|(first, last)| GapBlock { start: distance(*first), end: distance(*last) })
+            .collect()
+    }
+
+    /// The duplicates since the last call, at most `most`; the others are forgotten.
+    pub(crate) fn take_duplicates(&mut self, most: usize) -> Vec<Serial> {
+        let mut duplicates = std::mem::take(&mut self.duplicates);
+        duplicates.truncate(most);
+        duplicates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a plain set of offsets, with TSNs that wrap.
+        #[test]
+        fn like_a_set(offsets in proptest::collection::vec(0u32..60, 1..200), start in prop_oneof![Just(0u32), Just(u32::MAX - 30), any::<u32>()]) {
+            let mut arrivals = Arrivals::new(Serial(start));
+            let mut set = BTreeSet::new();
+            for offset in offsets {
+                let tsn = Serial(start).plus(offset);
+                let arrival = arrivals.judge(tsn);
+                let new = set.insert(offset);
+                prop_assert_eq!(arrival != Arrival::Duplicate, new);
+                if new {
+                    arrivals.insert(tsn);
+                } else {
+                    arrivals.note_duplicate(tsn);
+                }
+                let cumulative = (0..).find(|n| !set.contains(n)).unwrap_or(0);
+                prop_assert_eq!(arrivals.cumulative(), Serial(start).plus(cumulative).plus(u32::MAX));
+                let mut named = BTreeSet::new();
+                for gap in arrivals.gaps(usize::MAX) {
+                    prop_assert!(gap.start >= 2 && gap.start <= gap.end);
+                    named.extend((gap.start..=gap.end).map(|distance| cumulative + u32::from(distance) - 1));
+                }
+                prop_assert_eq!(named, set.iter().copied().filter(|n| *n > cumulative).collect::<BTreeSet<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_gap_block_can_name_is_refused() {
+        let arrivals = Arrivals::new(Serial(100));
+        assert_eq!(arrivals.judge(Serial(99 + 65_535)), Arrival::Beyond);
+        assert_eq!(arrivals.judge(Serial(99 + 65_536)), Arrival::TooFar);
+    }
+}

@@ -1,0 +1,319 @@
+//! DATA that was sent and is not yet acknowledged for good.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use crate::sctp::packet::chunk::{self, GapBlock};
+use crate::{PathId, Serial};
+
+/// How a loss was noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LossSign {
+    /// T3-rtx expired.
+    Timeout,
+    /// Enough miss indications.
+    Missing,
+}
+
+/// What the sender believes of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SentState {
+    /// On its way, or its acknowledgement is.
+    InFlight,
+    /// Acknowledged by a gap block, which the receiver may take back.
+    GapAcked,
+    /// Lost, and to be sent again.
+    Lost(LossSign),
+}
+
+/// One DATA chunk that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) chunk: chunk::Data,
+    /// Where it was last sent.
+    pub(crate) path: PathId,
+    pub(crate) state: SentState,
+    /// Miss indications so far (RFC 9260 section 7.2.4).
+    pub(crate) misses: u32,
+    /// Sent more than once: no round-trip time may be taken from it (Karn).
+    pub(crate) retransmitted: bool,
+    /// RFC 9260 section 7.2.4 (5): not eligible for another fast retransmit.
+    pub(crate) fast_retransmitted: bool,
+    /// What it counts in the congestion window, bytes.
+    pub(crate) counted: u32,
+    /// What it counts in the receiver's window, bytes.
+    pub(crate) windowed: u32,
+}
+
+/// A run of indices into the queue: first and one past the last.
+type Run = (usize, usize);
+
+/// All outstanding DATA in the order of TSNs: the chunk with TSN `cumulative + 1 + i` is at place `i`.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    queue: VecDeque<Sent>,
+    /// The Cumulative TSN Ack Point.
+    cumulative: Serial,
+    /// Chunks in state `Lost`.
+    lost: usize,
+    /// No chunk before this TSN is lost.
+    lost_from: Serial,
+    /// What the last SACK's gap blocks covered: exactly the chunks in state `GapAcked`.
+    acked: SmallVec<[Run; 4]>,
+    /// User bytes not acknowledged in any way.
+    user_bytes: u64,
+    /// Bytes in flight, as the receiver's window counts them.
+    in_flight: u64,
+}
+
+impl Outstanding {
+    pub(crate) fn new(initial_tsn: Serial) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            cumulative: initial_tsn.plus(u32::MAX),
+            lost: 0,
+            lost_from: initial_tsn,
+            acked: SmallVec::new(),
+            user_bytes: 0,
+            in_flight: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(crate) const fn cumulative(&self) -> Serial {
+        self.cumulative
+    }
+
+    /// TSN of the next new chunk.
+    pub(crate) fn next_tsn(&self) -> Serial {
+        self.cumulative.plus(self.queue.len() as u32 + 1)
+    }
+
+    /// User bytes that are neither acknowledged nor gap-acknowledged.
+    pub(crate) const fn user_bytes(&self) -> u64 {
+        self.user_bytes
+    }
+
+    /// Bytes in flight: what the receiver's window must have room for (RFC 9260 section 6.2.1).
+    pub(crate) const fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Whether something is acknowledged by gap blocks only.
+    pub(crate) fn has_gap_acked(&self) -> bool {
+        !self.acked.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, sent: Sent) {
+        debug_assert_eq!(sent.chunk.tsn, self.next_tsn());
+        self.user_bytes += sent.chunk.data.size();
+        self.in_flight += u64::from(sent.windowed);
+        self.queue.push_back(sent);
+    }
+
+    /// The chunk at place `i`.
+    pub(crate) fn get(&self, i: usize) -> Option<&Sent> {
+        self.queue.get(i)
+    }
+
+    /// Takes everything up to `tsn` out, telling each chunk to `acked` with whether it was not yet
+    /// acknowledged by a gap block.
+    pub(crate) fn acknowledge_up_to(&mut self, tsn: Serial, mut acked: impl FnMut(&Sent, bool)) {
+        let count = tsn.offset_from(self.cumulative).max(0) as usize;
+        for sent in self.queue.drain(..count.min(self.queue.len())) {
+            let newly = sent.state != SentState::GapAcked;
+            if newly {
+                self.user_bytes -= sent.chunk.data.size();
+            }
+            match sent.state {
+                SentState::InFlight => self.in_flight -= u64::from(sent.windowed),
+                SentState::Lost(_) => self.lost -= 1,
+                SentState::GapAcked => {}
+            }
+            acked(&sent, newly);
+        }
+        self.cumulative = tsn;
+        for (first, end) in &mut self.acked {
+            (*first, *end) = (first.saturating_sub(count), end.saturating_sub(count));
+        }
+        self.acked.retain(|(first, end)| first < end);
+    }
+
+    /// Takes in the gap blocks of a SACK. Tells `newly` each chunk that they acknowledge for the first time
+    /// (in ascending order, with the state it had), then `reneged` each that they no longer acknowledge.
+    /// Returns the runs of chunks between and below the blocks, which are reported missing.
+    pub(crate) fn acknowledge_gaps(
+        &mut self,
+        gaps: &[GapBlock],
+        mut newly: impl FnMut(&Sent),
+        mut reneged: impl FnMut(&Sent),
+    ) -> SmallVec<[Run; 4]> {
+        let mut blocks: SmallVec<[Run; 4]> = SmallVec::new();
+        let mut holes: SmallVec<[Run; 4]> = SmallVec::new();
+        let mut covered = 0;
+        for gap in gaps {
+            // Distance 1 is the first chunk of the queue. What makes no sense is not believed.
+            let run = (usize::from(gap.start.max(1)) - 1, usize::from(gap.end).min(self.queue.len()));
+            if run.0 < covered || run.0 >= run.1 {
+                continue;
+            }
+            if run.0 > covered {
+                holes.push((covered, run.0));
+            }
+            covered = run.1;
+            blocks.push(run);
+        }
+        let before = std::mem::take(&mut self.acked);
+        for run in without(&blocks, &before) {
+            for sent in self.queue.range_mut(run.0..run.1) {
+                newly(sent);
+                self.user_bytes -= sent.chunk.data.size();
+                match sent.state {
+                    SentState::InFlight => self.in_flight -= u64::from(sent.windowed),
+                    SentState::Lost(_) => self.lost -= 1,
+                    SentState::GapAcked => {}
+                }
+                sent.state = SentState::GapAcked;
+            }
+        }
+        for run in without(&before, &blocks) {
+            for sent in self.queue.range_mut(run.0..run.1) {
+                sent.state = SentState::InFlight;
+                self.user_bytes += sent.chunk.data.size();
+                self.in_flight += u64::from(sent.windowed);
+                reneged(sent);
+            }
+        }
+        self.acked = blocks;
+        holes
+    }
+
+    /// Counts a miss indication for each chunk of `run` that is believed in flight, and marks as lost those
+    /// that reach `threshold`, telling each to `lost`.
+    pub(crate) fn miss(&mut self, run: Run, threshold: u32, mut lost: impl FnMut(&Sent)) {
+        for sent in self.queue.range_mut(run.0..run.1.max(run.0)) {
+            if sent.state != SentState::InFlight || sent.fast_retransmitted {
+                continue;
+            }
+            sent.misses += 1;
+            if sent.misses >= threshold {
+                sent.state = SentState::Lost(LossSign::Missing);
+                sent.fast_retransmitted = true;
+                self.lost += 1;
+                self.in_flight -= u64::from(sent.windowed);
+                if sent.chunk.tsn.before(self.lost_from) {
+                    self.lost_from = sent.chunk.tsn;
+                }
+                lost(sent);
+            }
+        }
+    }
+
+    /// Marks all that is in flight on `path` as lost (RFC 9260 section 6.3.3), and makes what fast retransmit
+    /// had marked there wait for this time-out instead.
+    pub(crate) fn time_out(&mut self, path: PathId) {
+        for sent in self.queue.iter_mut().filter(|sent| sent.path == path) {
+            match sent.state {
+                SentState::GapAcked => continue,
+                SentState::Lost(_) => {}
+                SentState::InFlight => {
+                    self.lost += 1;
+                    self.in_flight -= u64::from(sent.windowed);
+                }
+            }
+            sent.state = SentState::Lost(LossSign::Timeout);
+            sent.misses = 0;
+        }
+        self.lost_from = self.cumulative.plus(1);
+    }
+
+    /// Place of the first lost chunk.
+    pub(crate) fn first_lost(&mut self) -> Option<usize> {
+        if self.lost == 0 {
+            return None;
+        }
+        let from = self.lost_from.offset_from(self.cumulative.plus(1)).max(0) as usize;
+        let place = (from..self.queue.len()).find(|i| matches!(self.queue[*i].state, SentState::Lost(_)));
+        if let Some(place) = place {
+            self.lost_from = self.queue[place].chunk.tsn;
+        }
+        place
+    }
+
+    /// The lost chunk at `place` is sent again over `path`.
+    pub(crate) fn resend(&mut self, place: usize, path: PathId) -> Option<&Sent> {
+        let sent = self.queue.get_mut(place)?;
+        if let SentState::Lost(_) = sent.state {
+            self.lost -= 1;
+            self.in_flight += u64::from(sent.windowed);
+        }
+        sent.state = SentState::InFlight;
+        sent.path = path;
+        sent.misses = 0;
+        sent.retransmitted = true;
+        Some(sent)
+    }
+}
+
+/// The parts of `runs` that are not in `others`; both ascending and without overlap.
+fn without(runs: &[Run], others: &[Run]) -> SmallVec<[Run; 4]> {
+    let mut left = SmallVec::new();
+    let mut others = others.iter().peekable();
+    for &(mut first, end) in runs {
+        while first < end {
+            match others.peek() {
+                Some(other) if other.1 <= first => {
+                    others.next();
+                }
+                Some(other) if other.0 <= first => first = other.1,
+                Some(other) if other.0 < end => {
+                    left.push((first, other.0));
+                    first = other.1;
+                }
+                _ => {
+                    left.push((first, end));
+                    first = end;
+                }
+            }
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_difference_of_runs_is_the_difference_of_their_members(
+            a in proptest::collection::vec(any::<bool>(), 40),
+            b in proptest::collection::vec(any::<bool>(), 40),
+        ) {
+            let left = without(&runs(&a), &runs(&b));
+            let expected: Vec<bool> = a.iter().zip(&b).map(|(a, b)| *a && !*b).collect();
+            prop_assert_eq!(members(&left), expected);
+        }
+    }
+
+    fn runs(members: &[bool]) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (i, _) in members.iter().enumerate().filter(|(_, is)| **is) {
+            match runs.last_mut() {
+                Some(last) if last.1 == i => last.1 = i + 1,
+                _ => runs.push((i, i + 1)),
+            }
+        }
+        runs
+    }
+
+    fn members(runs: &[Run]) -> Vec<bool> {
+        (0..40).map(|i| runs.iter().any(|run| (run.0..run.1).contains(&i))).collect()
+    }
+}

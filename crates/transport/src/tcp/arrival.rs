@@ -1,0 +1,300 @@
+//! What a segment that arrives does to the connection (RFC 9293 section 3.10.7).
+
+use netrig_core::{CloseReason, Data, Duration, Ecn, Instant};
+
+use super::config::EcnMode;
+use super::connection::{Connection, echoed};
+use super::segment::{Flags, HEADER_LEN, Segment};
+use super::sender::{Acknowledgement, Agreement};
+use super::state::State;
+use crate::{Packet, Payload};
+
+impl Connection {
+    #[inline]
+    pub(super) fn arrives(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
+        match self.state {
+            // RFC 9293 section 3.10.7.1 is the host's affair: see `refuse`.
+            State::Closed => {}
+            State::Listen => self.arrives_in_listen(segment),
+            State::SynSent => self.arrives_in_syn_sent(now, segment),
+            _ => self.arrives_synchronised(now, segment, ecn),
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.2.
+    fn arrives_in_listen(&mut self, segment: &Segment) {
+        if segment.flags.contains(Flags::RST) {
+            return;
+        }
+        if segment.flags.contains(Flags::ACK) {
+            self.reset(segment);
+        } else if segment.flags.contains(Flags::SYN) {
+            self.take_syn(segment);
+            self.state = State::SynReceived;
+            self.opening.due = true;
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.3.
+    fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment) {
+        let acknowledges = segment.flags.contains(Flags::ACK);
+        if acknowledges && segment.ack != self.iss.plus(1) {
+            if !segment.flags.contains(Flags::RST) {
+                self.reset(segment);
+            }
+            return;
+        }
+        if segment.flags.contains(Flags::RST) {
+            if acknowledges {
+                self.end(CloseReason::Refused);
+            }
+            return;
+        }
+        if !segment.flags.contains(Flags::SYN) {
+            return;
+        }
+        self.take_syn(segment);
+        if acknowledges {
+            self.complete(now, segment);
+            self.receiver.owe();
+        } else {
+            // RFC 9293 section 3.5, figure 8: both opened at once.
+            self.state = State::SynReceived;
+            self.opening.due = true;
+        }
+    }
+
+    /// Takes the peer's initial sequence number and the options that both want.
+    fn take_syn(&mut self, segment: &Segment) {
+        let timestamp = segment.timestamps.map_or(0, |timestamps| timestamps.value);
+        self.receiver.synchronise(segment.seq, timestamp);
+        let answers = segment.flags.contains(Flags::ACK);
+        // RFC 3168 section 6.1.1: ECE and CWR on a SYN ask, ECE alone on SYN and ACK agrees.
+        self.options.ecn =
+            match (answers, segment.flags.contains(Flags::ECE), segment.flags.contains(Flags::CWR)) {
+                (false, true, true) => self.config.ecn != EcnMode::Off,
+                (true, true, false) => self.config.ecn == EcnMode::Request,
+                _ => false,
+            };
+        self.options.peer_mss = segment.mss;
+        // RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2: only if both say so.
+        self.options.scaling = self.config.window_scaling && segment.window_scale.is_some();
+        if self.options.scaling {
+            self.options.peer_shift = segment.window_scale.unwrap_or(0).min(14);
+            self.options.shift = self.wanted_shift();
+        }
+        self.options.sack = self.config.sack && segment.sack_permitted;
+        self.options.timestamps = self.config.timestamps && segment.timestamps.is_some();
+    }
+
+    /// This end's SYN is acknowledged by `segment`: the connection is open.
+    fn complete(&mut self, now: Instant, segment: &Segment) {
+        let scaled = if segment.flags.contains(Flags::SYN) { 0 } else { self.options.peer_shift };
+        let resent = self.opening.sent > 1;
+        // RFC 6298 section 5.7: nothing was measured if the SYN was sent twice, unless a timestamp tells.
+        let by_timestamp =
+            segment.timestamps.filter(|_| self.options.timestamps).and_then(|t| echoed(now, t.echo));
+        let (initial, measured) = match (resent, by_timestamp) {
+            (false, _) => (self.config.rto_initial, Some(self.opening.sent_at)),
+            (true, Some(rtt)) => (
+                self.config.rto_initial,
+                Some(Instant::from_nanos(now.since(Instant::ZERO + rtt).as_nanos())),
+            ),
+            (true, None) => (self.config.rto_after_syn_loss, None),
+        };
+        self.agree(u64::from(segment.window) << scaled, initial);
+        if let Some(sent) = measured {
+            self.sender.measured(sent, now);
+        }
+        self.establish();
+    }
+
+    /// Tells both halves what was agreed.
+    pub(super) fn agree(&mut self, peer_window: u64, rto_initial: Duration) {
+        self.receiver.agree(self.options.shift, self.options.sack);
+        self.sender.agree(&Agreement {
+            smss: self.effective_mss(),
+            sack: self.options.sack,
+            ecn: self.options.ecn,
+            window: peer_window,
+            rto_initial,
+            cautious: self.opening.sent > 2,
+        });
+    }
+
+    /// RFC 9293 section 3.10.7.4.
+    fn arrives_synchronised(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
+        let start = self.receiver.offset(segment.seq);
+        if !self.passes_checks(now, segment, start) {
+            return;
+        }
+        let flags = segment.flags;
+        let number = i64::from(segment.ack.offset_from(self.iss.plus(self.sender.una() as u32)))
+            + self.sender.una() as i64;
+        if self.state == State::SynReceived {
+            // Fifth, SYN-RECEIVED: our SYN is acknowledged, or the segment is not for us.
+            if segment.ack != self.iss.plus(1) {
+                self.reset(segment);
+                return;
+            }
+            self.complete(now, segment);
+        }
+        if number > self.sender.highest_acknowledgeable() as i64 {
+            self.receiver.owe();
+            return;
+        }
+        if let Some(timestamps) = segment.timestamps.filter(|_| self.options.timestamps) {
+            self.receiver.note_timestamp(start, timestamps.value);
+        }
+        if self.options.ecn {
+            self.note_congestion(flags, ecn);
+        }
+        if number >= self.sender.una() as i64 {
+            self.take_acknowledgement(now, segment, start, number as u64);
+        }
+        let carries = segment.carries_data() || flags.contains(Flags::FIN);
+        if carries && self.state.may_receive() {
+            let fin = flags.contains(Flags::FIN);
+            let (events, counters) = (&mut self.events, &mut self.journal.counters);
+            let data = std::mem::replace(&mut segment.data, Data::Fill(0));
+            self.receiver.accept(now, start, data, fin, events, counters);
+            if self.receiver.is_finished() {
+                self.peer_finished(now);
+            }
+        } else if carries && self.state == State::TimeWait {
+            // Eighth, TIME-WAIT: acknowledge the FIN again and wait anew.
+            self.receiver.owe();
+            self.wait(now);
+        }
+    }
+
+    /// First to fourth: sequence number, RST, SYN. False if the segment is done with.
+    fn passes_checks(&mut self, now: Instant, segment: &Segment, start: i64) -> bool {
+        let flags = segment.flags;
+        let special = flags.intersects(Flags::RST | Flags::SYN);
+        // RFC 7323 section 5.3, R1.
+        let outdated =
+            self.options.timestamps && segment.timestamps.is_some_and(|t| self.receiver.is_outdated(t.value));
+        if (outdated && !special) || !self.receiver.is_acceptable(start, segment.sequence_len()) {
+            let repeated_syn = self.state == State::SynReceived && flags.contains(Flags::SYN) && start == 0;
+            if repeated_syn {
+                // Our SYN and ACK was lost, or the peer opened at the same time and has it by now.
+                if flags.contains(Flags::ACK) && segment.ack == self.iss.plus(1) {
+                    self.complete(now, segment);
+                    self.receiver.owe();
+                } else {
+                    self.opening.due = true;
+                }
+            } else if !flags.contains(Flags::RST) {
+                self.count_unacceptable(segment);
+                self.receiver.owe_alone();
+                if self.state == State::TimeWait && flags.contains(Flags::FIN) {
+                    self.wait(now);
+                }
+            }
+            return false;
+        }
+        if flags.contains(Flags::RST) {
+            // RFC 5961 section 3.2: exactly the next number resets, another in the window is challenged.
+            if start == self.receiver.next() as i64 {
+                match self.state {
+                    State::TimeWait => self.vanish(),
+                    _ => self.end(CloseReason::Aborted),
+                }
+            } else {
+                self.receiver.owe_alone();
+            }
+            return false;
+        }
+        if flags.contains(Flags::SYN) {
+            // RFC 5961 section 4.2: challenged.
+            self.receiver.owe_alone();
+            return false;
+        }
+        flags.contains(Flags::ACK)
+    }
+
+    /// Data that lie wholly outside the window were sent in vain; they count all the same.
+    fn count_unacceptable(&mut self, segment: &Segment) {
+        let start = self.receiver.offset(segment.seq);
+        let len = segment.data.size();
+        if len > 0 {
+            self.journal.counters.data_packets_received += 1;
+            if start + len as i64 <= self.receiver.next() as i64 {
+                self.journal.counters.bytes_duplicated += len;
+                self.receiver.report_duplicate(start, len);
+            }
+        }
+    }
+
+    /// RFC 3168 section 6.1.3.
+    fn note_congestion(&mut self, flags: Flags, ecn: Ecn) {
+        if flags.contains(Flags::CWR) {
+            self.receiver.echo_congestion = false;
+        }
+        if ecn == Ecn::Ce {
+            self.receiver.echo_congestion = true;
+        }
+    }
+
+    fn take_acknowledgement(&mut self, now: Instant, segment: &Segment, start: i64, number: u64) {
+        let timestamps = segment.timestamps.filter(|_| self.options.timestamps);
+        let ack = Acknowledgement {
+            number,
+            window: u64::from(segment.window) << self.options.peer_shift,
+            carrier: start,
+            occupies: segment.carries_data() || segment.flags.contains(Flags::FIN),
+            sack: &segment.sack,
+            iss: self.iss,
+            echoed: timestamps.and_then(|timestamps| echoed(now, timestamps.echo)),
+            congestion: segment.flags.contains(Flags::ECE),
+        };
+        self.sender.on_acknowledgement(now, &ack, &mut self.journal);
+        if self.sender.fin_acknowledged() {
+            match self.state {
+                State::FinWait1 => self.state = State::FinWait2,
+                State::Closing => self.enter_time_wait(now),
+                State::LastAck => self.end(CloseReason::Finished),
+                _ => {}
+            }
+        }
+    }
+
+    /// Eighth: the peer's FIN and all before it arrived.
+    fn peer_finished(&mut self, now: Instant) {
+        self.peer_finished = true;
+        self.tell_peer_finished();
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.enter_time_wait(now),
+            _ => {}
+        }
+    }
+
+    fn enter_time_wait(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        self.sender.stop();
+        self.finish(CloseReason::Finished);
+        self.wait(now);
+    }
+
+    fn wait(&mut self, now: Instant) {
+        self.time_wait_until = now + self.config.time_wait;
+    }
+
+    /// Answers a segment that cannot belong to this connection (RFC 9293 section 3.5.2, groups 1 and 2).
+    fn reset(&mut self, segment: &Segment) {
+        let header = netrig_core::Header {
+            flow: self.flow.reversed(),
+            ip_len: self.flow.ip_header_len() + HEADER_LEN,
+            dscp: netrig_core::Dscp::default(),
+            ecn: Ecn::NotEct,
+        };
+        let arrived = Packet { header, payload: Payload::Tcp(segment.clone()) };
+        if let Some(reply) = super::connection::refuse(&arrived) {
+            self.journal.counters.packets_sent += 1;
+            self.replies.push_back(reply);
+        }
+    }
+}

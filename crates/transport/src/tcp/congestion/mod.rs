@@ -1,0 +1,184 @@
+//! Congestion control: how the window answers acknowledgements and congestion signals.
+//!
+//! One algorithm is one file behind [`CongestionControl`]. It moves a [`Window`]; when something counts as
+//! lost is the affair of [`super::recovery`].
+
+mod cubic;
+mod hystart;
+mod reno;
+
+use netrig_core::{Duration, Instant};
+
+pub(crate) use cubic::Cubic;
+pub(crate) use reno::Reno;
+
+use super::config::{Avoidance, Config, Congestion, WindowCounts};
+
+/// The congestion window and what bounds slow start, in bytes (of full segments, if packets are counted).
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    pub cwnd: u64,
+    pub ssthresh: u64,
+    /// Sender maximum segment size.
+    smss: u64,
+    /// Whether ssthresh is a whole number of segments.
+    whole: bool,
+    avoidance: Avoidance,
+    slow_start_limit: u64,
+    /// What congestion avoidance has been acknowledged and not yet turned into window.
+    credit: u64,
+}
+
+impl Window {
+    pub fn new(config: &Config, smss: u64) -> Self {
+        let cap = config.send_window.of(smss);
+        Self {
+            cwnd: u64::from(config.initial_window.max(1)) * smss,
+            ssthresh: config.initial_ssthresh.of(smss).min(cap),
+            smss,
+            whole: config.window_counts == WindowCounts::Packets,
+            avoidance: config.avoidance,
+            slow_start_limit: config.slow_start_limit.of(smss),
+            credit: 0,
+        }
+    }
+
+    pub fn smss(&self) -> u64 {
+        self.smss
+    }
+
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// RFC 5681 equation 2: cwnd grows by what was acknowledged, up to `limit`. Returns what of it
+    /// lies beyond ssthresh.
+    fn slow_start(&mut self, acked: u64, limit: u64) -> u64 {
+        let counted = acked.min(limit);
+        let growth = counted.min(self.ssthresh - self.cwnd);
+        self.cwnd += growth;
+        counted - growth
+    }
+
+    /// A segment more per round trip.
+    fn avoid(&mut self, acked: u64) {
+        match self.avoidance {
+            // RFC 5681 section 3.1: count the bytes; a window's worth of them is worth a segment.
+            Avoidance::ByteCounting => {
+                self.credit += acked;
+                if self.credit >= self.cwnd {
+                    self.credit -= self.cwnd;
+                    self.cwnd += self.smss;
+                }
+            }
+            // RFC 5681 equation 3; what division leaves over is kept.
+            Avoidance::PerAck => {
+                self.credit += self.smss * self.smss;
+                let growth = self.credit / self.cwnd;
+                self.credit -= growth * self.cwnd;
+                self.cwnd += growth;
+            }
+        }
+    }
+
+    /// At least two segments (RFC 5681 equation 4), and whole ones if packets are counted.
+    fn threshold(&self, bytes: u64) -> u64 {
+        let bytes = if self.whole { bytes / self.smss * self.smss } else { bytes };
+        bytes.max(2 * self.smss)
+    }
+
+    /// The window after a congestion signal.
+    pub fn reduce(&mut self, ssthresh: u64, cwnd: u64) {
+        self.ssthresh = ssthresh;
+        self.cwnd = cwnd.max(self.smss);
+        self.credit = 0;
+    }
+}
+
+/// What an acknowledgement tells a congestion control.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked {
+    pub now: Instant,
+    /// Newly acknowledged, in the window's unit.
+    pub amount: u64,
+    /// Round-trip time of this acknowledgement, if it can be told.
+    pub rtt: Option<Duration>,
+    pub srtt: Duration,
+    /// Offset of the oldest outstanding byte.
+    pub una: u64,
+    /// Offset of the next new byte.
+    pub nxt: u64,
+}
+
+/// A congestion control algorithm.
+pub(crate) trait CongestionControl {
+    /// New data was acknowledged while the sender was not in fast recovery, and the window may grow.
+    fn on_ack(&mut self, window: &mut Window, acked: &Acked);
+
+    /// A congestion signal, be it loss, time-out or ECN: what ssthresh is to be if `base` was in use.
+    fn on_congestion(&mut self, window: &Window, base: u64) -> u64;
+
+    /// The retransmission timer ran out; `on_congestion` was asked before if it was the first time.
+    fn on_timeout(&mut self) {}
+
+    /// The application left the connection idle for so long.
+    fn on_idle(&mut self, idle: Duration) {
+        let _ = idle;
+    }
+
+    /// The last congestion signal was spurious; the window has been restored.
+    fn on_undo(&mut self) {}
+}
+
+/// The algorithms, dispatched without indirection.
+#[derive(Clone, Debug)]
+pub(crate) enum Algorithm {
+    Reno(Reno),
+    Cubic(Box<Cubic>),
+}
+
+impl Algorithm {
+    pub fn new(config: &Config) -> Self {
+        match config.congestion {
+            Congestion::Tahoe | Congestion::Reno => Self::Reno(Reno),
+            Congestion::Cubic => Self::Cubic(Box::new(Cubic::new(config))),
+        }
+    }
+}
+
+impl CongestionControl for Algorithm {
+    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+        match self {
+            Self::Reno(reno) => reno.on_ack(window, acked),
+            Self::Cubic(cubic) => cubic.on_ack(window, acked),
+        }
+    }
+
+    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+        match self {
+            Self::Reno(reno) => reno.on_congestion(window, base),
+            Self::Cubic(cubic) => cubic.on_congestion(window, base),
+        }
+    }
+
+    fn on_timeout(&mut self) {
+        match self {
+            Self::Reno(reno) => reno.on_timeout(),
+            Self::Cubic(cubic) => cubic.on_timeout(),
+        }
+    }
+
+    fn on_idle(&mut self, idle: Duration) {
+        match self {
+            Self::Reno(reno) => reno.on_idle(idle),
+            Self::Cubic(cubic) => cubic.on_idle(idle),
+        }
+    }
+
+    fn on_undo(&mut self) {
+        match self {
+            Self::Reno(reno) => reno.on_undo(),
+            Self::Cubic(cubic) => cubic.on_undo(),
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! The connection: handshake, states and the making of segments.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use netrig_core::{
+    CloseReason, ConnectionEvent, Data, Dscp, Duration, Ecn, Endpoint, FiveTuple, Header, Instant, StreamId,
+};
+
+use super::config::{Config, EcnMode, Framing, Handshake, OptionBytes};
+use super::receiver::Receiver;
+use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps};
+use super::sender::{Journal, PATH, Sender, Transmission};
+use super::state::State;
+use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
+
+/// How little must be unsent for the user to be asked for more, unless the congestion window is larger.
+const LITTLE: u64 = 65_536;
+
+/// One TCP connection. See the [module](super) for what it does and how it is driven.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// This end is the source.
+    pub(super) flow: FiveTuple,
+    pub(super) config: Config,
+    pub(super) state: State,
+    /// ISS: this end's initial sequence number.
+    pub(super) iss: Serial,
+    pub(super) opening: Opening,
+    pub(super) options: Options,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    pub(super) journal: Journal,
+    pub(super) events: VecDeque<ConnectionEvent>,
+    /// Answers that stand outside the stream: resets.
+    pub(super) replies: VecDeque<Packet>,
+    /// The user gave data and has not been asked for more since.
+    gave_data: bool,
+    /// The user is to be told that the peer finished, once all before it is read.
+    pub(super) peer_finished: bool,
+    pub(super) time_wait_until: Instant,
+    opened_actively: bool,
+}
+
+/// The handshake's own retransmission (RFC 6298 section 5.7).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
+    /// A SYN, or SYN and ACK, is to be sent.
+    pub due: bool,
+    pub sent: u32,
+    pub sent_at: Instant,
+    pub again_at: Instant,
+}
+
+/// What both ends agreed to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    /// The peer's largest segment.
+    pub peer_mss: Option<u16>,
+    /// The peer's window is shifted by this, and ours by the other.
+    pub peer_shift: u8,
+    pub shift: u8,
+    pub scaling: bool,
+    pub sack: bool,
+    pub timestamps: bool,
+    pub ecn: bool,
+}
+
+impl Connection {
+    /// The active end, which sends the SYN when it is opened. `flow` has this end as source; `iss` is its
+    /// initial sequence number (with `handshake = "none"` both ends count from zero instead).
+    pub fn connect(config: Config, flow: FiveTuple, iss: Serial) -> Self {
+        Self::new(config, flow, iss, true)
+    }
+
+    /// The passive end for one peer: made when a SYN for a listener arrives, which it is then given like any
+    /// packet. `flow` has this end as source: the SYN's, reversed.
+    pub fn accept(config: Config, flow: FiveTuple, iss: Serial) -> Self {
+        let mut connection = Self::new(config, flow, iss, false);
+        connection.state = State::Listen;
+        connection
+    }
+
+    fn new(config: Config, flow: FiveTuple, iss: Serial, opened_actively: bool) -> Self {
+        let iss = if config.handshake == Handshake::None { Serial(0) } else { iss };
+        Self {
+            flow,
+            state: State::Closed,
+            iss,
+            opening: Opening { due: false, sent: 0, sent_at: Instant::ZERO, again_at: Instant::NEVER },
+            options: Options::default(),
+            sender: Sender::new(config.clone()),
+            receiver: Receiver::new(&config),
+            journal: Journal::default(),
+            events: VecDeque::new(),
+            replies: VecDeque::new(),
+            gave_data: false,
+            peer_finished: false,
+            time_wait_until: Instant::NEVER,
+            opened_actively,
+            config,
+        }
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether nothing will be sent any more and no packet is awaited, so that the host may forget the
+    /// connection. After [`ConnectionEvent::Closed`] it may have to live on for a while, to acknowledge the
+    /// peer's FIN again.
+    pub fn is_over(&self) -> bool {
+        self.state == State::Closed
+            && self.replies.is_empty()
+            && (!self.opened_actively || self.opening.sent > 0)
+    }
+
+    /// The user stops reading, or goes on: what arrives meanwhile fills the receive buffer and closes the window.
+    pub fn set_reading(&mut self, reading: bool) {
+        self.receiver.set_reading(reading, &mut self.events, &mut self.journal.counters);
+        self.tell_peer_finished();
+    }
+
+    /// Tells the user that the peer has finished, after all that it sent.
+    pub(super) fn tell_peer_finished(&mut self) {
+        if self.peer_finished && self.receiver.is_read() {
+            self.peer_finished = false;
+            self.events.push_back(ConnectionEvent::PeerFinished);
+        }
+    }
+
+    /// The shift that the receive buffer asks for (RFC 7323 section 2.2: at most 14).
+    pub(super) fn wanted_shift(&self) -> u8 {
+        let mut shift = 0;
+        while shift < 14 && self.config.receive_buffer.bytes() > 0xffff << shift {
+            shift += 1;
+        }
+        shift
+    }
+
+    /// The largest segment that this end takes: 20 bytes less over IPv6 (RFC 9293 section 3.7.1).
+    pub(super) fn own_mss(&self) -> u64 {
+        let extra = u64::from(self.flow.ip_header_len() - 20);
+        self.config.mss.bytes().saturating_sub(extra).max(1)
+    }
+
+    /// Eff.snd.MSS (RFC 9293 section 3.7.1): what both ends take, less the options of every segment.
+    pub(super) fn effective_mss(&self) -> u64 {
+        // RFC 9293 section 3.7.1: 536 and 1220 if the peer does not say.
+        let assumed = if matches!(self.flow.dst, IpAddr::V4(_)) { 536 } else { 1220 };
+        let peer = self.options.peer_mss.map_or(assumed, u64::from);
+        peer.min(self.own_mss()).saturating_sub(self.options_in_every_segment()).max(1)
+    }
+
+    fn options_in_every_segment(&self) -> u64 {
+        let counted = self.options.timestamps && self.config.option_bytes == OptionBytes::Counted;
+        if counted { u64::from(TIMESTAMPS_LEN) } else { 0 }
+    }
+
+    /// The clock of the timestamps option: milliseconds, as RFC 7323 section 5.4 allows.
+    pub(super) fn timestamp(now: Instant) -> u32 {
+        (now.as_nanos() / 1_000_000) as u32
+    }
+
+    /// The connection is over for the user.
+    pub(super) fn finish(&mut self, reason: CloseReason) {
+        self.events.push_back(ConnectionEvent::Closed(reason));
+        self.journal.tell(Incident::Closed(reason));
+        self.gave_data = false;
+    }
+
+    /// The connection is over at once.
+    pub(super) fn end(&mut self, reason: CloseReason) {
+        self.vanish();
+        self.finish(reason);
+    }
+
+    pub(super) fn vanish(&mut self) {
+        self.state = State::Closed;
+        self.sender.stop();
+        self.opening.due = false;
+        self.opening.again_at = Instant::NEVER;
+        self.time_wait_until = Instant::NEVER;
+    }
+
+    /// Both ends are synchronised and options agreed.
+    pub(super) fn establish(&mut self) {
+        self.state = State::Established;
+        self.opening.again_at = Instant::NEVER;
+        self.opening.due = false;
+        self.journal.tell(Incident::Established);
+        let peer = SocketAddr::new(self.flow.dst, self.flow.dst_port);
+        self.events.push_back(ConnectionEvent::Connected { peer });
+    }
+
+    #[inline]
+    fn header(&self, segment: &Segment, ecn: Ecn) -> Header {
+        let options = match self.config.option_bytes {
+            OptionBytes::Counted => segment.options_len(),
+            OptionBytes::Free => 0,
+        };
+        let len = self.flow.ip_header_len() + HEADER_LEN + options + segment.data.size() as u32;
+        Header { flow: self.flow, ip_len: len, dscp: Dscp::default(), ecn }
+    }
+
+    #[inline]
+    pub(super) fn packet(&mut self, segment: Segment, ecn: Ecn) -> Packet {
+        self.journal.counters.packets_sent += 1;
+        Packet { header: self.header(&segment, ecn), payload: Payload::Tcp(segment) }
+    }
+
+    /// A segment from `offset` of this end's stream that acknowledges what arrived.
+    #[inline]
+    fn segment(
+        &mut self,
+        now: Instant,
+        offset: u64,
+        flags: Flags,
+        data: Data,
+        room_for_sack: usize,
+    ) -> Segment {
+        let sack = self.receiver.sack_blocks(room_for_sack);
+        let echo = if self.options.ecn && self.receiver.echo_congestion { Flags::ECE } else { Flags::NONE };
+        let timestamps = self
+            .options
+            .timestamps
+            .then(|| Timestamps { value: Self::timestamp(now), echo: self.receiver.timestamp_echo() });
+        Segment {
+            seq: self.iss.plus(offset as u32),
+            ack: self.receiver.next_number(),
+            flags: flags | Flags::ACK | echo,
+            window: self.receiver.acknowledge(),
+            mss: None,
+            window_scale: None,
+            sack_permitted: false,
+            timestamps,
+            sack,
+            data,
+        }
+    }
+
+    /// SYN, or SYN and ACK, with the options that this end offers or accepts.
+    fn syn(&mut self, now: Instant) -> Packet {
+        let answering = self.state == State::SynReceived;
+        self.opening.due = false;
+        self.opening.sent += 1;
+        self.opening.sent_at = now;
+        // RFC 6298 section 5.5, but the first few may be linear.
+        let doublings = (self.opening.sent - 1).saturating_sub(self.config.syn_linear_timeouts).min(32);
+        let rto = (self.config.rto_initial * (1 << doublings)).min(self.config.rto_max);
+        self.opening.again_at = self.config.timer_wheel.fires(now, rto);
+        let offered = |configured: bool, agreed: bool| if answering { agreed } else { configured };
+        let scaling = offered(self.config.window_scaling, self.options.scaling);
+        let timestamps = offered(self.config.timestamps, self.options.timestamps);
+        let mut flags = Flags::SYN;
+        if answering {
+            flags |= Flags::ACK;
+            // RFC 3168 section 6.1.1: ECE alone agrees, ECE and CWR ask.
+            flags |= if self.options.ecn { Flags::ECE } else { Flags::NONE };
+        } else if self.config.ecn == EcnMode::Request && self.opening.sent == 1 {
+            flags |= Flags::ECE | Flags::CWR;
+        }
+        let segment = Segment {
+            seq: self.iss,
+            ack: if answering { self.receiver.next_number() } else { Serial(0) },
+            flags,
+            window: self.receiver.syn_window(),
+            mss: Some(self.own_mss().min(0xffff) as u16),
+            window_scale: scaling.then(|| self.wanted_shift()),
+            sack_permitted: offered(self.config.sack, self.options.sack),
+            timestamps: timestamps
+                .then(|| Timestamps { value: Self::timestamp(now), echo: self.receiver.timestamp_echo() }),
+            sack: SackBlocks::none(),
+            data: Data::Fill(0),
+        };
+        self.packet(segment, Ecn::NotEct)
+    }
+
+    /// A segment without data that tells what arrived.
+    fn acknowledgement(&mut self, now: Instant) -> Packet {
+        let most = if self.options.timestamps { SackBlocks::MAX - 1 } else { SackBlocks::MAX };
+        let segment = self.segment(now, self.sender.nxt(), Flags::NONE, Data::Fill(0), most);
+        self.packet(segment, Ecn::NotEct)
+    }
+
+    fn data_packet(&mut self, now: Instant, transmission: Transmission) -> Packet {
+        let Transmission { start, end, fin, new } = transmission;
+        self.journal.counters.data_packets_sent += u64::from(end > start);
+        let data = self.sender.read(start, end);
+        let mut flags = if end - start > 0 && self.sender.unsent() == 0 { Flags::PSH } else { Flags::NONE };
+        let mut ecn = Ecn::NotEct;
+        if fin {
+            flags |= Flags::FIN;
+            self.after_fin();
+        }
+        // RFC 3168 sections 6.1.2 and 6.1.5: neither probes nor what is sent again is ECN-capable.
+        if self.options.ecn && new && end > start {
+            ecn = Ecn::Ect0;
+            if std::mem::take(&mut self.sender.tell_reduced) {
+                flags |= Flags::CWR;
+            }
+        }
+        // SACK blocks go along where a segment that is not full leaves room for them.
+        let spare = self.sender.smss().saturating_sub(end - start);
+        let room = (spare.saturating_sub(4) / 8).min(3) as usize;
+        let segment = self.segment(now, start, flags, data, room);
+        let mut packet = self.packet(segment, ecn);
+        if self.config.framing == Framing::WholePackets && end > start {
+            packet.header.ip_len += (self.sender.smss() - (end - start)) as u32;
+        }
+        packet
+    }
+
+    /// FIN goes out for the first time, or again.
+    fn after_fin(&mut self) {
+        self.state = match self.state {
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            state => state,
+        };
+    }
+
+    fn open_without_handshake(&mut self) {
+        self.options = Options {
+            peer_mss: Some(self.own_mss().min(0xffff) as u16),
+            peer_shift: self.wanted_shift(),
+            shift: self.wanted_shift(),
+            scaling: true,
+            sack: self.config.sack,
+            timestamps: self.config.timestamps,
+            ecn: self.config.ecn != EcnMode::Off,
+        };
+        self.receiver.synchronise(Serial(0), 0);
+        self.opening.sent = 1;
+        self.agree(self.config.receive_buffer.bytes(), self.config.rto_initial);
+        self.establish();
+    }
+}
+
+impl Endpoint for Connection {
+    type Packet = Packet;
+    type Event = ConnectionEvent;
+
+    fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
+        // By reference: a move of the segment would cost as much as the rest of the checks.
+        let Payload::Tcp(segment) = &mut packet.payload else { return };
+        self.journal.counters.packets_received += 1;
+        if self.state == State::Listen && self.config.handshake == Handshake::None {
+            self.open_without_handshake();
+        }
+        self.arrives(now, segment, packet.header.ecn);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.opening.again_at <= now {
+            self.opening.again_at = Instant::NEVER;
+            let limit = self.config.syn_retries.count();
+            if self.opening.sent > limit {
+                self.end(CloseReason::TimedOut);
+                return;
+            }
+            self.opening.due = true;
+            self.journal.counters.timeouts += 1;
+        }
+        if self.time_wait_until <= now {
+            self.vanish();
+        }
+        if self.sender.deadline() <= now && !self.sender.on_timer(now, &mut self.journal) {
+            self.end(CloseReason::TimedOut);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let at = self.sender.deadline().min(self.receiver.deadline());
+        let at = at.min(self.opening.again_at).min(self.time_wait_until);
+        (at < Instant::NEVER).then_some(at)
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        if let Some(reply) = self.replies.pop_front() {
+            return Some(reply);
+        }
+        if self.opening.due {
+            return Some(self.syn(now));
+        }
+        if !self.state.is_synchronised() {
+            return None;
+        }
+        if self.receiver.is_due_alone() {
+            return Some(self.acknowledgement(now));
+        }
+        if self.state.may_transmit()
+            && let Some(transmission) = self.sender.transmit(now, &mut self.journal)
+        {
+            return Some(self.data_packet(now, transmission));
+        }
+        self.receiver.is_due(now).then(|| self.acknowledgement(now))
+    }
+
+    fn poll_event(&mut self) -> Option<ConnectionEvent> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        let open = matches!(self.state, State::Established | State::CloseWait) && !self.sender.is_closing();
+        if open && self.gave_data && self.sender.unsent() <= LITTLE.max(self.sender.cwnd()) {
+            self.gave_data = false;
+            return Some(ConnectionEvent::Writable);
+        }
+        None
+    }
+}
+
+impl crate::Connection for Connection {
+    fn open(&mut self, _now: Instant) {
+        if !self.opened_actively || self.opening.sent > 0 || self.state != State::Closed {
+            return;
+        }
+        match self.config.handshake {
+            Handshake::Full => {
+                self.state = State::SynSent;
+                self.opening.due = true;
+            }
+            Handshake::None => self.open_without_handshake(),
+        }
+    }
+
+    fn send(&mut self, _now: Instant, _stream: StreamId, data: Data) {
+        if !self.sender.is_closing() {
+            self.sender.push(data);
+            self.gave_data = true;
+        }
+    }
+
+    fn close(&mut self, _now: Instant) {
+        self.sender.close();
+    }
+
+    fn abort(&mut self, now: Instant) {
+        // RFC 9293 section 3.10.5.
+        let tells =
+            self.state.is_synchronised() && self.state != State::TimeWait || self.state == State::SynReceived;
+        if tells {
+            let segment = self.segment(now, self.sender.nxt(), Flags::RST, Data::Fill(0), 0);
+            let reset = self.packet(segment, Ecn::NotEct);
+            self.replies.push_back(reset);
+        }
+        match self.state {
+            State::Closed if self.opening.sent > 0 => {}
+            State::TimeWait => self.vanish(),
+            _ => self.end(CloseReason::Aborted),
+        }
+    }
+
+    fn control(&mut self, _now: Instant, control: Control) {
+        match control {
+            Control::InterfaceDown(PATH) => self.sender.interface_down = true,
+            Control::InterfaceUp(PATH) => self.sender.interface_down = false,
+            _ => {}
+        }
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.sender.unacknowledged()
+    }
+
+    fn counters(&self) -> Counters {
+        self.journal.counters
+    }
+
+    fn path_status(&self, path: PathId) -> Option<PathStatus> {
+        (path == PATH).then(|| PathStatus {
+            state: PathState::Active,
+            cwnd: self.sender.cwnd(),
+            ssthresh: self.sender.ssthresh(),
+            flight: self.sender.outstanding(),
+            srtt: self.sender.srtt(),
+            rto: self.sender.rto(),
+            errors: self.sender.errors(),
+        })
+    }
+
+    fn poll_incident(&mut self) -> Option<Incident> {
+        self.journal.incidents.pop_front()
+    }
+}
+
+/// The answer to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset, unless it is one.
+pub fn refuse(packet: &Packet) -> Option<Packet> {
+    let Payload::Tcp(segment) = &packet.payload else { return None };
+    if segment.flags.contains(Flags::RST) {
+        return None;
+    }
+    let (seq, ack, flags) = if segment.flags.contains(Flags::ACK) {
+        (segment.ack, Serial(0), Flags::RST)
+    } else {
+        (Serial(0), segment.seq.plus(segment.sequence_len() as u32), Flags::RST | Flags::ACK)
+    };
+    let flow = packet.header.flow.reversed();
+    let reset = Segment {
+        seq,
+        ack,
+        flags,
+        window: 0,
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        sack: SackBlocks::none(),
+        data: Data::Fill(0),
+    };
+    let ip_len = flow.ip_header_len() + HEADER_LEN;
+    let header = Header { flow, ip_len, dscp: packet.header.dscp, ecn: Ecn::NotEct };
+    Some(Packet { header, payload: Payload::Tcp(reset) })
+}
+
+/// Time since a timestamp of this end was sent, if `echo` is one.
+pub(super) fn echoed(now: Instant, echo: u32) -> Option<Duration> {
+    let age = Serial(Connection::timestamp(now)).offset_from(Serial(echo));
+    u64::try_from(age).ok().map(Duration::from_millis)
+}

@@ -1,0 +1,584 @@
+//! The receiving half: reassembly, the window, and when and what to acknowledge.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use netrig_core::{ConnectionEvent, Data, Duration, Instant, StreamId};
+
+use super::config::{Config, TimerWheel};
+use super::ranges::Ranges;
+use super::segment::SackBlocks;
+use crate::{Counters, Serial};
+
+/// The segment size that a peer is believed to use before anything came (RFC 9293 section 3.7.1).
+const DEFAULT_SEGMENT: u64 = 536;
+/// After so long without data the first acknowledgements are quick again (Linux: after a retransmission time-out,
+/// which the receiving half does not know).
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Whether an acknowledgement is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    No,
+    /// With the next data segment, or alone at this moment.
+    By(Instant),
+    /// At once; with data if there is some.
+    Now,
+    /// At once and without data, for the peer counts duplicates (RFC 5681 section 2).
+    Alone,
+}
+
+/// What arrived, by stream offset: 0 is the peer's SYN, its data begin at 1.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// The peer's initial sequence number.
+    irs: Serial,
+    /// RCV.NXT.
+    next: u64,
+    /// What lies beyond RCV.NXT, and those of its bytes that have content, by their offset.
+    beyond: Ranges,
+    content: BTreeMap<u64, Arc<[u8]>>,
+    /// Where the peer's FIN stands, once it arrived.
+    fin_at: Option<u64>,
+
+    buffer: u64,
+    shift: u8,
+    /// RCV.NXT + RCV.WND: the right edge of the window that was told.
+    edge: u64,
+    /// Delivered in order while the user does not read.
+    unread: VecDeque<Data>,
+    unread_len: u64,
+    reading: bool,
+
+    owed: Owed,
+    unacknowledged: u64,
+    largest_segment: u64,
+    ack_every: u64,
+    ack_delay: Duration,
+    quick_acks: u32,
+    quick_left: u32,
+    last_data: Instant,
+    wheel: TimerWheel,
+
+    sack: bool,
+    dsack: bool,
+    /// Offsets within the ranges that changed last, the latest first (RFC 2018 section 4).
+    recent: [u64; SackBlocks::MAX],
+    /// What arrived twice, to be told once (RFC 2883 section 4).
+    duplicate: Option<(u64, u64)>,
+
+    /// Congestion was experienced and the peer has not said that it reduced (RFC 3168 section 6.1.3).
+    pub echo_congestion: bool,
+    /// TS.Recent and Last.ACK.sent (RFC 7323 section 4.3).
+    recent_timestamp: u32,
+    last_ack_sent: u64,
+}
+
+impl Receiver {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            irs: Serial(0),
+            next: 0,
+            beyond: Ranges::default(),
+            content: BTreeMap::new(),
+            fin_at: None,
+            buffer: config.receive_buffer.bytes().max(1),
+            shift: 0,
+            edge: 0,
+            unread: VecDeque::new(),
+            unread_len: 0,
+            reading: true,
+            owed: Owed::No,
+            unacknowledged: 0,
+            largest_segment: DEFAULT_SEGMENT.min(config.mss.bytes()),
+            ack_every: u64::from(config.ack_every.max(1)),
+            ack_delay: config.ack_delay,
+            quick_acks: config.quick_acks,
+            quick_left: config.quick_acks,
+            last_data: Instant::ZERO,
+            wheel: config.timer_wheel,
+            sack: false,
+            dsack: config.dsack,
+            recent: [0; SackBlocks::MAX],
+            duplicate: None,
+            echo_congestion: false,
+            recent_timestamp: 0,
+            last_ack_sent: 0,
+        }
+    }
+
+    /// The peer's SYN came, with this initial sequence number.
+    pub fn synchronise(&mut self, irs: Serial, timestamp: u32) {
+        (self.irs, self.next, self.edge) = (irs, 1, 1 + self.window());
+        self.recent_timestamp = timestamp;
+    }
+
+    /// What was agreed in the handshake: the shift of this end's window, and selective acknowledgement.
+    pub fn agree(&mut self, shift: u8, sack: bool) {
+        self.shift = shift;
+        self.sack = sack;
+        self.buffer = self.buffer.min(0xffff << shift);
+        self.edge = self.next + self.window();
+    }
+
+    /// RCV.NXT as an offset.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// RCV.NXT as a sequence number.
+    pub fn next_number(&self) -> Serial {
+        self.number(self.next)
+    }
+
+    fn number(&self, offset: u64) -> Serial {
+        self.irs.plus(offset as u32)
+    }
+
+    /// The offset of a sequence number, the one that is nearest to RCV.NXT; negative before the SYN.
+    pub fn offset(&self, number: Serial) -> i64 {
+        self.next as i64 + i64::from(number.offset_from(self.next_number()))
+    }
+
+    /// Whether the peer's FIN and all before it arrived.
+    pub fn is_finished(&self) -> bool {
+        self.fin_at.is_some_and(|fin| self.next > fin)
+    }
+
+    /// Whether the user has all that arrived in order.
+    pub fn is_read(&self) -> bool {
+        self.unread.is_empty()
+    }
+
+    /// RFC 9293 section 3.10.7.4, first: whether a segment of so many sequence numbers lies in the window.
+    pub fn is_acceptable(&self, start: i64, len: u64) -> bool {
+        let (next, edge) = (self.next as i64, self.edge as i64);
+        let end = start + len as i64;
+        match len {
+            // A segment without data may stand at the very edge: the peer has used all of the window.
+            0 => next <= start && start <= edge,
+            // A lone FIN needs no room.
+            1 if start == next => true,
+            _ => start < edge && end > next,
+        }
+    }
+
+    /// Owes an acknowledgement at once.
+    pub fn owe(&mut self) {
+        self.owed = match self.owed {
+            Owed::Alone => Owed::Alone,
+            _ => Owed::Now,
+        };
+    }
+
+    /// Owes an acknowledgement at once that carries no data.
+    pub fn owe_alone(&mut self) {
+        self.owed = Owed::Alone;
+    }
+
+    /// Data, perhaps with FIN, that passed [`Receiver::is_acceptable`].
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        start: i64,
+        mut data: Data,
+        fin: bool,
+        events: &mut VecDeque<ConnectionEvent>,
+        counters: &mut Counters,
+    ) {
+        let len = data.size();
+        let end = (start + len as i64).max(0) as u64;
+        if len > 0 {
+            counters.data_packets_received += 1;
+            self.largest_segment = self.largest_segment.max(len);
+        }
+        if fin && end <= self.edge && self.fin_at.is_none() {
+            self.fin_at = Some(end);
+        }
+        if start == self.next as i64 && self.beyond.is_empty() && end <= self.edge {
+            self.next = end;
+            self.hand_over(data, events, counters);
+            self.owe_for(now, len);
+        } else if len > 0 {
+            let before = (self.next as i64 - start).max(0) as u64;
+            if before > 0 {
+                self.note_duplicate(start.max(0) as u64, end.min(self.next));
+                counters.bytes_duplicated += before.min(len);
+                data.split_front(before);
+            }
+            let from = start.max(self.next as i64) as u64;
+            let room = self.edge.saturating_sub(from);
+            let data = if data.size() > room { data.split_front(room) } else { data };
+            self.fill(from, data, events, counters);
+        }
+        if self.fin_at == Some(self.next) {
+            self.next += 1;
+            self.owe();
+        } else if fin && !self.is_finished() {
+            self.owe_alone();
+        }
+    }
+
+    /// Takes data that are not simply the next ones.
+    fn fill(
+        &mut self,
+        from: u64,
+        data: Data,
+        events: &mut VecDeque<ConnectionEvent>,
+        counters: &mut Counters,
+    ) {
+        let end = from + data.size();
+        if from == end {
+            // Nothing new: RFC 9293 section 3.10.7.4 asks for an acknowledgement.
+            self.owe_alone();
+            return;
+        }
+        let content = &mut self.content;
+        let mut fresh_len = 0;
+        self.beyond.insert(from, end, |fresh, fresh_end| {
+            fresh_len += fresh_end - fresh;
+            if let Data::Bytes(bytes) = &data {
+                let part = &bytes[(fresh - from) as usize..(fresh_end - from) as usize];
+                content.insert(fresh, part.into());
+            }
+        });
+        if fresh_len < end - from {
+            counters.bytes_duplicated += end - from - fresh_len;
+            if fresh_len == 0 {
+                self.note_duplicate(from, end);
+            }
+        }
+        self.note_recent(from);
+        match self.beyond.first() {
+            Some((start, end)) if start <= self.next => {
+                self.release(end, events, counters);
+                // RFC 5681 section 4.2: at once when a gap is filled, in all or in part.
+                self.owe();
+            }
+            // And at once when data is out of order.
+            _ => self.owe_alone(),
+        }
+    }
+
+    /// Hands over everything up to `end`, which is now in order.
+    fn release(&mut self, end: u64, events: &mut VecDeque<ConnectionEvent>, counters: &mut Counters) {
+        while self.next < end {
+            let next = self.next;
+            let stored = self.content.first_key_value().map(|(start, bytes)| (*start, bytes.clone()));
+            let data = match stored {
+                Some((start, bytes)) if start == next => {
+                    self.content.pop_first();
+                    Data::Bytes(bytes)
+                }
+                Some((start, _)) if start < end => Data::Fill(start - next),
+                _ => Data::Fill(end - next),
+            };
+            self.next += data.size();
+            self.hand_over(data, events, counters);
+        }
+        self.beyond.remove_before(end);
+    }
+
+    fn hand_over(&mut self, data: Data, events: &mut VecDeque<ConnectionEvent>, counters: &mut Counters) {
+        let len = data.size();
+        if len == 0 {
+            return;
+        }
+        if !self.reading {
+            self.unread_len += len;
+            self.unread.push_back(data);
+            return;
+        }
+        counters.bytes_delivered += len;
+        if let (Some(ConnectionEvent::Received { data: Data::Fill(last), .. }), Data::Fill(more)) =
+            (events.back_mut(), &data)
+        {
+            *last += more;
+            return;
+        }
+        events.push_back(ConnectionEvent::Received { stream: StreamId(0), data });
+    }
+
+    /// The user stops or goes on reading. What waits is handed over, and the window opens again.
+    pub fn set_reading(
+        &mut self,
+        reading: bool,
+        events: &mut VecDeque<ConnectionEvent>,
+        counters: &mut Counters,
+    ) {
+        self.reading = reading;
+        if !reading {
+            return;
+        }
+        self.unread_len = 0;
+        for data in std::mem::take(&mut self.unread) {
+            self.hand_over(data, events, counters);
+        }
+        if self.next > 0 && self.next + self.window() >= self.edge + self.least_opening() {
+            self.owe();
+        }
+    }
+
+    /// Decides about the acknowledgement of in-order data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+    fn owe_for(&mut self, now: Instant, len: u64) {
+        if len == 0 {
+            return;
+        }
+        if now.since(self.last_data) > IDLE {
+            self.quick_left = self.quick_acks;
+        }
+        self.last_data = now;
+        self.unacknowledged += len;
+        if self.quick_left > 0 {
+            self.quick_left -= 1;
+            self.owe();
+        } else if self.unacknowledged > (self.ack_every - 1) * self.largest_segment {
+            self.owe();
+        } else if self.owed == Owed::No {
+            self.owed = Owed::By(self.wheel.fires(now, self.ack_delay));
+        }
+    }
+
+    /// All of a segment of `len` at `start` had arrived before.
+    pub fn report_duplicate(&mut self, start: i64, len: u64) {
+        if let Ok(start) = u64::try_from(start) {
+            self.note_duplicate(start, start + len);
+        }
+    }
+
+    fn note_duplicate(&mut self, start: u64, end: u64) {
+        self.owe_alone();
+        if self.dsack && self.duplicate.is_none() {
+            self.duplicate = Some((start, end));
+        }
+    }
+
+    /// Puts the range around `offset` first, and leaves out what has become the same range.
+    fn note_recent(&mut self, offset: u64) {
+        let range = self.beyond.containing(offset);
+        let mut recent = [0; SackBlocks::MAX];
+        recent[0] = offset;
+        let others = self.recent.iter().filter(|other| self.beyond.containing(**other) != range);
+        for (place, other) in recent[1..].iter_mut().zip(others) {
+            *place = *other;
+        }
+        self.recent = recent;
+    }
+
+    /// When an acknowledgement must go alone, if one is owed for later.
+    pub fn deadline(&self) -> Instant {
+        match self.owed {
+            Owed::By(at) => at,
+            _ => Instant::NEVER,
+        }
+    }
+
+    /// Whether an acknowledgement must go at `now`, with data if there is some.
+    pub fn is_due(&self, now: Instant) -> bool {
+        match self.owed {
+            Owed::No => false,
+            Owed::By(at) => at <= now,
+            Owed::Now | Owed::Alone => true,
+        }
+    }
+
+    /// Whether it must go at once and without data.
+    pub fn is_due_alone(&self) -> bool {
+        self.owed == Owed::Alone
+    }
+
+    /// A segment with the acknowledgement number RCV.NXT goes out; returns its window field.
+    pub fn acknowledge(&mut self) -> u16 {
+        self.owed = Owed::No;
+        self.unacknowledged = 0;
+        self.last_ack_sent = self.next;
+        let open = self.next + self.window();
+        // RFC 9293 section 3.8.6.2.2: the edge moves by a segment or half the buffer, or not at all.
+        if open >= self.edge + self.least_opening() {
+            self.edge = open;
+        }
+        let window = self.edge.saturating_sub(self.next) >> self.shift;
+        window.min(0xffff) as u16
+    }
+
+    /// The window field of a SYN, which is never scaled (RFC 7323 section 2.2).
+    pub fn syn_window(&self) -> u16 {
+        self.window().min(0xffff) as u16
+    }
+
+    fn window(&self) -> u64 {
+        self.buffer.saturating_sub(self.unread_len)
+    }
+
+    fn least_opening(&self) -> u64 {
+        // Without unread data the window is as large as ever, and its edge follows what was received.
+        if self.unread_len == 0 && self.reading { 0 } else { self.largest_segment.min(self.buffer / 2) }
+    }
+
+    /// The blocks of the SACK option: a duplicate first, then the latest ranges (RFC 2018 section 4, RFC 2883
+    /// section 4), at most `most`.
+    pub fn sack_blocks(&mut self, most: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::none();
+        if !self.sack || most == 0 {
+            return blocks;
+        }
+        if let Some((start, end)) = self.duplicate.take() {
+            blocks.push(self.number(start), self.number(end));
+        }
+        if self.beyond.is_empty() {
+            return blocks;
+        }
+        for offset in self.recent.into_iter().filter(|offset| *offset >= self.next) {
+            if blocks.as_slice().len() == most {
+                break;
+            }
+            if let Some((start, end)) = self.beyond.containing(offset) {
+                blocks.push(self.number(start), self.number(end));
+            }
+        }
+        blocks
+    }
+
+    /// Takes the peer's timestamp over if the segment is in order (RFC 7323 section 4.3, rule 2).
+    pub fn note_timestamp(&mut self, start: i64, value: u32) {
+        let newer = Serial(self.recent_timestamp).at_or_before(Serial(value));
+        if newer && start <= self.last_ack_sent as i64 {
+            self.recent_timestamp = value;
+        }
+    }
+
+    /// Whether the timestamp is from before one already seen (PAWS, RFC 7323 section 5.2).
+    pub fn is_outdated(&self, value: u32) -> bool {
+        Serial(value).before(Serial(self.recent_timestamp))
+    }
+
+    /// The timestamp to echo.
+    pub fn timestamp_echo(&self) -> u32 {
+        self.recent_timestamp
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Size;
+
+    use super::*;
+    use crate::Profile;
+
+    struct Peer {
+        receiver: Receiver,
+        events: VecDeque<ConnectionEvent>,
+        counters: Counters,
+    }
+
+    impl Peer {
+        fn new(config: &Config) -> Self {
+            let mut receiver = Receiver::new(config);
+            receiver.synchronise(Serial(u32::MAX), 0);
+            receiver.agree(0, true);
+            Self { receiver, events: VecDeque::new(), counters: Counters::default() }
+        }
+
+        fn take(&mut self, ms: u64, start: i64, bytes: &[u8]) {
+            let now = Instant::ZERO + Duration::from_millis(ms);
+            let data = Data::Bytes(bytes.into());
+            self.receiver.accept(now, start, data, false, &mut self.events, &mut self.counters);
+        }
+
+        fn blocks(&mut self) -> Vec<(u32, u32)> {
+            self.receiver.sack_blocks(3).as_slice().iter().map(|(l, r)| (l.0, r.0)).collect()
+        }
+    }
+
+    fn rfc() -> Config {
+        Config::of(Profile::Rfc)
+    }
+
+    #[test]
+    fn the_stream_comes_out_in_order() {
+        let mut peer = Peer::new(&rfc());
+        peer.take(0, 4, b"def");
+        peer.take(0, 8, b"hi");
+        peer.take(0, 3, b"cde");
+        peer.take(0, 1, b"ab");
+        peer.take(0, 6, b"fghij");
+        let mut text = Vec::new();
+        for event in &peer.events {
+            match event {
+                ConnectionEvent::Received { data: Data::Bytes(bytes), .. } => text.extend_from_slice(bytes),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(text, b"abcdefghij");
+        assert_eq!(peer.receiver.next(), 11);
+        assert_eq!((peer.counters.bytes_delivered, peer.counters.bytes_duplicated), (10, 5));
+    }
+
+    /// RFC 2018 section 4: the latest first. Initial sequence number 2³² − 1, so offset n is number n − 1.
+    #[test]
+    fn blocks_tell_the_latest_first() {
+        let mut peer = Peer::new(&rfc());
+        peer.take(0, 11, b"12345");
+        peer.take(0, 21, b"12345");
+        peer.take(0, 31, b"12345");
+        assert_eq!(peer.blocks(), [(30, 35), (20, 25), (10, 15)]);
+        peer.take(0, 16, b"12345");
+        assert_eq!(peer.blocks(), [(10, 25), (30, 35)]);
+    }
+
+    /// RFC 2883 section 4.1, examples 1 and 3: once, before the other blocks.
+    #[test]
+    fn duplicates_are_told_once_and_first() {
+        let mut peer = Peer::new(&rfc());
+        peer.take(0, 1, b"12345");
+        peer.take(0, 1, b"12345");
+        assert!(peer.receiver.is_due_alone());
+        assert_eq!(peer.blocks(), [(0, 5)]);
+        assert_eq!(peer.blocks(), []);
+        peer.take(0, 11, b"12345");
+        peer.take(0, 11, b"12345");
+        assert_eq!(peer.blocks(), [(10, 15), (10, 15)]);
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged() {
+        let mut peer = Peer::new(&rfc());
+        let segment = [0; 1000];
+        peer.take(7, 1, &segment);
+        assert_eq!(peer.receiver.deadline(), Instant::ZERO + Duration::from_millis(207));
+        assert!(!peer.receiver.is_due(Instant::ZERO + Duration::from_millis(206)));
+        assert!(peer.receiver.is_due(Instant::ZERO + Duration::from_millis(207)));
+        peer.take(8, 1001, &segment);
+        assert!(peer.receiver.is_due(Instant::ZERO + Duration::from_millis(8)));
+    }
+
+    #[test]
+    fn linux_does_not_delay_the_first_sixteen() {
+        let mut peer = Peer::new(&Config::of(Profile::Linux));
+        for n in 0..16 {
+            peer.take(0, 1 + 1000 * n, &[0; 1000]);
+            assert!(peer.receiver.is_due(Instant::ZERO), "{n}");
+            peer.receiver.acknowledge();
+        }
+        peer.take(0, 16_001, &[0; 1000]);
+        assert!(!peer.receiver.is_due(Instant::ZERO));
+    }
+
+    /// RFC 9293 section 3.8.6.2.2: the window does not open by less than a segment.
+    #[test]
+    fn a_silly_window_is_not_told() {
+        let config = Config { receive_buffer: Size::from_bytes(4000), ..rfc() };
+        let mut peer = Peer::new(&config);
+        peer.receiver.set_reading(false, &mut peer.events, &mut peer.counters);
+        peer.take(0, 1, &[0; 1000]);
+        assert_eq!(peer.receiver.acknowledge(), 3000);
+        peer.take(0, 1001, &[0; 1000]);
+        peer.take(0, 2001, &[0; 1000]);
+        peer.take(0, 3001, &[0; 1000]);
+        assert_eq!(peer.receiver.acknowledge(), 0);
+        assert!(!peer.receiver.is_acceptable(4001, 100));
+        peer.receiver.set_reading(true, &mut peer.events, &mut peer.counters);
+        assert!(peer.receiver.is_due(Instant::ZERO));
+        assert_eq!(peer.receiver.acknowledge(), 4000);
+    }
+}

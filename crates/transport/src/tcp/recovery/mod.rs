@@ -1,0 +1,12 @@
+//! Finding losses and repairing them: the scoreboard of what is outstanding, and one file for each
+//! algorithm that judges it.
+
+mod frto;
+mod prr;
+mod rack;
+mod scoreboard;
+
+pub(crate) use frto::{Evidence, Frto, Verdict};
+pub(crate) use prr::Prr;
+pub(crate) use rack::{Probe, ProbeVerdict, Rack, Situation};
+pub(crate) use scoreboard::{Delivered, Scoreboard};

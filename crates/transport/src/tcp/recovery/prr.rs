@@ -1,0 +1,90 @@
+//! Proportional rate reduction (RFC 9937).
+
+/// Shrinks what is in flight in proportion to what is delivered, from what was in flight when recovery began
+/// down to ssthresh.
+#[derive(Clone, Debug)]
+pub(crate) struct Prr {
+    delivered: u64,
+    out: u64,
+    recover_fs: u64,
+}
+
+impl Prr {
+    /// Recovery begins. `recover_fs`: what was in flight, what this acknowledgement delivers included
+    /// (RFC 9937 section 6.2).
+    pub const fn new(recover_fs: u64) -> Self {
+        Self { delivered: 0, out: 0, recover_fs }
+    }
+
+    /// An acknowledgement delivered `delivered`; `safe`: SND.UNA advanced and no further loss was found
+    /// (RFC 9937 section 5, SafeACK). Returns the congestion window.
+    pub fn on_ack(
+        &mut self,
+        delivered: u64,
+        in_flight: u64,
+        ssthresh: u64,
+        safe: bool,
+        smss: u64,
+    ) -> Option<u64> {
+        if delivered == 0 {
+            return None;
+        }
+        self.delivered += delivered;
+        let mut count = if in_flight > ssthresh {
+            // Proportional rate reduction.
+            let out = (u128::from(self.delivered) * u128::from(ssthresh))
+                .div_ceil(u128::from(self.recover_fs.max(1)));
+            (out as u64).saturating_sub(self.out)
+        } else {
+            // Reduction bound: conservative, and one segment more while recovery is in good progress.
+            let bound = self.delivered.saturating_sub(self.out).max(delivered);
+            let bound = if safe { bound + smss } else { bound };
+            bound.min(ssthresh - in_flight)
+        };
+        // Force a fast retransmit upon entering recovery.
+        if self.out == 0 && count == 0 {
+            count = smss;
+        }
+        Some(in_flight + count)
+    }
+
+    /// So much was sent during recovery.
+    pub const fn on_sent(&mut self, amount: u64) {
+        self.out += amount;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of 20 segments is lost and ssthresh is half of them: one segment goes out for every two delivered, and
+    /// what is in flight at the end is ssthresh.
+    #[test]
+    fn it_sends_one_for_every_two_delivered() {
+        let mut prr = Prr::new(20);
+        let mut in_flight = 19;
+        let mut sent = Vec::new();
+        for _ in 0..19 {
+            in_flight -= 1;
+            let cwnd = prr.on_ack(1, in_flight, 10, false, 1).unwrap();
+            let count = cwnd - in_flight;
+            prr.on_sent(count);
+            in_flight += count;
+            sent.push(count);
+        }
+        assert_eq!(sent[..16], [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
+        assert_eq!(in_flight, 10);
+    }
+
+    /// Far below ssthresh it conserves packets, or grows by one for each safe acknowledgement.
+    #[test]
+    fn below_ssthresh_it_conserves_packets() {
+        let mut prr = Prr::new(20);
+        assert_eq!(prr.on_ack(1, 4, 10, false, 1), Some(5));
+        prr.on_sent(1);
+        assert_eq!(prr.on_ack(1, 4, 10, true, 1), Some(6));
+        assert_eq!(prr.on_ack(0, 4, 10, true, 1), None);
+        assert_eq!(prr.on_ack(3, 9, 10, true, 1), Some(10));
+    }
+}

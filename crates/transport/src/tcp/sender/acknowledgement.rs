@@ -1,0 +1,460 @@
+//! What an acknowledgement means.
+
+use netrig_core::{Duration, Instant};
+
+use super::{Journal, PATH, Phase, Sender, Usage};
+use crate::Incident;
+use crate::tcp::config::{NewrenoTimer, Recovery, RttSampling};
+use crate::tcp::congestion::{Acked, CongestionControl};
+use crate::tcp::recovery::{Delivered, Evidence, Frto, ProbeVerdict, Prr, Verdict};
+use crate::tcp::segment::SackBlocks;
+
+/// The acknowledging part of a segment, by stream offsets.
+#[derive(Clone, Debug)]
+pub(crate) struct Acknowledgement<'a> {
+    /// Everything before this is acknowledged.
+    pub number: u64,
+    /// The peer's window, bytes.
+    pub window: u64,
+    /// The offset of the segment that carried it, in the peer's stream.
+    pub carrier: i64,
+    /// The segment has data, SYN or FIN: then it is no duplicate.
+    pub occupies: bool,
+    /// The blocks of the SACK option.
+    pub sack: &'a SackBlocks,
+    /// This end's initial sequence number, to read them.
+    pub iss: crate::Serial,
+    /// Time since the echoed timestamp was sent.
+    pub echoed: Option<Duration>,
+    /// The peer tells of congestion (RFC 3168 section 6.1.2).
+    pub congestion: bool,
+}
+
+/// What the selective part of an acknowledgement told.
+#[derive(Clone, Copy, Debug, Default)]
+struct SackNews {
+    /// Something arrived that was not known to have.
+    news: bool,
+    /// A duplicate was reported (RFC 2883).
+    duplicate: bool,
+}
+
+impl Sender {
+    /// Takes an acknowledgement between SND.UNA and SND.NXT (or one beyond, for a window probe).
+    pub fn on_acknowledgement(&mut self, now: Instant, ack: &Acknowledgement<'_>, journal: &mut Journal) {
+        self.accept_probe_byte(now, ack.number, journal);
+        let una = self.board.una();
+        let advanced = ack.number > una;
+        let had_outstanding = !self.board.is_empty();
+        let window_changed = self.update_window(ack);
+        let mut delivered = Delivered::new(self.rack.plausible_until(now), self.timed);
+        let sack =
+            if ack.sack.is_empty() { SackNews::default() } else { self.read_sack(ack, &mut delivered) };
+        if advanced {
+            let before = self.buffer.held();
+            self.board.acknowledge(ack.number, &mut delivered);
+            self.buffer.release(ack.number);
+            journal.counters.bytes_acknowledged += before - self.buffer.held();
+            self.errors = 0;
+        }
+        let rtt = self.measure(now, ack, advanced, &delivered);
+        if self.recovery == Recovery::Rack {
+            self.rack.on_ack(now, &delivered);
+            if sack.duplicate {
+                self.rack.on_duplicate_report(ack.number, self.board.nxt());
+            }
+        }
+        // RFC 5681 section 2: no data, nothing new, and the window as before; with SACK, news of any kind.
+        let plain_duplicate = !advanced && had_outstanding && !ack.occupies && !window_changed;
+        let duplicate = if self.sack { sack.news } else { plain_duplicate };
+        if let Some(probe) = self.probe {
+            self.judge_probe(probe.judge(ack.number, sack.duplicate, plain_duplicate && !sack.news), journal);
+        }
+        if let Some(frto) = self.frto {
+            let original = delivered.original_end <= self.recover && (self.sack || !delivered.repeated);
+            let evidence = Evidence {
+                advanced,
+                complete: ack.number >= self.recover,
+                duplicate,
+                original_arrived: original,
+                sack: self.sack,
+            };
+            self.judge_time_out(frto, evidence, journal);
+        }
+        if ack.congestion && self.ecn {
+            self.on_congestion_echo(journal);
+        }
+        let was = self.phase;
+        self.advance_phase(now, ack.number, advanced, duplicate, &delivered, journal);
+        let growing = matches!(
+            (was, self.phase),
+            (Phase::Open | Phase::Loss, Phase::Open) | (Phase::Loss, Phase::Loss)
+        );
+        if advanced && growing {
+            self.grow(now, delivered.acknowledged, rtt);
+        }
+        if self.board.una() >= self.usage.until {
+            self.usage = Usage { limited: false, most: self.board.in_flight(), until: self.board.nxt() };
+        }
+        self.rearm(now, advanced, sack.news);
+    }
+
+    /// A probe of a closed window may have been taken in: then its byte is as good as sent.
+    fn accept_probe_byte(&mut self, now: Instant, number: u64, journal: &mut Journal) {
+        if self.window_probe.sent && number > self.board.nxt() {
+            self.board.push(now, number);
+            self.window_probe.sent = false;
+            journal.counters.bytes_sent += 1;
+        }
+    }
+
+    /// The largest acknowledgement number that makes sense: SND.NXT, and one more for a window probe.
+    pub fn highest_acknowledgeable(&self) -> u64 {
+        self.board.nxt() + u64::from(self.window_probe.sent)
+    }
+
+    /// RFC 9293 section 3.10.7.4: SND.WND is taken from the latest segment. Tells whether it changed.
+    fn update_window(&mut self, ack: &Acknowledgement<'_>) -> bool {
+        let told_by = (ack.carrier, ack.number);
+        if told_by < self.window_told_by {
+            return false;
+        }
+        self.window_told_by = told_by;
+        if self.window_probe.backoffs > 0 {
+            // RFC 9293 section 3.8.6.1 (MUST-37): the peer lives as long as it answers probes.
+            self.errors = 0;
+        }
+        let changed = self.peer_window != ack.window;
+        self.peer_window = ack.window;
+        self.peer_window_most = self.peer_window_most.max(ack.window);
+        self.peer_edge = ack.number + ack.window;
+        if ack.window > 0 && changed {
+            self.persist_at = Instant::NEVER;
+            self.window_probe.backoffs = 0;
+            self.window_probe.due = false;
+        }
+        changed
+    }
+
+    fn read_sack(&mut self, ack: &Acknowledgement<'_>, delivered: &mut Delivered) -> SackNews {
+        let mut told = SackNews::default();
+        if !self.sack {
+            return told;
+        }
+        let una = self.board.una();
+        let base = ack.iss.plus(una as u32);
+        let offset = |number: crate::Serial| (una as i64 + i64::from(number.offset_from(base))).max(0) as u64;
+        let blocks = ack.sack.as_slice();
+        for (n, (left, right)) in blocks.iter().enumerate() {
+            let (left, right) = (offset(*left), offset(*right));
+            // RFC 2883 section 4: the first block is a duplicate if it is acknowledged, or lies in the second.
+            let within_second =
+                || blocks.get(1).is_some_and(|(l, r)| n == 0 && offset(*l) <= left && right <= offset(*r));
+            if n == 0 && (right <= ack.number || within_second()) {
+                told.duplicate = true;
+                continue;
+            }
+            told.news |= self.board.sack(left.max(ack.number), right, delivered);
+        }
+        told
+    }
+
+    /// Takes the round-trip time (RFC 6298 section 3). Returns what this acknowledgement alone tells of it.
+    fn measure(
+        &mut self,
+        now: Instant,
+        ack: &Acknowledgement<'_>,
+        advanced: bool,
+        delivered: &Delivered,
+    ) -> Option<Duration> {
+        // Karn's rule: not if any of it was sent twice.
+        if delivered.repeated || delivered.repeated_sacked {
+            // RFC 7323 section 4.1: unless a timestamp tells which copy was meant.
+            let echoed = ack.echoed.filter(|_| advanced)?;
+            self.measured(Instant::from_nanos(now.since(Instant::ZERO + echoed).as_nanos()), now);
+            return None;
+        }
+        let rtt = delivered.earliest_original.map(|sent| now.since(sent));
+        let sample = match self.config.rtt_sampling {
+            RttSampling::PerAck => delivered.earliest_original,
+            RttSampling::PerRound => delivered.timed,
+        };
+        if let Some(sent) = sample {
+            self.timed = self.board.nxt();
+            self.measured(sent, now);
+        }
+        rtt
+    }
+
+    /// RFC 3168 section 6.1.2: as for a loss, but nothing is sent again, and at most once per window.
+    fn on_congestion_echo(&mut self, journal: &mut Journal) {
+        if self.phase != Phase::Open || self.board.una() <= self.reduced_until {
+            return;
+        }
+        let base = self.congested_base();
+        let ssthresh = self.algorithm.on_congestion(&self.window, base);
+        self.reduced_until = self.board.nxt();
+        self.tell_reduced = true;
+        if self.config.prr {
+            self.prr = Some(Prr::new(self.board.in_flight()));
+            self.phase = Phase::Reducing;
+            self.recover = self.board.nxt();
+            self.window.ssthresh = ssthresh;
+        } else {
+            self.window.reduce(ssthresh, ssthresh);
+        }
+        journal.counters.ecn_reductions += 1;
+        journal.tell(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
+    }
+
+    /// RFC 8985 section 7.4.2.
+    fn judge_probe(&mut self, verdict: ProbeVerdict, journal: &mut Journal) {
+        if verdict == ProbeVerdict::Open {
+            return;
+        }
+        self.probe = None;
+        if verdict == ProbeVerdict::Repaired && self.phase == Phase::Open {
+            let base = self.congested_base();
+            let ssthresh = self.algorithm.on_congestion(&self.window, base);
+            self.window.reduce(ssthresh, ssthresh);
+            journal.counters.fast_recoveries += 1;
+            journal.tell(Incident::Recovered { path: PATH, cwnd: ssthresh });
+        }
+    }
+
+    fn judge_time_out(&mut self, frto: Frto, evidence: Evidence, journal: &mut Journal) {
+        match frto.judge(evidence) {
+            Verdict::Undecided => {}
+            Verdict::Genuine => {
+                self.frto = None;
+                // Step 3a: slow start goes on from three segments at most; two of them are the new ones.
+                if frto == Frto::Second {
+                    self.window.cwnd = 3 * self.smss;
+                }
+            }
+            // Step 2b; with nothing new to send it cannot be told (RFC 5682 section 2.1).
+            Verdict::TryNewData => {
+                self.frto = (self.unsent() > 0 && self.peer_edge > self.board.nxt()).then_some(Frto::Second);
+                self.window.cwnd = self.board.in_flight() + 2 * self.smss;
+            }
+            Verdict::Spurious => self.undo_time_out(journal),
+        }
+    }
+
+    /// The time-out was spurious: as if it had not been (RFC 5682 section 3.4 leaves the response open; RFC 4015).
+    fn undo_time_out(&mut self, journal: &mut Journal) {
+        self.frto = None;
+        self.board.forgive_losses();
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.window.reduce(ssthresh, cwnd.max(self.window.cwnd));
+        }
+        self.algorithm.on_undo();
+        self.rtt.reset_backoff();
+        self.phase = Phase::Open;
+        self.dup_acks = 0;
+        journal.counters.spurious_timeouts += 1;
+        journal.tell(Incident::SpuriousTimeout { path: PATH });
+    }
+
+    /// Leaves, enters or goes on with recovery.
+    fn advance_phase(
+        &mut self,
+        now: Instant,
+        number: u64,
+        advanced: bool,
+        duplicate: bool,
+        delivered: &Delivered,
+        journal: &mut Journal,
+    ) {
+        if advanced && self.phase != Phase::Open && number >= self.recover {
+            self.leave(journal);
+        }
+        if duplicate {
+            self.dup_acks += 1;
+        } else if advanced {
+            self.dup_acks = 0;
+        }
+        if self.phase == Phase::Open && !duplicate && !self.board.has_gaps() {
+            return;
+        }
+        let lost = match self.recovery {
+            Recovery::None => false,
+            Recovery::Reno | Recovery::Newreno => {
+                self.judge_by_duplicates(now, advanced, duplicate, delivered, journal)
+            }
+            Recovery::Sack => self.judge_by_sacks(now, delivered, journal),
+            Recovery::Rack => self.detect_by_time(now, delivered, journal),
+        };
+        self.reduce_proportionally(delivered, advanced && !lost);
+    }
+
+    /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Tells whether a loss was found.
+    fn judge_by_duplicates(
+        &mut self,
+        now: Instant,
+        advanced: bool,
+        duplicate: bool,
+        delivered: &Delivered,
+        journal: &mut Journal,
+    ) -> bool {
+        match self.phase {
+            Phase::Open | Phase::Reducing => {
+                let enough = duplicate && self.dup_acks == self.config.dup_ack_threshold;
+                if enough && self.board.una() > self.guard {
+                    self.enter_recovery(now, delivered, journal);
+                    return true;
+                }
+            }
+            // RFC 5681 section 3.2, step 4: each further duplicate is a segment that left the network.
+            Phase::Recovery if duplicate => self.window.cwnd += self.smss,
+            Phase::Recovery if advanced => self.on_partial(now, delivered, journal),
+            Phase::Recovery | Phase::Loss => {}
+        }
+        false
+    }
+
+    /// A partial acknowledgement (RFC 6582 section 3.2, step 3): the next segment is lost too.
+    fn on_partial(&mut self, now: Instant, delivered: &Delivered, journal: &mut Journal) {
+        if self.recovery == Recovery::Reno {
+            self.leave(journal);
+            return;
+        }
+        self.board.mark_first_lost();
+        self.retransmit_now = true;
+        let acknowledged = delivered.acknowledged;
+        self.window.cwnd = self.window.cwnd.saturating_sub(acknowledged);
+        if acknowledged >= self.smss {
+            self.window.cwnd += self.smss;
+        }
+        self.window.cwnd = self.window.cwnd.max(self.smss);
+        if !self.partial_seen || self.config.newreno_timer == NewrenoTimer::SlowButSteady {
+            self.restart_timer(now);
+        }
+        self.partial_seen = true;
+    }
+
+    /// RFC 6675 section 5. Tells whether a loss was found.
+    fn judge_by_sacks(&mut self, now: Instant, delivered: &Delivered, journal: &mut Journal) -> bool {
+        let lost = self.board.judge_by_sacks(self.config.dup_ack_threshold, self.smss);
+        let counted = self.dup_acks >= self.config.dup_ack_threshold;
+        let enters = matches!(self.phase, Phase::Open | Phase::Reducing) && (counted || lost);
+        if enters {
+            self.enter_recovery(now, delivered, journal);
+        }
+        lost || enters
+    }
+
+    /// RFC 8985 section 6.2. Tells whether a loss was found.
+    pub(super) fn detect_by_time(
+        &mut self,
+        now: Instant,
+        delivered: &Delivered,
+        journal: &mut Journal,
+    ) -> bool {
+        let situation = self.situation();
+        let (lost, look_again) = self.rack.detect(now, &mut self.board, &situation);
+        self.reordering_at = look_again.map_or(Instant::NEVER, |at| self.fires(now, at - now));
+        if lost && matches!(self.phase, Phase::Open | Phase::Reducing) {
+            self.enter_recovery(now, delivered, journal);
+        }
+        lost
+    }
+
+    /// A loss: the window shrinks, and the first lost segment goes out at once.
+    fn enter_recovery(&mut self, now: Instant, delivered: &Delivered, journal: &mut Journal) {
+        let base = self.congested_base();
+        self.before = Some((self.window.cwnd, self.window.ssthresh));
+        // After a reduction by ECN in the same window ssthresh stands (RFC 3168 section 6.1.2).
+        let ssthresh = match self.phase {
+            Phase::Reducing => self.window.ssthresh,
+            _ => self.algorithm.on_congestion(&self.window, base),
+        };
+        journal.counters.fast_recoveries += 1;
+        if self.is_tahoe() {
+            self.enter_loss(now, ssthresh);
+        } else {
+            let left_before = self.board.sacked_amount().saturating_sub(delivered.amount);
+            let recover_fs = self.board.outstanding().saturating_sub(left_before);
+            self.phase = Phase::Recovery;
+            self.recover = self.board.nxt();
+            self.reduced_until = self.board.nxt();
+            self.partial_seen = false;
+            self.rescued = false;
+            self.retransmit_now = true;
+            self.probe_at = Instant::NEVER;
+            self.restart_timer(now);
+            if !self.board.has_losses() {
+                self.board.mark_first_lost();
+            }
+            let by_sack = matches!(self.recovery, Recovery::Sack | Recovery::Rack);
+            self.prr = (by_sack && self.config.prr).then(|| Prr::new(recover_fs));
+            let cwnd = if by_sack {
+                ssthresh
+            } else {
+                // RFC 5681 section 3.2, step 3: three segments have left the network.
+                if self.recovery == Recovery::Newreno {
+                    self.guard = self.board.nxt();
+                }
+                ssthresh + u64::from(self.config.dup_ack_threshold) * self.smss
+            };
+            self.window.reduce(ssthresh, cwnd);
+        }
+        journal.tell(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
+    }
+
+    /// RFC 9937: what the window is during recovery or after an ECN echo.
+    fn reduce_proportionally(&mut self, delivered: &Delivered, safe: bool) {
+        let Some(prr) = &mut self.prr else { return };
+        let (in_flight, ssthresh) = (self.board.in_flight(), self.window.ssthresh);
+        if let Some(cwnd) = prr.on_ack(delivered.amount, in_flight, ssthresh, safe, self.smss) {
+            self.window.cwnd = cwnd.max(self.smss);
+        }
+    }
+
+    /// The end of recovery.
+    fn leave(&mut self, journal: &mut Journal) {
+        match self.phase {
+            Phase::Open => return,
+            Phase::Loss => self.frto = None,
+            Phase::Reducing => self.window.cwnd = self.window.ssthresh,
+            Phase::Recovery => {
+                // RFC 6582 section 3.2, step 3, full acknowledgement, option 1; RFC 9937 section 6.3.
+                self.window.cwnd = match self.recovery {
+                    Recovery::Newreno => {
+                        let flight = self.board.outstanding().max(self.smss);
+                        self.window.ssthresh.min(flight + self.smss)
+                    }
+                    _ => self.window.ssthresh,
+                };
+                journal.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd });
+            }
+        }
+        if matches!(self.phase, Phase::Recovery | Phase::Loss) {
+            self.rack.on_recovered();
+        }
+        self.prr = None;
+        self.dup_acks = 0;
+        self.phase = Phase::Open;
+    }
+
+    fn grow(&mut self, now: Instant, amount: u64, rtt: Option<Duration>) {
+        if !self.may_grow() || self.frto.is_some() {
+            return;
+        }
+        let (una, nxt, srtt) = (self.board.una(), self.board.nxt(), self.srtt.unwrap_or_default());
+        self.algorithm.on_ack(&mut self.window, &Acked { now, amount, rtt, srtt, una, nxt });
+    }
+
+    /// Timers after an acknowledgement: RFC 6298 (5.2) and (5.3).
+    fn rearm(&mut self, now: Instant, advanced: bool, news: bool) {
+        if self.board.is_empty() {
+            self.retransmission_at = Instant::NEVER;
+            self.reordering_at = Instant::NEVER;
+        } else if advanced && !(self.phase == Phase::Recovery && self.recovery == Recovery::Newreno) {
+            self.restart_timer(now);
+        }
+        if advanced || news {
+            self.schedule_probe(now);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The sending half: what is outstanding, what may be sent, and the timers that watch over it.
+//!
+//! `transmit.rs` decides what goes out next, `acknowledgement.rs` what an acknowledgement means, and
+//! `timeout.rs` what happens when nothing comes.
+
+mod acknowledgement;
+mod timeout;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use netrig_core::{Data, Duration, Instant};
+
+pub(crate) use acknowledgement::Acknowledgement;
+pub(crate) use transmit::Transmission;
+
+use super::config::{Config, Congestion, Framing, Recovery};
+use super::congestion::{Algorithm, Window};
+use super::recovery::{Frto, Probe, Prr, Rack, Scoreboard};
+use super::rtt::RttEstimator;
+use super::send_buffer::SendBuffer;
+use crate::{Counters, Incident, PathId};
+
+/// TCP's only path.
+pub(crate) const PATH: PathId = PathId(0);
+
+/// What a connection tells of itself: counters and the lines of the time line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    pub counters: Counters,
+    pub incidents: VecDeque<Incident>,
+}
+
+impl Journal {
+    pub fn tell(&mut self, incident: Incident) {
+        self.incidents.push_back(incident);
+    }
+}
+
+/// What the sender is doing about congestion (the states of `tcp_ca_state` in Linux have other names).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing is wrong.
+    Open,
+    /// Fast recovery, until all that was outstanding at its begin is acknowledged.
+    Recovery,
+    /// The window shrinks after a congestion signal without loss.
+    Reducing,
+    /// After a time-out, or a loss as Tahoe sees it: slow start over what is outstanding.
+    Loss,
+}
+
+/// How the window was used in the current round trip: an unused window does not grow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    /// The congestion window stopped the sender.
+    limited: bool,
+    /// The most that was in flight.
+    most: u64,
+    /// The round ends when this is acknowledged.
+    until: u64,
+}
+
+/// The sending half of a connection that is synchronised. Offsets: 0 is this end's SYN, data begin at 1.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    config: Config,
+    /// Losses are found this way: the configured one, unless it needs SACK and SACK was not agreed.
+    recovery: Recovery,
+    sack: bool,
+    ecn: bool,
+    smss: u64,
+    buffer: SendBuffer,
+    board: Scoreboard,
+    /// The user will give no more data; FIN follows the last byte.
+    closing: bool,
+
+    window: Window,
+    algorithm: Algorithm,
+    usage: Usage,
+    /// `send_window` in the window's unit.
+    cap: u64,
+
+    /// The right edge of the peer's window, its size, and the largest size ever told.
+    peer_edge: u64,
+    peer_window: u64,
+    peer_window_most: u64,
+    /// SND.WL1 and SND.WL2 (RFC 9293 section 3.10.7.4): the segment that told the window last.
+    window_told_by: (i64, u64),
+
+    rtt: RttEstimator,
+    /// A copy of the estimate for the many who ask.
+    srtt: Option<Duration>,
+    /// Segments up to here are not timed again, if one per round trip is timed.
+    timed: u64,
+
+    phase: Phase,
+    /// The current or last [`Phase::Loss`] came from the timer.
+    timed_out: bool,
+    /// Where the phase ends: recover (RFC 6582), RecoveryPoint (RFC 6675).
+    recover: u64,
+    /// Duplicates of acknowledgements up to this offset start no fast retransmit (RFC 6582 section 3.2, step 1).
+    guard: u64,
+    dup_acks: u32,
+    /// The next retransmission does not ask the congestion window.
+    retransmit_now: bool,
+    /// RFC 6675 section 4, NextSeg rule 4: one rescue retransmission per recovery.
+    rescued: bool,
+    /// NewReno: the first partial acknowledgement restarted the timer.
+    partial_seen: bool,
+    prr: Option<Prr>,
+    rack: Rack,
+    frto: Option<Frto>,
+    probe: Option<Probe>,
+    probe_due: bool,
+    window_probe: WindowProbe,
+    /// Window and threshold before the last reduction.
+    before: Option<(u64, u64)>,
+    /// Reductions by ECN wait until this is acknowledged (RFC 3168 section 6.1.2).
+    reduced_until: u64,
+    /// CWR is to be set on the next new segment.
+    pub tell_reduced: bool,
+
+    /// Time-outs in a row.
+    errors: u32,
+    last_sent: Instant,
+    /// End of the last segment that was not full (Minshall's variant of Nagle's rule).
+    small_end: u64,
+    retransmission_at: Instant,
+    probe_at: Instant,
+    reordering_at: Instant,
+    persist_at: Instant,
+    /// This host's own interface is down.
+    pub interface_down: bool,
+}
+
+/// Probing of a closed window (RFC 9293 section 3.8.6.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowProbe {
+    /// The timer ran out: one goes out next.
+    due: bool,
+    /// One byte beyond what is recorded as sent is on its way.
+    sent: bool,
+    backoffs: u32,
+}
+
+/// What became of the options in the handshake, as far as the sender cares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreement {
+    /// Largest segment's data, fixed options taken off.
+    pub smss: u64,
+    pub sack: bool,
+    /// Explicit congestion notification.
+    pub ecn: bool,
+    /// The peer's window at the end of the handshake.
+    pub window: u64,
+    /// RTO until something is measured.
+    pub rto_initial: Duration,
+    /// The initial window is one segment, for more than one SYN was lost (RFC 6928 section 3).
+    pub cautious: bool,
+}
+
+impl Sender {
+    /// A sender before its handshake: it only collects data.
+    pub fn new(config: Config) -> Self {
+        let smss = config.mss.bytes().max(1);
+        Self {
+            recovery: config.recovery,
+            sack: false,
+            ecn: false,
+            smss,
+            buffer: SendBuffer::new(1, config.framing == Framing::WholePackets),
+            board: Scoreboard::new(&config, smss, 1),
+            closing: false,
+            window: Window::new(&config, smss),
+            algorithm: Algorithm::new(&config),
+            usage: Usage::default(),
+            cap: config.send_window.of(smss),
+            peer_edge: 1,
+            peer_window: 0,
+            peer_window_most: 0,
+            window_told_by: (i64::MIN, 0),
+            rtt: RttEstimator::new(&config),
+            srtt: None,
+            timed: 0,
+            phase: Phase::Open,
+            timed_out: false,
+            recover: 1,
+            guard: 0,
+            dup_acks: 0,
+            retransmit_now: false,
+            rescued: false,
+            partial_seen: false,
+            prr: None,
+            rack: Rack::new(),
+            frto: None,
+            probe: None,
+            probe_due: false,
+            window_probe: WindowProbe::default(),
+            before: None,
+            reduced_until: 0,
+            tell_reduced: false,
+            errors: 0,
+            last_sent: Instant::ZERO,
+            small_end: 0,
+            retransmission_at: Instant::NEVER,
+            probe_at: Instant::NEVER,
+            reordering_at: Instant::NEVER,
+            persist_at: Instant::NEVER,
+            interface_down: false,
+            config,
+        }
+    }
+
+    /// The handshake is done.
+    pub fn agree(&mut self, agreement: &Agreement) {
+        let Agreement { smss, sack, ecn, window, rto_initial, cautious } = *agreement;
+        self.smss = smss.max(1);
+        (self.sack, self.ecn) = (sack, ecn);
+        self.recovery = match self.config.recovery {
+            Recovery::Sack | Recovery::Rack if !sack => Recovery::Newreno,
+            recovery => recovery,
+        };
+        let judged_by = Config { recovery: self.recovery, ..self.config.clone() };
+        self.board = Scoreboard::new(&judged_by, self.smss, 1);
+        self.window = Window::new(&self.config, self.smss);
+        if cautious {
+            self.window.cwnd = self.smss;
+        }
+        self.cap = self.config.send_window.of(self.smss);
+        self.rtt = RttEstimator::starting_at(&self.config, rto_initial);
+        (self.peer_window, self.peer_window_most, self.peer_edge) = (window, window, 1 + window);
+    }
+
+    /// The round trip of the handshake was measured.
+    pub fn measured(&mut self, sent: Instant, now: Instant) {
+        self.rtt.measured(sent, now);
+        self.srtt = self.rtt.srtt();
+    }
+
+    /// Takes data to send.
+    pub fn push(&mut self, data: Data) {
+        self.buffer.push(data);
+    }
+
+    /// No more data will be given.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// Whether FIN was sent or will be.
+    pub fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Whether FIN, and with it everything, was acknowledged.
+    pub fn fin_acknowledged(&self) -> bool {
+        self.closing && self.board.una() > self.buffer.end()
+    }
+
+    /// Bytes given and not acknowledged.
+    pub fn unacknowledged(&self) -> u64 {
+        self.buffer.held()
+    }
+
+    /// Bytes given and not sent.
+    pub fn unsent(&self) -> u64 {
+        self.buffer.end().saturating_sub(self.board.nxt())
+    }
+
+    /// The data of a transmission.
+    pub fn read(&self, start: u64, end: u64) -> Data {
+        self.buffer.read(start, end)
+    }
+
+    /// SND.UNA and SND.NXT as offsets.
+    pub fn una(&self) -> u64 {
+        self.board.una()
+    }
+
+    pub fn nxt(&self) -> u64 {
+        self.board.nxt()
+    }
+
+    pub fn smss(&self) -> u64 {
+        self.smss
+    }
+
+    pub fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+
+    pub fn ssthresh(&self) -> u64 {
+        self.window.ssthresh
+    }
+
+    pub fn outstanding(&self) -> u64 {
+        self.board.outstanding()
+    }
+
+    pub fn errors(&self) -> u32 {
+        self.errors
+    }
+
+    pub fn srtt(&self) -> Option<Duration> {
+        self.srtt
+    }
+
+    pub fn rto(&self) -> Duration {
+        self.rtt.rto()
+    }
+
+    /// When [`Sender::on_timer`] wants to be called.
+    pub fn deadline(&self) -> Instant {
+        self.retransmission_at.min(self.probe_at).min(self.reordering_at).min(self.persist_at)
+    }
+
+    /// Stops all timers: the connection is over.
+    pub fn stop(&mut self) {
+        self.retransmission_at = Instant::NEVER;
+        self.probe_at = Instant::NEVER;
+        self.reordering_at = Instant::NEVER;
+        self.persist_at = Instant::NEVER;
+    }
+
+    fn fires(&self, now: Instant, delay: Duration) -> Instant {
+        self.config.timer_wheel.fires(now, delay)
+    }
+
+    /// Starts the retransmission timer anew (RFC 6298 section 5).
+    fn restart_timer(&mut self, now: Instant) {
+        self.retransmission_at = self.fires(now, self.rtt.rto());
+    }
+
+    /// What the next segment is held against the congestion window with. Without SACK the duplicates that inflate
+    /// the window stand for what left the network, so all that is outstanding counts (RFC 5681 section 3.2).
+    fn in_flight(&self) -> u64 {
+        let inflated = !self.sack && self.phase != Phase::Loss;
+        if inflated { self.board.outstanding() } else { self.board.in_flight() }
+    }
+
+    fn is_tahoe(&self) -> bool {
+        self.config.congestion == Congestion::Tahoe
+    }
+}

@@ -1,0 +1,155 @@
+//! What happens when nothing comes: time-outs, probes, and the end of patience.
+
+use netrig_core::{Duration, Instant};
+
+use super::{Journal, PATH, Phase, Sender};
+use crate::Incident;
+use crate::tcp::config::{BackoffSsthresh, Recovery, SsthreshFrom};
+use crate::tcp::congestion::CongestionControl;
+use crate::tcp::recovery::{Delivered, Frto, Situation};
+
+/// Worst delay of an acknowledgement that a probe waits for (RFC 8985 section 7.2, WCDelAckT).
+const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
+
+impl Sender {
+    /// Does what is due at `now`. Returns false if the peer is to be given up.
+    pub fn on_timer(&mut self, now: Instant, journal: &mut Journal) -> bool {
+        if self.reordering_at <= now {
+            self.reordering_at = Instant::NEVER;
+            self.detect_by_time(now, &Delivered::new(now, 0), journal);
+        }
+        if self.probe_at <= now {
+            self.probe_at = Instant::NEVER;
+            self.probe_due = true;
+            // RFC 8985 section 7.3: the timer starts anew with the probe.
+            self.restart_timer(now);
+        }
+        if self.persist_at <= now {
+            self.persist_at = Instant::NEVER;
+            self.window_probe.due = true;
+            self.window_probe.backoffs += 1;
+            self.errors += 1;
+            if self.errors > self.config.data_retries.count() {
+                self.stop();
+                return false;
+            }
+            self.persist_at = self.fires(now, self.persist_interval());
+        }
+        if self.retransmission_at <= now {
+            return self.on_retransmission_timer(now, journal);
+        }
+        true
+    }
+
+    /// RFC 9293 section 3.8.6.1 (SHLD-29, SHLD-30): after RTO, then at exponentially growing intervals.
+    pub(super) fn persist_interval(&self) -> Duration {
+        let backoff = 1u64 << self.window_probe.backoffs.min(16);
+        (self.rtt.rto() * backoff).min(self.config.rto_max)
+    }
+
+    /// RFC 6298 (5.4) to (5.6), RFC 5681 section 3.1.
+    fn on_retransmission_timer(&mut self, now: Instant, journal: &mut Journal) -> bool {
+        let rto = self.rtt.rto();
+        journal.counters.timeouts += 1;
+        let local = self.interface_down && !self.config.local_drop_retry.is_zero();
+        // What this host dropped itself says nothing about the peer.
+        if !local || self.errors == 0 {
+            self.errors += 1;
+        }
+        let limit = self.config.data_retries.count();
+        if self.errors > limit {
+            self.stop();
+            return false;
+        }
+        let first = self.errors == 1;
+        let repeated = self.phase == Phase::Loss && self.board.una() < self.recover;
+        if first {
+            self.before = Some((self.window.cwnd, self.window.ssthresh));
+        }
+        let ssthresh = match self.config.backoff_ssthresh {
+            BackoffSsthresh::Once if !first => self.window.ssthresh,
+            _ => self.algorithm.on_congestion(&self.window, self.congested_base()),
+        };
+        self.algorithm.on_timeout();
+        self.enter_loss(now, ssthresh);
+        self.timed_out = true;
+        // RFC 5682 section 2.1, step 1: not for a segment that was retransmitted by a time-out already.
+        self.frto = (self.config.frto && !repeated).then_some(Frto::First);
+        if local {
+            self.retransmission_at = self.fires(now, self.config.local_drop_retry);
+        } else {
+            self.rtt.back_off();
+            self.restart_timer(now);
+        }
+        let cwnd = self.window.cwnd;
+        journal.tell(Incident::Timeout { path: PATH, rto, errors: self.errors, limit, cwnd });
+        true
+    }
+
+    /// All that is outstanding counts as lost; slow start from one segment (RFC 5681 section 3.1, LW).
+    pub(super) fn enter_loss(&mut self, now: Instant, ssthresh: u64) {
+        if self.recovery == Recovery::Rack {
+            let situation = self.situation();
+            self.rack.on_timeout(now, &mut self.board, &situation);
+        } else {
+            self.board.mark_all_lost();
+        }
+        self.phase = Phase::Loss;
+        self.timed_out = false;
+        self.recover = self.board.nxt();
+        self.guard = self.board.nxt();
+        self.timed = self.board.nxt();
+        // What RACK still believes to be on its way does not count against the first retransmission.
+        self.window.reduce(ssthresh, self.board.in_flight() + self.smss);
+        self.prr = None;
+        self.probe = None;
+        self.probe_at = Instant::NEVER;
+        self.probe_due = false;
+        self.reordering_at = Instant::NEVER;
+        self.retransmit_now = true;
+        self.dup_acks = 0;
+    }
+
+    /// What a reduction of the window is reckoned from.
+    pub(super) fn congested_base(&self) -> u64 {
+        match self.config.ssthresh_from {
+            // RFC 5681 section 3.2, step 2: without what limited transmit sent.
+            SsthreshFrom::FlightSize => {
+                let beyond = u64::from(self.dup_acks.min(self.config.dup_ack_threshold - 1)) * self.smss;
+                let limited = self.config.limited_transmit && !self.sack && self.phase == Phase::Open;
+                self.board.outstanding().saturating_sub(if limited { beyond } else { 0 })
+            }
+            SsthreshFrom::Cwnd => self.window.cwnd.min(self.cap),
+        }
+    }
+
+    pub(super) fn situation(&self) -> Situation {
+        Situation {
+            recovering: matches!(self.phase, Phase::Recovery | Phase::Loss),
+            dup_ack_threshold: self.config.dup_ack_threshold,
+            srtt: self.srtt,
+        }
+    }
+
+    /// RFC 8985 section 7.2: a probe goes after two round-trip times without an acknowledgement, if the timer has
+    /// nothing to do before.
+    pub(super) fn schedule_probe(&mut self, now: Instant) {
+        let wanted = self.recovery == Recovery::Rack
+            && self.config.tail_loss_probe
+            && self.phase == Phase::Open
+            && self.probe.is_none()
+            && self.board.sacked_segments() == 0
+            && !self.board.is_empty();
+        if !wanted {
+            self.probe_at = Instant::NEVER;
+            return;
+        }
+        let delay = match self.srtt {
+            None => Duration::from_secs(1),
+            Some(srtt) if self.board.segments() == 1 => srtt * 2 + WORST_ACK_DELAY,
+            Some(srtt) => srtt * 2,
+        };
+        let at = self.fires(now, delay);
+        self.probe_at = at.min(self.retransmission_at);
+    }
+}

@@ -1,0 +1,248 @@
+//! What goes out next.
+
+use netrig_core::Instant;
+
+use super::{Journal, PATH, Phase, Sender};
+use crate::Incident;
+use crate::tcp::config::{Framing, Growth, IdleRestart, Nagle, Recovery};
+use crate::tcp::congestion::CongestionControl;
+use crate::tcp::recovery::{Frto, Probe};
+
+/// A segment that is to be sent, by stream offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transmission {
+    /// First byte.
+    pub start: u64,
+    /// After the last byte of data.
+    pub end: u64,
+    /// FIN follows the data.
+    pub fin: bool,
+    /// Sent for the first time, and not a probe of a closed window.
+    pub new: bool,
+}
+
+impl Sender {
+    /// The next segment with data or FIN, if one may go at `now`.
+    pub fn transmit(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+        if self.window_probe.due {
+            return self.probe_window();
+        }
+        if self.probe_due {
+            self.probe_due = false;
+            if let Some(probe) = self.probe_for_loss(now, journal) {
+                return Some(probe);
+            }
+        }
+        if self.board.has_losses() && self.frto != Some(Frto::Second) {
+            return self.retransmit_lost(now, journal);
+        }
+        let new = self.send_new(now, journal);
+        if new.is_none() && self.phase == Phase::Recovery {
+            return self.rescue(now, journal);
+        }
+        new
+    }
+
+    fn retransmit_lost(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+        let (i, len) = self.board.next_lost()?;
+        let weight = self.board.weight(len);
+        if !self.retransmit_now && self.board.in_flight() + weight > self.window.cwnd {
+            self.usage.limited = true;
+            return None;
+        }
+        self.retransmit_now = false;
+        Some(self.resend(now, i, journal))
+    }
+
+    /// The `i`-th outstanding segment goes out again.
+    fn resend(&mut self, now: Instant, i: usize, journal: &mut Journal) -> Transmission {
+        let (start, sequence_end) = self.board.resend(now, i);
+        let end = sequence_end.min(self.buffer.end());
+        // A retransmitted segment measures nothing (Karn), and the one that was being timed is given up.
+        self.timed = self.board.nxt();
+        if self.retransmission_at == Instant::NEVER {
+            self.restart_timer(now);
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(self.board.weight(sequence_end - start));
+        }
+        journal.counters.bytes_retransmitted += end - start;
+        match self.phase {
+            Phase::Loss if self.timed_out => journal.counters.timeout_retransmissions += 1,
+            _ => journal.counters.fast_retransmissions += 1,
+        }
+        self.last_sent = now;
+        Transmission { start, end, fin: sequence_end > end, new: false }
+    }
+
+    /// RFC 6675 section 4, NextSeg rule 4: once per recovery, when nothing else may be sent, the last segment that
+    /// the peer is not known to have.
+    fn rescue(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+        if self.recovery != Recovery::Sack || self.rescued || self.unsent() > 0 {
+            return None;
+        }
+        let (i, len) = self.board.last_missing()?;
+        if self.board.in_flight() + self.board.weight(len) > self.window.cwnd {
+            return None;
+        }
+        self.rescued = true;
+        Some(self.resend(now, i, journal))
+    }
+
+    fn send_new(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+        let start = self.board.nxt();
+        let unsent = self.buffer.end().saturating_sub(start);
+        let fin_waits = self.closing && start <= self.buffer.end();
+        if unsent == 0 && !fin_waits {
+            return None;
+        }
+        if self.board.is_empty() {
+            self.restart_after_idleness(now);
+        }
+        let len = self.smss.min(self.buffer.message_end(start) - start);
+        let len = self.fit(now, len, fin_waits)?;
+        let fin = fin_waits && len == unsent;
+        let sequence_len = len + u64::from(fin);
+        let weight = self.board.weight(sequence_len);
+        if !self.has_room(weight) {
+            return None;
+        }
+        self.record_sent(now, start + sequence_len, weight);
+        journal.counters.bytes_sent += len;
+        if len < self.smss {
+            self.small_end = start + len;
+        }
+        Some(Transmission { start, end: start + len, fin, new: true })
+    }
+
+    /// How much of a segment of `len` the peer's window and Nagle's rule let go (RFC 9293 section 3.8.6.2.1).
+    fn fit(&mut self, now: Instant, len: u64, fin_waits: bool) -> Option<u64> {
+        let usable = self.peer_edge.saturating_sub(self.board.nxt());
+        if len <= usable {
+            // (1) A full segment, or (2) all there is, if Nagle's rule does not hold it back. FIN never waits.
+            let whole = len == self.smss || self.config.framing == Framing::WholePackets;
+            return (whole || fin_waits || self.may_send_small()).then_some(len);
+        }
+        // (3) Half of the largest window that the peer ever offered.
+        if usable > 0 && usable >= self.peer_window_most / 2 {
+            return Some(usable);
+        }
+        // (4) Else the persist timer overrides, once nothing is outstanding (RFC 9293 section 3.8.6.1).
+        if self.board.is_empty() && self.persist_at == Instant::NEVER {
+            self.persist_at = self.fires(now, self.persist_interval());
+        }
+        None
+    }
+
+    fn may_send_small(&self) -> bool {
+        match self.config.nagle {
+            Nagle::Off => true,
+            // RFC 9293 section 3.7.4: not while there is unacknowledged data.
+            Nagle::Nagle => self.board.is_empty(),
+            Nagle::Minshall => self.small_end <= self.board.una(),
+        }
+    }
+
+    /// Whether the congestion window has room for a new segment.
+    fn has_room(&mut self, weight: u64) -> bool {
+        // RFC 3042 section 2: for the first two duplicates, two segments beyond the window. With SACK what they
+        // report has left the count already.
+        let beyond = match self.phase {
+            Phase::Open if self.config.limited_transmit && !self.sack => {
+                u64::from(self.dup_acks.min(self.config.dup_ack_threshold - 1)) * self.smss
+            }
+            _ => 0,
+        };
+        let in_flight = match self.phase {
+            Phase::Open if !self.config.limited_transmit => self.board.outstanding(),
+            _ => self.in_flight(),
+        };
+        if in_flight > 0 && in_flight + weight > self.window.cwnd + beyond {
+            self.usage.limited = true;
+            return false;
+        }
+        self.board.outstanding() + weight <= self.cap || self.board.is_empty()
+    }
+
+    fn record_sent(&mut self, now: Instant, end: u64, weight: u64) {
+        self.board.push(now, end);
+        self.usage.most = self.usage.most.max(self.board.in_flight());
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(weight);
+        }
+        self.last_sent = now;
+        self.persist_at = Instant::NEVER;
+        // RFC 6298 (5.1).
+        if self.retransmission_at == Instant::NEVER {
+            self.restart_timer(now);
+        }
+        self.schedule_probe(now);
+    }
+
+    /// RFC 5681 section 4.1: after more than a time-out of silence the old window says nothing about the path.
+    fn restart_after_idleness(&mut self, now: Instant) {
+        let idle = now.since(self.last_sent);
+        let rto = self.rtt.rto();
+        if self.last_sent == Instant::ZERO || idle <= rto {
+            return;
+        }
+        self.algorithm.on_idle(idle);
+        let restart = (u64::from(self.config.initial_window) * self.smss).min(self.window.cwnd);
+        match self.config.idle_restart {
+            IdleRestart::None => {}
+            IdleRestart::InitialWindow => self.window.cwnd = restart,
+            IdleRestart::Decay => {
+                // RFC 2861 section 3.2: ssthresh remembers three quarters of the window.
+                self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
+                let halvings = (idle.as_nanos() / rto.as_nanos().max(1)).min(63) as u32;
+                self.window.cwnd = (self.window.cwnd >> halvings).max(restart);
+            }
+        }
+        self.usage = super::Usage { until: self.board.nxt(), ..Default::default() };
+    }
+
+    /// Whether the window was used enough to let it grow.
+    pub(super) fn may_grow(&self) -> bool {
+        match self.config.growth {
+            Growth::Always => true,
+            Growth::WhenLimited => {
+                self.usage.limited || (self.window.in_slow_start() && self.window.cwnd < 2 * self.usage.most)
+            }
+        }
+    }
+
+    /// One byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1).
+    fn probe_window(&mut self) -> Option<Transmission> {
+        self.window_probe.due = false;
+        let start = self.board.nxt();
+        if start > self.buffer.end() {
+            return None;
+        }
+        self.window_probe.sent = true;
+        let end = (start + 1).min(self.buffer.end());
+        Some(Transmission { start, end, fin: start == end, new: false })
+    }
+
+    /// RFC 8985 section 7.3: new data if there is some and the peer takes it, else the last segment again.
+    fn probe_for_loss(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+        let start = self.board.nxt();
+        let usable = self.peer_edge.saturating_sub(start);
+        let len = self.smss.min(self.unsent()).min(usable);
+        let transmission = if len > 0 {
+            let fin = self.closing && start + len == self.buffer.end();
+            let sequence_len = len + u64::from(fin);
+            self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
+            journal.counters.bytes_sent += len;
+            Transmission { start, end: start + len, fin, new: true }
+        } else {
+            let (i, _) = self.board.last_missing()?;
+            self.resend(now, i, journal)
+        };
+        self.probe = Some(Probe { end: self.board.nxt(), repeated: !transmission.new });
+        self.probe_at = Instant::NEVER;
+        self.restart_timer(now);
+        journal.counters.tail_loss_probes += 1;
+        journal.tell(Incident::TailLossProbe { path: PATH });
+        Some(transmission)
+    }
+}

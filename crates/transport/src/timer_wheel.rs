@@ -1,0 +1,79 @@
+//! The coarse timer of the Linux kernel.
+
+use netrig_core::{Duration, Instant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How late a timer of the host fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimerWheel {
+    /// On time.
+    Exact,
+    /// As Linux since 4.8 with HZ = 250: the further away, the coarser, and never early (kernel/time/timer.c,
+    /// `calc_wheel_index`). Eight jiffies of 4 ms at one level are one at the next, and each level has 64
+    /// places, so a timer of 2 to 16 s fires up to 256 ms late.
+    Linux250,
+}
+
+/// Nanoseconds of a jiffy at HZ = 250.
+const JIFFY: u64 = 4_000_000;
+/// A level's grain is eight times the one before.
+const LEVEL_SHIFT: u32 = 3;
+/// Places of a level.
+const LEVEL_SIZE: u64 = 64;
+/// Levels at HZ = 250.
+const LEVELS: u32 = 9;
+
+impl TimerWheel {
+    /// When a timer fires that is set at `now` to run for `span`.
+    pub fn fires(self, now: Instant, span: Duration) -> Instant {
+        match self {
+            Self::Exact => now + span,
+            Self::Linux250 => {
+                let clock = now.as_nanos() / JIFFY;
+                let jiffies = span.as_nanos().div_ceil(JIFFY);
+                // A level takes what is nearer than its 63 places times its grain.
+                let level = (0..LEVELS - 1)
+                    .find(|level| jiffies < (LEVEL_SIZE - 1) << (LEVEL_SHIFT * level))
+                    .unwrap_or(LEVELS - 1);
+                let shift = LEVEL_SHIFT * level;
+                // Rounded up to a grain of the level, at least one further, or it might be early.
+                let expires = (((clock + jiffies) >> shift) + 1) << shift;
+                Instant::from_nanos(expires.saturating_mul(JIFFY))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHEEL: TimerWheel = TimerWheel::Linux250;
+
+    #[test]
+    fn never_early_and_no_later_than_the_grain_of_the_span() {
+        // The table in the comment at the top of kernel/time/timer.c for HZ = 250: level, grain, range.
+        let levels = [(4, 0, 252), (32, 252, 2_016), (256, 2_016, 16_128), (2_048, 16_128, 129_024)];
+        for (grain, from, to) in levels {
+            for span in (from..to).step_by(97) {
+                for start in (0..40_000_u64).step_by(1_733) {
+                    let now = Instant::from_nanos(start * 1_000_000);
+                    let late =
+                        WHEEL.fires(now, Duration::from_millis(span)) - (now + Duration::from_millis(span));
+                    assert!(late <= Duration::from_millis(grain), "{span} ms from {now}: {late} late");
+                    assert!(
+                        WHEEL.fires(now, Duration::from_millis(span)) >= now + Duration::from_millis(span)
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_exact_one_is_exact() {
+        let now = Instant::from_nanos(12_345);
+        assert_eq!(TimerWheel::Exact.fires(now, Duration::from_secs(3)), now + Duration::from_secs(3));
+    }
+}

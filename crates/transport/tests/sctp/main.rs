@@ -1,0 +1,11 @@
+//! SCTP associations against each other, over a small network with known delays and losses.
+
+mod failover;
+mod handshake;
+mod loss;
+mod pair;
+mod properties;
+mod shutdown;
+mod table;
+mod transfer;
+mod wire;

@@ -1,0 +1,10 @@
+//! TCP's two ends against each other, and against what the RFCs and closed forms say.
+
+mod flow_control;
+mod ns2;
+mod opening;
+mod pair;
+mod recovery;
+mod table;
+mod transfer;
+mod window;

@@ -1,0 +1,428 @@
+//! Losses: found, repaired and answered as the RFCs say.
+
+use netrig_core::{Data, Duration, Instant};
+use netrig_transport::tcp::{BackoffSsthresh, Config, Congestion, Limit, NewrenoTimer, Recovery, SackBlocks};
+use netrig_transport::{Connection as _, Control, Incident, PathId, Profile};
+
+use crate::pair::{Fate, MS, Pair, Side, at_ms, plain};
+
+fn with(recovery: Recovery) -> Config {
+    let sack = matches!(recovery, Recovery::Sack | Recovery::Rack);
+    Config { recovery, sack, ..plain() }
+}
+
+fn transfer(config: &Config, bytes: u64, dropping: &'static [u64]) -> Pair {
+    let mut pair = Pair::new(config).dropping(dropping);
+    pair.open();
+    pair.send(Side::Client, Data::Fill(bytes));
+    pair.run_until(at_ms(100_000));
+    assert_eq!(pair.received_len[1], bytes);
+    pair
+}
+
+fn number(sent: &crate::pair::Sent) -> u64 {
+    u64::from(sent.segment.seq.0.wrapping_sub(u32::MAX - 2000 + 1)) / 1000 + 1
+}
+
+/// Numbers of the segments that were sent again, and when.
+fn repeated(pair: &Pair) -> Vec<(u64, Instant)> {
+    let mut highest = 0;
+    let mut again = Vec::new();
+    for sent in pair.sent(Side::Client, |sent| sent.segment.carries_data()) {
+        let n = number(sent);
+        if n <= highest {
+            again.push((n, sent.at));
+        }
+        highest = highest.max(n);
+    }
+    again
+}
+
+/// RFC 5681 section 3.2: the third duplicate, not the second, and at once.
+#[test]
+fn the_third_duplicate_triggers_the_retransmission() {
+    for recovery in [Recovery::Reno, Recovery::Newreno, Recovery::Sack, Recovery::Rack] {
+        // Of ten segments the seventh is lost: three duplicates.
+        let pair = transfer(&with(recovery), 10_000, &[7]);
+        assert_eq!(repeated(&pair), [(7, at_ms(200))], "{recovery:?}");
+        assert_eq!(pair.client.counters().timeouts, 0, "{recovery:?}");
+        // The eighth: two duplicates only, so the timer, 1 s after it was restarted at 200 ms.
+        let config = Config { tail_loss_probe: false, limited_transmit: false, ..with(recovery) };
+        let pair = transfer(&config, 10_000, &[8]);
+        if recovery == Recovery::Rack {
+            // RFC 8985: a quarter of the smallest round-trip time later it is lost all the same.
+            assert_eq!(repeated(&pair), [(8, at_ms(225))]);
+        } else {
+            assert_eq!(repeated(&pair), [(8, at_ms(1200))], "{recovery:?}");
+        }
+    }
+}
+
+/// RFC 3042: each of the first two duplicates lets a new segment out, whose acknowledgements are the third and fourth
+/// duplicate.
+#[test]
+fn limited_transmit_saves_the_timer() {
+    let timeouts = |limited_transmit| {
+        let config = Config { limited_transmit, initial_window: 3, ..with(Recovery::Newreno) };
+        transfer(&config, 8_000, &[1]).client.counters().timeouts
+    };
+    assert_eq!(timeouts(true), 0);
+    assert_eq!(timeouts(false), 1);
+}
+
+/// What Fall and Floyd (1996, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP") show: with four losses in a
+/// window Reno waits for its timer, NewReno repairs one per round trip, SACK all at once.
+#[test]
+fn newreno_repairs_one_loss_per_round_trip_and_sack_all_at_once() {
+    const LOST: &[u64] = &[30, 33, 36, 39];
+    let newreno = transfer(&with(Recovery::Newreno), 100_000, LOST);
+    assert_eq!(newreno.client.counters().timeouts, 0);
+    let again = repeated(&newreno);
+    assert_eq!(again.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [30, 33, 36, 39]);
+    assert!(again.windows(2).all(|pair| pair[1].1 - pair[0].1 >= MS(99)), "{again:?}");
+
+    for recovery in [Recovery::Sack, Recovery::Rack] {
+        let sack = transfer(&with(recovery), 100_000, LOST);
+        let again = repeated(&sack);
+        assert_eq!(
+            again.iter().map(|(n, _)| *n).collect::<Vec<_>>(),
+            [30, 33, 36, 39],
+            "{recovery:?}: only what was lost"
+        );
+        assert!(again[3].1 - again[0].1 < MS(100), "{recovery:?}: {again:?}");
+        assert_eq!(sack.client.counters().timeouts, 0);
+    }
+
+    let reno = transfer(&with(Recovery::Reno), 100_000, LOST);
+    assert!(reno.client.counters().timeouts + reno.client.counters().fast_recoveries > 1);
+}
+
+/// RFC 5681 section 3.2, steps 2 to 6 and RFC 6582: ssthresh half of what was outstanding, and the window is that at the end.
+#[test]
+fn a_loss_halves_the_window() {
+    let config = Config { initial_ssthresh: Limit::Count(40), ..with(Recovery::Newreno) };
+    let pair = transfer(&config, 400_000, &[150]);
+    let windows: Vec<_> = pair.incidents[0]
+        .iter()
+        .filter_map(|(_, incident)| match incident {
+            Incident::FastRetransmit { cwnd, .. } | Incident::Recovered { cwnd, .. } => Some(*cwnd / 1000),
+            _ => None,
+        })
+        .collect();
+    // Rounds of 10, 20, 40 (slow start up to ssthresh), 41 and 42 segments: 150 is one of the last, and 42 segments are
+    // outstanding when its duplicates come. Half of them, plus three; half at the end.
+    assert_eq!(windows, [24, 21]);
+}
+
+#[test]
+fn tahoe_begins_again_at_one_segment() {
+    let config = Config { congestion: Congestion::Tahoe, limited_transmit: false, ..with(Recovery::Newreno) };
+    let pair = transfer(&config, 100_000, &[30]);
+    let (lost_at, _) =
+        pair.incidents[0].iter().find(|i| matches!(i.1, Incident::FastRetransmit { .. })).expect("a loss");
+    assert_eq!(pair.per_round(*lost_at, MS(100), 4)[..3], [1, 2, 4], "slow start from one segment");
+}
+
+/// Without duplicates to count, the timer repairs, and all that was outstanding is sent again in slow start.
+#[test]
+fn without_fast_retransmit_the_timer_repairs() {
+    let pair = transfer(&with(Recovery::None), 40_000, &[5]);
+    let counters = pair.client.counters();
+    assert_eq!((counters.timeouts, counters.fast_recoveries), (1, 0));
+    assert_eq!(repeated(&pair)[0], (5, at_ms(1200)));
+}
+
+/// RFC 6298 (5.5): exactly doubled, from the minimum of a second, up to the maximum of a minute.
+#[test]
+fn the_timer_backs_off_exactly() {
+    let config = Config {
+        tail_loss_probe: false,
+        data_retries: Limit::UNBOUNDED,
+        frto: false,
+        ..with(Recovery::Sack)
+    };
+    let mut pair = Pair::new(&config);
+    pair.connect();
+    pair.run_until(at_ms(1000));
+    pair.network = Box::new(|_| Fate::Drop);
+    pair.send(Side::Client, Data::Fill(1000));
+    pair.run(MS(250_000));
+    let timers: Vec<_> = pair.incidents[0]
+        .iter()
+        .filter_map(|(at, incident)| match incident {
+            Incident::Timeout { rto, errors, cwnd, .. } => Some((
+                at.since(at_ms(1000)).as_nanos() / 1_000_000_000,
+                rto.as_nanos() / 1_000_000_000,
+                *errors,
+                *cwnd,
+            )),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        (1, 1, 1),
+        (3, 2, 2),
+        (7, 4, 3),
+        (15, 8, 4),
+        (31, 16, 5),
+        (63, 32, 6),
+        (123, 60, 7),
+        (183, 60, 8),
+        (243, 60, 9),
+    ];
+    assert_eq!(timers, expected.map(|(at, rto, errors)| (at, rto, errors, 1000)));
+}
+
+/// RFC 5681 section 3.1: ssthresh is reduced once; in ns-2 every time, down to two segments.
+#[test]
+fn back_off_reduces_ssthresh_once_or_every_time() {
+    let after = |backoff_ssthresh| {
+        let config = Config { backoff_ssthresh, frto: false, tail_loss_probe: false, ..with(Recovery::Sack) };
+        let mut pair = Pair::new(&config);
+        pair.open();
+        pair.send(Side::Client, Data::Fill(1 << 30));
+        pair.run_until(at_ms(449));
+        pair.network = Box::new(|_| Fate::Drop);
+        pair.run_until(at_ms(20_000));
+        pair.client.path_status(PathId(0)).unwrap().ssthresh
+    };
+    // 80 segments are outstanding at 449 ms, and the acknowledgements on their way let more out.
+    assert!(after(BackoffSsthresh::Once) >= 40_000);
+    let config = after(BackoffSsthresh::Every);
+    assert!(config < 90_000 && config >= 2_000);
+    let ns2 = Config {
+        backoff_ssthresh: BackoffSsthresh::Every,
+        ssthresh_from: netrig_transport::tcp::SsthreshFrom::Cwnd,
+        ..with(Recovery::Newreno)
+    };
+    let mut pair = Pair::new(&Config { frto: false, ..ns2 });
+    pair.open();
+    pair.send(Side::Client, Data::Fill(1 << 30));
+    pair.run_until(at_ms(449));
+    pair.network = Box::new(|_| Fate::Drop);
+    pair.run_until(at_ms(20_000));
+    assert_eq!(pair.client.path_status(PathId(0)).unwrap().ssthresh, 2_000);
+}
+
+/// RFC 8985 section 6: reordering by less than a quarter of the round-trip time is no loss; by more it is taken for one at
+/// first, and the duplicate report (RFC 2883) widens the window.
+#[test]
+fn rack_waits_for_reordered_segments() {
+    let with_delay = |extra: u64| {
+        let mut pair = Pair::new(&with(Recovery::Rack)).with_network(move |sent| {
+            let late =
+                sent.from == Side::Client && sent.segment.carries_data() && sent.data_ordinal % 50 == 31;
+            if late { Fate::Late(MS(extra)) } else { Fate::Pass }
+        });
+        pair = pair.with_rate("10 Mbit/s", 1000);
+        pair.open();
+        pair.send(Side::Client, Data::Fill(2_000_000));
+        pair.run_until(at_ms(60_000));
+        assert_eq!(pair.received_len[1], 2_000_000);
+        pair
+    };
+    // Until reordering has been seen, three segments above are enough, and a late segment is sent again; then no more.
+    let small = with_delay(15);
+    let again = repeated(&small);
+    assert!(again.len() <= 5 && again.iter().all(|(n, _)| *n < 500), "{again:?}");
+    let large = with_delay(60);
+    let again = repeated(&large);
+    assert!(!again.is_empty() && again.len() <= 5, "{again:?}");
+    assert!(large.server.counters().bytes_duplicated > 0);
+}
+
+/// Classic duplicate counting takes every such delay for a loss.
+#[test]
+fn duplicate_counting_does_not_wait() {
+    let mut pair = Pair::new(&with(Recovery::Newreno)).with_network(move |sent| {
+        let late = sent.from == Side::Client && sent.segment.carries_data() && sent.data_ordinal % 50 == 31;
+        if late { Fate::Late(MS(15)) } else { Fate::Pass }
+    });
+    pair = pair.with_rate("10 Mbit/s", 1000);
+    pair.open();
+    pair.send(Side::Client, Data::Fill(2_000_000));
+    pair.run_until(at_ms(60_000));
+    assert!(repeated(&pair).len() >= 20);
+}
+
+/// RFC 8985 section 7: the last segment is lost; a probe after two round-trip times (and the worst delay of an acknowledgement
+/// if it is alone) repairs it, long before the timer.
+#[test]
+fn a_probe_repairs_a_lost_tail() {
+    let pair = transfer(&with(Recovery::Rack), 10_000, &[10]);
+    // Nine were acknowledged at 200 ms; one is outstanding: 2 · 100 ms + 200 ms.
+    assert_eq!(repeated(&pair), [(10, at_ms(600))]);
+    assert_eq!((pair.client.counters().tail_loss_probes, pair.client.counters().timeouts), (1, 0));
+
+    // Nothing but the probe is acknowledged beyond the loss of the last two: the probe brings the news of the ninth.
+    let pair = transfer(&with(Recovery::Rack), 10_000, &[9, 10]);
+    assert_eq!(repeated(&pair).iter().map(|(n, _)| *n).collect::<Vec<_>>(), [10, 9]);
+    assert_eq!(pair.client.counters().timeouts, 0);
+
+    let without = Config { tail_loss_probe: false, ..with(Recovery::Rack) };
+    let pair = transfer(&without, 10_000, &[10]);
+    assert_eq!(repeated(&pair), [(10, at_ms(1200))]);
+}
+
+/// RFC 8985 section 7.4: a loss that the probe repaired is a congestion signal; a probe that was not needed is none.
+#[test]
+fn a_probe_that_repaired_a_loss_halves_the_window() {
+    let pair = transfer(&with(Recovery::Rack), 10_000, &[10]);
+    // The acknowledgement of the probe alone does not tell it from a duplicate; what is sent next does.
+    let mut pair = pair;
+    pair.send(Side::Client, Data::Fill(1000));
+    pair.run(MS(1000));
+    let status = pair.client.path_status(PathId(0)).unwrap();
+    assert_eq!((status.ssthresh, status.cwnd), (2_000, 2_000), "half of one segment, and two at least");
+
+    // The acknowledgement is late, not the segment lost.
+    let mut pair = Pair::new(&with(Recovery::Rack)).with_network(|sent| {
+        let last = sent.from == Side::Server && sent.at == at_ms(150) && sent.ordinal == 11;
+        if last { Fate::Late(MS(600)) } else { Fate::Pass }
+    });
+    pair.open();
+    pair.send(Side::Client, Data::Fill(10_000));
+    pair.run_until(at_ms(10_000));
+    assert_eq!(pair.client.counters().tail_loss_probes, 1);
+    assert_eq!(pair.client.path_status(PathId(0)).unwrap().ssthresh, u64::MAX);
+}
+
+/// RFC 9937: half as many segments go out as arrive while the window is halved, evenly spread, and not none for half a
+/// round trip and then all at once.
+#[test]
+fn prr_spreads_what_recovery_sends() {
+    let sent_in_recovery = |prr| {
+        let config = Config { prr, initial_ssthresh: Limit::Count(40), ..with(Recovery::Sack) };
+        let mut pair = Pair::new(&config).dropping(&[300]).with_rate("3.3 Mbit/s", 1000);
+        pair.open();
+        pair.send(Side::Client, Data::Fill(1 << 30));
+        pair.run_until(at_ms(20_000));
+        let begin = pair.incidents[0]
+            .iter()
+            .find(|i| matches!(i.1, Incident::FastRetransmit { .. }))
+            .expect("a loss")
+            .0;
+        let end =
+            pair.incidents[0].iter().find(|i| matches!(i.1, Incident::Recovered { .. })).expect("its end").0;
+        let times = pair
+            .sent(Side::Client, |s| s.segment.carries_data() && s.at > begin && s.at < end)
+            .iter()
+            .map(|s| s.at)
+            .collect::<Vec<_>>();
+        let acks = pair.sent(Side::Server, |s| s.at + MS(50) > begin && s.at + MS(50) < end).len();
+        let largest_gap = times.windows(2).map(|t| t[1] - t[0]).max().expect("segments");
+        let first_gap = times[0] - begin;
+        (times.len(), acks, largest_gap.max(first_gap))
+    };
+    let (sent, acks, gap) = sent_in_recovery(true);
+    let share = sent as f64 / acks as f64;
+    assert!((0.42..0.6).contains(&share), "{sent} for {acks}");
+    assert!(gap < MS(10), "{gap}");
+    let (_, _, gap) = sent_in_recovery(false);
+    assert!(gap > MS(30), "without PRR there is a pause: {gap}");
+}
+
+/// RFC 5682: a delay spike without loss. With F-RTO one segment is sent again and the window is restored; without, all of
+/// the flight.
+#[test]
+fn frto_undoes_a_spurious_time_out() {
+    let spike = |frto, recovery| {
+        let mut pair =
+            Pair::new(&Config { frto, tail_loss_probe: false, ..with(recovery) }).with_network(|sent| {
+                // The line stands still: what was sent meanwhile comes after it, in order.
+                let stalled = sent.from == Side::Client && sent.at >= at_ms(400) && sent.at < at_ms(1900);
+                if stalled { Fate::Late(at_ms(1900) - sent.at) } else { Fate::Pass }
+            });
+        pair.open();
+        pair.send(Side::Client, Data::Fill(1_000_000));
+        pair.run_until(at_ms(60_000));
+        assert_eq!(pair.received_len[1], 1_000_000);
+        pair
+    };
+    for recovery in [Recovery::Newreno, Recovery::Sack, Recovery::Rack] {
+        let with = spike(true, recovery);
+        assert_eq!(with.client.counters().spurious_timeouts, 1, "{recovery:?}");
+        assert_eq!(repeated(&with).len(), 1, "{recovery:?}");
+        assert!(with.incidents[0].iter().any(|i| matches!(i.1, Incident::SpuriousTimeout { .. })));
+        let without = spike(false, recovery);
+        assert_eq!(without.client.counters().spurious_timeouts, 0);
+        let finish = |pair: &Pair| pair.arrivals[1].last().expect("data").0;
+        assert!(finish(&with) <= finish(&without), "{recovery:?}");
+    }
+    assert!(repeated(&spike(false, Recovery::Newreno)).len() > 10);
+}
+
+/// And a genuine loss of a whole window is not taken for one.
+#[test]
+fn frto_believes_a_genuine_time_out() {
+    for recovery in [Recovery::Newreno, Recovery::Sack, Recovery::Rack] {
+        let mut pair = Pair::new(&Config { tail_loss_probe: false, ..with(recovery) }).with_network(|sent| {
+            let lost = sent.from == Side::Client && sent.at >= at_ms(300) && sent.at < at_ms(310);
+            if lost { Fate::Drop } else { Fate::Pass }
+        });
+        pair.open();
+        pair.send(Side::Client, Data::Fill(300_000));
+        pair.run_until(at_ms(60_000));
+        let counters = pair.client.counters();
+        assert_eq!((pair.received_len[1], counters.spurious_timeouts), (300_000, 0), "{recovery:?}");
+        assert_eq!(counters.timeouts, 1, "{recovery:?}");
+    }
+}
+
+/// RFC 2018 section 3 and RFC 7323: three blocks beside timestamps, four without; never on a packet that they make too long.
+#[test]
+fn no_segment_is_longer_than_the_mtu() {
+    for timestamps in [false, true] {
+        let config = Config { timestamps, mss: netrig_core::Size::from_bytes(1460), ..with(Recovery::Sack) };
+        let mut pair = Pair::new(&config).with_network(|sent| {
+            if sent.segment.carries_data()
+                && (sent.data_ordinal % 7 < 2 || [3, 5, 9].contains(&sent.data_ordinal))
+            {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
+        pair.open();
+        pair.send(Side::Client, Data::Fill(300_000));
+        pair.send(Side::Server, Data::Fill(300_000));
+        pair.run_until(at_ms(400_000));
+        assert_eq!(pair.received_len, [300_000; 2]);
+        assert!(pair.log.iter().all(|sent| sent.ip_len <= 1500));
+        let most = pair.log.iter().map(|sent| sent.segment.sack.as_slice().len()).max();
+        assert_eq!(most, Some(if timestamps { SackBlocks::MAX - 1 } else { SackBlocks::MAX }));
+    }
+}
+
+/// RFC 6582 section 4: the impatient variant leaves many losses to the timer, the other repairs them one by one.
+#[test]
+fn newreno_is_impatient_or_slow_but_steady() {
+    const LOST: &[u64] = &[30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44];
+    let timeouts = |newreno_timer| {
+        transfer(&Config { newreno_timer, ..with(Recovery::Newreno) }, 200_000, LOST)
+            .client
+            .counters()
+            .timeouts
+    };
+    assert_eq!(timeouts(NewrenoTimer::SlowButSteady), 0);
+    assert!(timeouts(NewrenoTimer::Impatient) >= 1);
+}
+
+/// Linux does not back off while its own interface is down: it tries every 500 ms.
+#[test]
+fn a_local_failure_is_probed_steadily() {
+    let mut pair = Pair::new(&Config::of(Profile::Linux));
+    pair.connect();
+    pair.run_until(at_ms(1000));
+    pair.act(Side::Client, |client, now| client.control(now, Control::InterfaceDown(PathId(0))));
+    pair.network = Box::new(|_| Fate::Drop);
+    pair.send(Side::Client, Data::Fill(1 << 20));
+    pair.run(MS(10_000));
+    let times: Vec<_> = pair.incidents[0]
+        .iter()
+        .filter(|(_, incident)| matches!(incident, Incident::Timeout { .. }))
+        .map(|(at, _)| *at)
+        .collect();
+    assert!(times.len() > 15, "{times:?}");
+    assert!(times.windows(2).all(|t| t[1] - t[0] <= Duration::from_millis(550)), "{times:?}");
+}

@@ -1,0 +1,109 @@
+//! Who may import whom. The table is the one of ARCHITECTURE.md; everything that is not in it is forbidden.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// A crate of ours, and the crates of ours that it may import.
+const BORDERS: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("stats", &[]),
+    ("link", &["core"]),
+    ("transport", &["core"]),
+    ("traffic", &["core"]),
+    ("experiment", &["core", "stats", "link", "transport", "traffic"]),
+    ("sim", &["core", "link", "transport", "traffic", "experiment"]),
+    ("store", &["core", "experiment"]),
+    ("runner", &["core", "experiment", "stats", "store"]),
+    ("report", &["core", "experiment", "stats", "store"]),
+];
+
+/// Crates that neither ask the machine anything nor change it.
+const PURE: &[&str] = &["core", "link", "transport", "traffic", "experiment", "stats", "sim"];
+
+/// What no pure crate may reach, however far away: runtimes, sockets, databases, HTTP, clocks, unnamed randomness.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "mio",
+    "socket2",
+    "rusqlite",
+    "libsqlite3-sys",
+    "hyper",
+    "axum",
+    "reqwest",
+    "nix",
+    "rustix",
+    "libc",
+    "chrono",
+    "time",
+    "getrandom",
+    "rand",
+    "rand_distr",
+    "tempfile",
+];
+
+/// Normal dependencies of every package in the workspace, by name.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata runs");
+    let normal = |package: &cargo_metadata::Package| {
+        let normal = package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal);
+        normal.map(|d| d.name.clone()).collect()
+    };
+    metadata.packages.iter().map(|package| (package.name.to_string(), normal(package))).collect()
+}
+
+fn package(name: &str) -> String {
+    format!("netrig-{name}")
+}
+
+#[test]
+fn crates_import_only_whom_they_may() {
+    let dependencies = dependencies();
+    for (name, allowed) in BORDERS {
+        let ours = dependencies[&package(name)].iter().filter_map(|d| d.strip_prefix("netrig-"));
+        let forbidden: Vec<_> = ours.filter(|d| !allowed.contains(d)).collect();
+        assert!(forbidden.is_empty(), "{name} must not import {forbidden:?}");
+    }
+}
+
+#[test]
+fn the_table_knows_every_crate() {
+    let known: BTreeSet<_> = BORDERS.iter().map(|(name, _)| package(name)).collect();
+    // The binary may import all; the tests are no part of the product.
+    let unknown: Vec<_> = dependencies()
+        .into_keys()
+        .filter(|p| !known.contains(p) && p != "netrig" && p != "netrig-tests")
+        .collect();
+    assert!(unknown.is_empty(), "not in the table: {unknown:?}");
+}
+
+/// Walks the resolved graph, so that an impure crate behind three others is found too.
+#[test]
+fn pure_crates_reach_nothing_impure() {
+    let platform = ["--filter-platform".to_owned(), "x86_64-unknown-linux-gnu".to_owned()];
+    let metadata = MetadataCommand::new().other_options(platform).exec().expect("cargo metadata runs");
+    let resolve = metadata.resolve.as_ref().expect("the graph is resolved");
+    let names: BTreeMap<_, _> = metadata.packages.iter().map(|p| (&p.id, p.name.to_string())).collect();
+    for name in PURE {
+        let root =
+            names.iter().find(|(_, n)| **n == package(name)).map(|(id, _)| *id).expect("a pure crate exists");
+        let (mut seen, mut open) = (BTreeSet::new(), vec![root]);
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let node = resolve.nodes.iter().find(|node| node.id == *id).expect("every package is a node");
+            let normal =
+                node.deps.iter().filter(|d| d.dep_kinds.iter().any(|k| k.kind == DependencyKind::Normal));
+            open.extend(normal.map(|d| &d.pkg).filter(|id| !is_proc_macro(&metadata, id)));
+        }
+        let impure: Vec<_> =
+            seen.iter().map(|id| &names[*id]).filter(|n| IMPURE.contains(&n.as_str())).collect();
+        assert!(impure.is_empty(), "{name} reaches {impure:?}");
+    }
+}
+
+/// What a procedural macro uses runs in the compiler and not in the product.
+fn is_proc_macro(metadata: &cargo_metadata::Metadata, id: &cargo_metadata::PackageId) -> bool {
+    metadata[id].targets.iter().any(|target| target.is_proc_macro())
+}
