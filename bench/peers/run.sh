@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 
 ns3=$work/ns3-dumbbell
 build() {
-    [ -x "$ns3" ] || g++ -O3 -std=c++17 -o "$ns3" "$here/ns3/dumbbell.cc" -lns3-applications -lns3-nix-vector-routing \
+    [ -x "$ns3" ] || g++ -O3 -std=c++17 -o "$ns3" "$here/ns3/dumbbell.cc" -lns3-applications \
         -lns3-internet -lns3-traffic-control -lns3-point-to-point -lns3-network -lns3-stats -lns3-core
 }
 
@@ -30,6 +30,7 @@ command_of() {
     ns2-cubic-*) echo ns "$here/ns2/dumbbell.tcl" cc=cubic flows="${1##*-}" ;;
     ns2-*) echo ns "$here/ns2/dumbbell.tcl" flows="${1##*-}" ;;
     ns3-cubic-*) build; echo "$ns3" --cc=cubic --flows="${1##*-}" ;;
+    ns3-1000) build; echo "$ns3" --flows=1000 --duration=30 ;; # 1,000 s take ten minutes
     ns3-*) build; echo "$ns3" --flows="${1##*-}" ;;
     *) echo "unknown scenario: $1" >&2; exit 2 ;;
     esac

@@ -1,1 +1,44 @@
-fn main() {}
+//! The program `netrig`: arguments, progress and exit codes. Glue only; what is worth knowing is in the
+//! crates beside this one.
+#![allow(
+    clippy::disallowed_types,
+    reason = "the program is where files are read and written, and where time passes for a person"
+)]
+
+mod arguments;
+mod build;
+mod commands;
+mod failure;
+mod progress;
+mod request;
+mod studies;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match carry_out(arguments.command) {
+        Ok(code) => code,
+        Err(failure) => failure.tell(),
+    }
+}
+
+fn carry_out(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(arguments) => commands::run(&arguments),
+        Command::Check(arguments) => commands::check(&arguments),
+        Command::Plan(arguments) => commands::plan(&arguments),
+        Command::List(arguments) => commands::list(&arguments),
+        Command::Show(arguments) => commands::show(&arguments),
+        Command::Report(arguments) => commands::report(&arguments),
+        Command::Compare(arguments) => commands::compare(&arguments),
+        Command::Export(arguments) => commands::export(&arguments),
+        Command::Doctor(arguments) => commands::doctor(&arguments),
+        Command::Schema => commands::schema(),
+    }
+}

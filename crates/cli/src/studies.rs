@@ -57,9 +57,9 @@ impl Study {
 
 /// The experiment called `name`, with the study that it belongs to.
 pub fn find(name: &str) -> Option<(&'static Study, &'static str)> {
-    STUDIES.iter().find_map(|study| {
-        study.names().find(|(known, _)| known == name).map(|(_, text)| (study, text))
-    })
+    STUDIES
+        .iter()
+        .find_map(|study| study.names().find(|(known, _)| known == name).map(|(_, text)| (study, text)))
 }
 
 #[cfg(test)]
@@ -79,14 +79,17 @@ mod tests {
                 let file = file.expect("a readable file").path();
                 let stem = file.file_stem().and_then(|s| s.to_str()).expect("a name").to_owned();
                 if file.extension().is_some_and(|e| e == "toml") && stem != "paper" {
-                    found.push((study.file_name().and_then(|s| s.to_str()).expect("a name").to_owned(), stem));
+                    found
+                        .push((study.file_name().and_then(|s| s.to_str()).expect("a name").to_owned(), stem));
                 }
             }
         }
         found.sort();
         let mut embedded: Vec<_> = STUDIES
             .iter()
-            .flat_map(|study| study.experiments.iter().map(|(name, _)| (study.name.to_owned(), (*name).to_owned())))
+            .flat_map(|study| {
+                study.experiments.iter().map(|(name, _)| (study.name.to_owned(), (*name).to_owned()))
+            })
             .collect();
         embedded.sort();
         assert_eq!(found, embedded);

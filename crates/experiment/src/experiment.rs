@@ -127,6 +127,12 @@ impl Definition {
         self.factors.iter().zip(places).map(|(f, place)| (f.name.as_str(), &f.levels[*place].1)).collect()
     }
 
+    /// Whether every factor has the levels of the file.
+    pub(crate) fn is_as_written(&self) -> bool {
+        let now = self.factors.iter().map(|factor| factor.levels.iter().map(|(level, _)| level));
+        self.written.iter().zip(now).all(|(written, now)| written.levels.iter().eq(now))
+    }
+
     pub(crate) fn diagnostics(&self, problems: Vec<Diagnostic>) -> Diagnostics {
         Diagnostics::new(&self.file, &self.text, problems)
     }

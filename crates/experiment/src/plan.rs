@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use crate::experiment::Definition;
@@ -168,19 +167,21 @@ pub struct Run {
 }
 
 impl Run {
-    /// All that decides what this run does and what is made of it, as canonical JSON: keys in the order of the
-    /// alphabet, no white space. `reduction` is the description of what is made of its samples.
+    /// All that decides what this run does and what is made of it, as JSON without white space, its keys in the
+    /// order in which [`Scenario`] declares them: the same bytes on any machine. `reduction` is the description
+    /// of what is made of its samples.
     ///
     /// The names of factors are not in it: two files that resolve to the same scenario describe the same run.
     pub fn description(&self, reduction: &str) -> String {
-        // Writing into memory cannot fail, and no key of a scenario is anything but a text.
-        let scenario = serde_json::to_value(&*self.scenario).unwrap_or_default();
-        let mut text = String::new();
-        write_canonical(
-            &json!({ "reduction": reduction, "scenario": scenario, "seed": self.seed }),
-            &mut text,
-        );
-        text
+        #[derive(Serialize)]
+        struct Description<'a> {
+            scenario: &'a Scenario,
+            seed: u64,
+            reduction: &'a str,
+        }
+        let description = Description { scenario: &self.scenario, seed: self.seed, reduction };
+        // Writing into memory cannot fail, and the keys of a scenario are all texts.
+        serde_json::to_string(&description).unwrap_or_default()
     }
 
     /// What a store knows the run by: SHA-256, as 64 hexadecimal digits, over its description, the substrate
@@ -200,32 +201,5 @@ impl Run {
             hash.update(part.as_bytes());
         }
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-/// JSON with sorted keys, whatever order `serde_json` was built to keep.
-fn write_canonical(value: &Json, text: &mut String) {
-    match value {
-        Json::Object(entries) => {
-            let sorted: BTreeMap<_, _> = entries.iter().collect();
-            for (n, (key, value)) in sorted.into_iter().enumerate() {
-                text.push(if n == 0 { '{' } else { ',' });
-                text.push_str(&Json::from(key.as_str()).to_string());
-                text.push(':');
-                write_canonical(value, text);
-            }
-            text.push_str(if entries.is_empty() { "{}" } else { "}" });
-        }
-        Json::Array(elements) => {
-            text.push('[');
-            for (n, element) in elements.iter().enumerate() {
-                if n > 0 {
-                    text.push(',');
-                }
-                write_canonical(element, text);
-            }
-            text.push(']');
-        }
-        scalar => text.push_str(&scalar.to_string()),
     }
 }

@@ -61,8 +61,8 @@ pub struct PointResult {
 pub struct ResponseResult {
     /// Its unit.
     pub unit: String,
-    /// Mean over the valid runs (the geometric one where the response asks for an interval over logarithms); absent
-    /// if there is none.
+    /// Mean over the valid runs (the geometric one where the response asks for an interval over logarithms);
+    /// absent if there is none.
     pub mean: Option<f64>,
     /// Lower end of the interval; absent below two runs.
     pub low: Option<f64>,
@@ -83,7 +83,7 @@ pub struct RunValue {
     pub value: Option<f64>,
     /// Whether it counts.
     pub valid: bool,
-    /// Why there is no value, or why it does not count.
+    /// Why there is no value, why it does not count, or why to doubt it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

@@ -2,6 +2,7 @@
 //!
 //! Each group is one snapshot; whoever changes one asks of every message in it whether a network engineer who
 //! never saw this code would know what to do.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_experiment::{Assignment, Experiment};
 
@@ -105,6 +106,7 @@ fn head() {
         ("too many samples", "duration = \"100 s\"", "duration = \"100 h\"\nsample_every = \"1 us\""),
         ("an unknown key", "duration = \"100 s\"", "duration = \"100 s\"\nwarmup = \"5 s\""),
         ("a warm-up that is none", "duration = \"100 s\"", "duration = \"100 s\"\nwarm_up = \"mser5\""),
+        ("a warm-up as long as the run", "duration = \"100 s\"", "duration = \"100 s\"\nwarm_up = \"100 s\""),
         ("a version of IP that there is not", "duration = \"100 s\"", "duration = \"100 s\"\nip = 5"),
         ("an unknown section", "", "[respones.delay]\nof = \"flow.file\"\nmetric = \"goodput\""),
         ("a section that is no table", "[node.client]\n[node.server]", "node = [\"client\", \"server\"]"),
@@ -364,6 +366,7 @@ fn events() {
 fn responses_and_claims() {
     show!(messages(&[
         ("an unknown metric", "metric = \"goodput\"", "metric = \"godput\""),
+        ("measured after the end", "metric = \"goodput\"", "metric = \"goodput\"\nafter = \"2 min\""),
         ("of an unknown flow", "of = \"flow.file\"", "of = \"flow.fil\""),
         ("of nothing that there is", "of = \"flow.file\"", "of = \"files\""),
         (

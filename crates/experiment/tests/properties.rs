@@ -1,4 +1,5 @@
 //! What holds for any text: no panic, an answer for everything, and places that exist.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_experiment::{Assignment, Experiment};
 use proptest::prelude::*;

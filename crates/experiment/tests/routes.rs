@@ -1,4 +1,5 @@
 //! Ways through topologies: the shortest against an algorithm of another kind, and counts that are large.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_core::Direction;
 use netrig_experiment::{Experiment, Flow, Scenario};

@@ -1,4 +1,7 @@
 //! The JSON schema against a validator that we did not write.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
+use std::collections::BTreeSet;
 
 use jsonschema::Validator;
 use netrig_experiment::{Experiment, schema};
@@ -87,4 +90,51 @@ fn placeholders_are_valid_anywhere() {
         let text = text.replacen(old, new, 1).replacen("kind = \"tcp\"\nkind = \"tcp\"", "kind = \"tcp\"", 1);
         assert_eq!(faults(&validator, &text), Vec::<String>::new(), "{new}");
     }
+}
+
+/// Every key and every word that a schema knows, with what it refers to.
+fn words(schema: &Value, root: &Value, seen: &mut BTreeSet<String>, words: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(object) => {
+            for (key, inner) in object {
+                match (key.as_str(), inner) {
+                    ("properties", Value::Object(properties)) => words.extend(properties.keys().cloned()),
+                    ("const", Value::String(word)) => drop(words.insert(word.clone())),
+                    ("enum", Value::Array(names)) => {
+                        words.extend(names.iter().filter_map(|name| name.as_str().map(str::to_owned)));
+                    }
+                    ("$ref", Value::String(path)) if seen.insert(path.clone()) => {
+                        self::words(root.pointer(&path[1..]).unwrap(), root, seen, words);
+                    }
+                    _ => {}
+                }
+                self::words(inner, root, seen, words);
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|inner| self::words(inner, root, seen, words)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_pages_name_every_key_and_word() {
+    let pages =
+        [include_str!("../../../docs/file-format.md"), include_str!("../../../docs/claims-and-tables.md")]
+            .concat();
+    let named: BTreeSet<&str> =
+        pages.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'))).collect();
+    let schema = schema();
+    let (mut seen, mut known) = (BTreeSet::new(), BTreeSet::new());
+    for (section, inner) in schema["properties"].as_object().unwrap() {
+        known.insert(section.clone());
+        if section != "transport" {
+            words(inner, &schema, &mut seen, &mut known);
+        }
+    }
+    // Constants of endpoints are printed by `netrig show profile`; the transport without any is UDP.
+    let kinds = schema["properties"]["transport"]["additionalProperties"]["anyOf"].as_array().unwrap();
+    words(kinds.last().unwrap(), &schema, &mut seen, &mut known);
+    let missing: Vec<&String> = known.iter().filter(|word| !named.contains(word.as_str())).collect();
+    assert!(missing.is_empty(), "the pages do not name {missing:?}");
+    assert!(known.len() > 100, "only {} words were found", known.len());
 }

@@ -1,7 +1,27 @@
-//! report
+//! Shows results: one HTML page that needs no network, Markdown, CSV, JSON, text for a terminal, and charts as
+//! SVG.
+//!
+//! It computes no statistic: every value, interval and verdict is in the [`Results`](netrig_experiment::Results)
+//! that it is given. It never runs anything and never reads or writes a file.
+//!
+//! Start from [`Report`]; a single chart is a [`chart::Chart`].
 #![forbid(unsafe_code)]
-#![allow(clippy::disallowed_methods, reason = "drawing asks for no reproducible last digit")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "drawing and rounding for people ask for no reproducible last bit"
+)]
 
 pub mod chart;
+mod csv;
+mod figure;
+mod grid;
+mod html;
+mod json;
+mod markdown;
 mod markup;
 pub mod number;
+mod report;
+mod sheet;
+mod terminal;
+
+pub use report::Report;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use netrig_experiment::{Decision, Plan, Point, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate};
 use netrig_store::{End, ExperimentId, Member, Response, Store, StoreError, StoredRun};
 
-use crate::record::record;
+use crate::record::{point_runs, record};
 
 /// The runs of a plan on one substrate.
 pub(crate) struct Agenda<'a> {
@@ -260,26 +260,12 @@ impl PointState {
         if let Some(Closed::Enough(last)) = self.verdict {
             self.records.retain(|record| record.replication <= last);
         }
-        let (status, why) = self.status();
-        PointRuns { substrate: substrate.to_owned(), point: self.point, status, why, runs: self.records }
-    }
-
-    fn status(&self) -> (Status, Option<String>) {
-        if let Some(Closed::Refused(status, why)) = &self.verdict {
-            return (*status, Some(why.clone()));
-        }
-        let failure = self.records.iter().find_map(|record| {
-            let why = self.failures.get(&record.replication)?;
-            Some((record, why))
-        });
-        if let Some((record, why)) = failure {
-            let why = format!("replication {} (seed {}): {why}", record.replication, record.seed);
-            return (Status::Failed, Some(why));
-        }
-        match self.records.first() {
-            None => (Status::Failed, Some("interrupted before its first run ended".to_owned())),
-            Some(_) if self.records.iter().any(|record| record.valid) => (Status::Ok, None),
-            Some(first) => (Status::Invalid, first.why.clone()),
+        let Self { point, records, failures, verdict, asked: _ } = self;
+        match verdict {
+            Some(Closed::Refused(status, why)) => {
+                PointRuns { substrate: substrate.to_owned(), point, status, why: Some(why), runs: records }
+            }
+            _ => point_runs(substrate, point, records, &failures),
         }
     }
 }

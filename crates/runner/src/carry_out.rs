@@ -79,9 +79,8 @@ pub fn carry_out(
             build: &request.provenance.build,
         };
         let mut sweep = Sweep::new(request, &scope, place, store, progress)?;
-        let done = sweep.run();
+        sweep.run()?;
         sweep.file()?;
-        done?;
         ended.interrupted |= sweep.agenda.waiting() > 0 || sweep.lost > 0;
         ended.found += sweep.agenda.found;
         ended.ran += sweep.tally.ran;

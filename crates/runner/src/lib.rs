@@ -20,9 +20,11 @@ mod execution;
 mod machine;
 mod progress;
 mod record;
+mod recorded;
 mod workers;
 
 pub use carry_out::{Ended, Request, carry_out};
 pub use error::RunnerError;
 pub use machine::provenance;
 pub use progress::{Event, Progress, Tally};
+pub use recorded::recorded;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Measured, RunRecord};
+use netrig_experiment::{Measured, Point, PointRuns, RunRecord, Status};
 use netrig_store::{End, Response};
 
 /// The record of a run. The same for one that just ended and one that was found.
@@ -22,4 +22,24 @@ pub(crate) fn record(
             RunRecord { replication, seed, valid: false, why: Some(why.clone()), ..RunRecord::default() }
         }
     }
+}
+
+/// A point with its runs in the order of their replications, and how it ended. `failures` says which
+/// replications failed, and why.
+pub(crate) fn point_runs(
+    substrate: &str,
+    point: Point,
+    runs: Vec<RunRecord>,
+    failures: &BTreeMap<u32, String>,
+) -> PointRuns {
+    let failure = runs.iter().find_map(|run| Some((run, failures.get(&run.replication)?)));
+    let (status, why) = match (failure, runs.first()) {
+        (Some((run, why)), _) => {
+            (Status::Failed, Some(format!("replication {} (seed {}): {why}", run.replication, run.seed)))
+        }
+        (None, None) => (Status::Failed, Some("none of its runs has ended".to_owned())),
+        (None, Some(_)) if runs.iter().any(|run| run.valid) => (Status::Ok, None),
+        (None, Some(first)) => (Status::Invalid, first.why.clone()),
+    };
+    PointRuns { substrate: substrate.to_owned(), point, status, why, runs }
 }

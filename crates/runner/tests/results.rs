@@ -1,4 +1,9 @@
 //! What comes out depends on nothing but the experiment and the substrate.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and some of these wait for threads and processes"
+)]
 
 mod common;
 
@@ -10,7 +15,7 @@ use netrig_experiment::{PointRuns, Status};
 use netrig_stats::stopping::{Decision, Precision, StoppingRule};
 
 const FIXED: &str = "min = 6\nmax = 6";
-const UNTIL: &str = "min = 10\nmax = 40\nuntil = { response = \"goodput\", half_width = \"3 %\" }";
+const UNTIL: &str = "min = 10\nmax = 40\nuntil = { response = \"goodput\", half_width = \"4 %\" }";
 
 fn goodputs(point: &PointRuns) -> Vec<f64> {
     point.runs.iter().map(|run| run.responses["goodput"].unwrap()).collect()
@@ -38,7 +43,7 @@ fn the_stopping_rule_looks_at_replications_in_their_order() {
     let fake = Fake { takes: later_is_sooner, ..Fake::measuring() };
     let ended = Lab { jobs: 8, ..Lab::new() }.run(&file(UNTIL), &fake);
     let plan = experiment(&file(UNTIL)).plan();
-    let rule = StoppingRule::new(Precision::Relative(0.03), 0.95, 10, 40).unwrap();
+    let rule = StoppingRule::new(Precision::Relative(0.04), 0.95, 10, 40).unwrap();
     let mut counts = BTreeSet::new();
     for (place, point) in ended.points.iter().enumerate() {
         let values: Vec<f64> = (1..=40).map(|n| value(&plan.run(place, n).unwrap())).collect();
@@ -93,7 +98,7 @@ fn substrates_take_their_turns() {
 #[test]
 fn what_fails_costs_itself_and_nothing_else() {
     for (fault, words) in [
-        (Act::Panic as fn() -> Act, "index out of bounds"),
+        ((|| Act::Panic) as fn() -> Act, "index out of bounds"),
         (|| Act::Fail, "the guest did not answer"),
         (|| Act::Leak, "100 offered + 0 duplicated, but 83 delivered + 10 dropped + 0 still inside"),
     ] {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// Why the store cannot do something. Whatever was recorded before stays recorded.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +105,10 @@ impl StoreError {
                 _ => Self::Sqlite { path, source: error },
             };
         };
+        if error.sqlite_error().is_some_and(|e| e.extended_code == ffi::SQLITE_IOERR_SHMSIZE) {
+            // The index of the write-ahead log is the first thing that needs room.
+            return Self::Full(path);
+        }
         match code {
             ErrorCode::NotADatabase => Self::NotAStore(path),
             ErrorCode::DatabaseCorrupt => Self::Damaged { path, what: error.to_string() },

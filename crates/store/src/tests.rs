@@ -74,3 +74,12 @@ fn the_log_is_written_ahead() {
     let level: i64 = store.connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
     assert_eq!((text.as_str(), level), ("wal", 1));
 }
+
+/// <https://www.sqlite.org/rescode.html>: a disk that is full shows itself in two ways.
+#[test]
+fn both_signs_of_a_full_disk_are_known() {
+    for code in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR_SHMSIZE] {
+        let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        assert!(matches!(StoreError::new("netrig.db".as_ref(), error), StoreError::Full(_)));
+    }
+}

@@ -1,4 +1,5 @@
 //! Tables for other programs.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -2,6 +2,7 @@
 //!
 //! The superuser may write everywhere, so the test then runs itself again as an unprivileged user.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

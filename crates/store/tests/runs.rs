@@ -1,4 +1,5 @@
 //! What goes in comes out, once.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

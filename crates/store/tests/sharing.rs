@@ -1,4 +1,5 @@
 //! Several writers on one store: every run once, none lost.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -104,6 +104,11 @@ impl Sizes {
 
 const CONN: ConnId = ConnId::Opened(0);
 
+/// The connection is opened for the first object, not before there is something to send.
+fn open_once(opened: &mut bool, server: SocketAddr) -> Option<AppAction> {
+    (!std::mem::replace(opened, true)).then_some(AppAction::Open { conn: CONN, to: server })
+}
+
 fn send(stream: StreamId, size: u64, conn: ConnId) -> AppAction {
     AppAction::Send { conn, stream, data: Data::Fill(size) }
 }
@@ -118,6 +123,7 @@ struct Pusher {
     arrivals: Arrivals,
     sizes: Sizes,
     running: bool,
+    opened: bool,
     actions: VecDeque<AppAction>,
 }
 
@@ -128,6 +134,7 @@ impl Pusher {
             arrivals: Arrivals::new(settings, flow),
             sizes: Sizes::new(settings, flow),
             running: false,
+            opened: false,
             actions: VecDeque::new(),
         }
     }
@@ -136,11 +143,9 @@ impl Pusher {
 impl Application for Pusher {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
-            AppEvent::Started => {
-                self.running = true;
-                self.actions.push_back(AppAction::Open { conn: CONN, to: self.server });
-            }
+            AppEvent::Started => self.running = true,
             AppEvent::Timeout if self.running && self.arrivals.peek() <= now => {
+                self.actions.extend(open_once(&mut self.opened, self.server));
                 let (_, stream) = self.arrivals.next();
                 self.actions.push_back(send(stream, self.sizes.next(stream), CONN));
                 self.actions.push_back(record(now, &quantity::OBJECTS_SENT, 1.0));
@@ -229,6 +234,7 @@ struct Requester {
     sizes: Sizes,
     inboxes: Vec<Inbox<Instant>>,
     running: bool,
+    opened: bool,
     actions: VecDeque<AppAction>,
 }
 
@@ -263,6 +269,7 @@ impl Requester {
             sizes: Sizes::new(settings, flow),
             inboxes: (0..settings.streams).map(|_| Inbox::default()).collect(),
             running: false,
+            opened: false,
             actions: VecDeque::new(),
         }
     }
@@ -297,12 +304,10 @@ impl Requester {
 impl Application for Requester {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
-            AppEvent::Started => {
-                self.running = true;
-                self.actions.push_back(AppAction::Open { conn: CONN, to: self.server });
-            }
+            AppEvent::Started => self.running = true,
             AppEvent::Timeout if self.running => {
                 if let Some((at, stream)) = self.due(now) {
+                    self.actions.extend(open_once(&mut self.opened, self.server));
                     self.inboxes[usize::from(stream.0)].expect(at, self.sizes.next(stream));
                     self.actions.push_back(send(stream, self.request, CONN));
                 }

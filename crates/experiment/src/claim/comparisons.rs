@@ -24,6 +24,8 @@ pub(super) struct Made {
     pub finding: Finding,
     /// Replications that would decide it.
     pub needs: Option<usize>,
+    /// Replications that only one of two sides measured, and that were left out.
+    pub unpaired: usize,
 }
 
 /// All comparisons of a claim.
@@ -39,7 +41,7 @@ pub(super) struct Comparisons {
 pub(super) struct Context<'a> {
     pub spec: &'a ClaimSpec,
     pub design: &'a Design,
-    /// Of the bootstrap.
+    /// Of the knee's bootstrap.
     pub seed: u64,
     /// How many claims share the error rate.
     pub claims: usize,
@@ -97,12 +99,12 @@ impl Context<'_> {
             }
             places.entry(place).or_default().push(cell);
         }
-        if let Some((factor, [first, second])) = self.spec.compared() {
-            let has = |cells: &[&Cell], level: &Level| {
-                cells.iter().any(|c| c.factors.level(factor).is_some_and(|l| l.means(level)))
-            };
-            // A place that only one of the two levels has is none at which they could be compared.
-            places.retain(|_, cells| has(cells, first) && has(cells, second));
+        // A place that has only one of the levels, by the plan, is none at which they could be compared.
+        if let Some((factor, levels)) = self.spec.compared() {
+            let is = |cell: &Cell, level: &Level| cell.factors.level(factor).is_some_and(|l| l.means(level));
+            places.retain(|_, cells| levels.iter().all(|level| cells.iter().any(|cell| is(cell, level))));
+        } else if self.spec.over.is_some() {
+            places.retain(|_, cells| cells.len() >= self.spec.fewest_levels());
         }
         places
     }
@@ -126,6 +128,9 @@ impl Context<'_> {
     fn pair(&self, place: &Point, levels: [&Level; 2], a: &Sample, b: &Sample) -> Result<Made, Missing> {
         let (contrast, no_difference) =
             if self.is_relative() { (Contrast::Ratio(a, b), 1.0) } else { (Contrast::Difference(a, b), 0.0) };
+        if self.is_relative() && (a.is_extreme() || b.is_extreme()) {
+            return Err(unclear());
+        }
         let margin = self.margin(1.0)?;
         let region = match self.spec.expect {
             Expect::Less | Expect::Decreasing => Region::Below(no_difference - margin),
@@ -201,8 +206,8 @@ impl Context<'_> {
         let found = compare::knee(&x, &y, &bootstrap, confidence).map_err(impossible)?;
         let mut finding = Finding { p: found.p_value, p_against: None };
         if let Some([low, high]) = self.range(unit)? {
-            // The place has an interval but no p-value: at the share of the error rate that is this claim's even if
-            // Holm leaves it no more.
+            // The place has an interval but no p-value: at the share of the error rate that is this claim's
+            // even if Holm leaves it no more.
             let share = (1.0 - confidence) / self.claims as f64;
             let strict = compare::knee(&x, &y, &bootstrap, 1.0 - share).map_err(impossible)?;
             let inside = strict.location.lies_within(low, high);
@@ -212,7 +217,14 @@ impl Context<'_> {
             };
             finding.p_against = finding.p.map(|_| if beyond(&strict.location) { share } else { 1.0 });
         }
-        Ok(Made { factors: place.0.clone(), compared: None, interval: found.location, finding, needs: None })
+        Ok(Made {
+            factors: place.0.clone(),
+            compared: None,
+            interval: found.location,
+            finding,
+            needs: None,
+            unpaired: 0,
+        })
     }
 
     fn made(
@@ -222,11 +234,15 @@ impl Context<'_> {
         contrast: Contrast<'_>,
         region: Region,
     ) -> Result<Made, Missing> {
-        let effect = Effect::new(contrast, self.design.confidence, self.seed).map_err(impossible)?;
+        let effect = Effect::new(contrast, self.design.confidence).map_err(impossible)?;
         let level = (1.0 - self.design.confidence) / self.claims as f64;
         let needs = region.needs(&effect, level);
         let finding = region.test(&effect);
-        Ok(Made { factors: place.0.clone(), compared, interval: effect.interval, finding, needs })
+        let unpaired = match contrast {
+            Contrast::Value(_) => 0,
+            Contrast::Difference(a, b) | Contrast::Ratio(a, b) => a.n() + b.n() - 2 * a.shared(b).len(),
+        };
+        Ok(Made { factors: place.0.clone(), compared, interval: effect.interval, finding, needs, unpaired })
     }
 
     /// The margin in the unit of the estimate; a share is of `base`.
@@ -274,7 +290,8 @@ fn rising<'a>(factor: &'a Factor, chosen: &[&'a Level]) -> Vec<&'a Level> {
     levels
 }
 
-/// The unit in which a factor's levels stand on an axis: that of its last level, in which most files write all of them.
+/// The unit in which a factor's levels stand on an axis: that of its last level, in which most files write
+/// all of them.
 pub(crate) fn axis_unit(factor: &Factor) -> &'static str {
     let units = factor.levels.iter().rev().filter_map(|level| level.0.parse::<crate::Amount>().ok()?.unit());
     units.into_iter().next().unwrap_or("1")

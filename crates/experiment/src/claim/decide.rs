@@ -1,29 +1,29 @@
 //! From comparisons to verdicts.
 
-use std::collections::BTreeSet;
-
 use netrig_stats::multiple;
 
 use super::comparisons::{Comparisons, Context, Made};
 use super::sample::{Cell, Missing};
-use super::spec::{ClaimSpec, Expect};
-use crate::judge::{Design, seed_of, words};
+use super::spec::ClaimSpec;
+use crate::judge::{Design, seed_of};
 use crate::{ClaimPoint, ClaimResult, Status, Verdict};
 
 /// A claim whose comparisons are made but whose verdict waits for the others' p-values.
-struct Draft<'a> {
+pub(super) struct Draft<'a> {
     id: &'a str,
-    spec: &'a ClaimSpec,
-    comparisons: Comparisons,
-    relative: bool,
-    unit: String,
-    /// Of the test that it holds at every place (intersection–union: the largest); `None` where no test applies.
-    p: Option<f64>,
+    pub(super) spec: &'a ClaimSpec,
+    pub(super) comparisons: Comparisons,
+    pub(super) relative: bool,
+    pub(super) unit: String,
+    /// Of the test that it holds at every place (intersection–union: the largest); `None` where no test
+    /// applies.
+    pub(super) p: Option<f64>,
     /// Of the test that it fails at some place, corrected for their number.
     p_against: Option<f64>,
 }
 
-/// The verdicts on all claims of a study on one substrate. `cells` gives the places that a claim may be about.
+/// The verdicts on all claims of a study on one substrate. `cells` gives the places that a claim may be
+/// about.
 pub(crate) fn decide(
     design: &Design,
     substrate: &str,
@@ -40,13 +40,14 @@ pub(crate) fn decide(
         })
         .collect();
     let tested: Vec<f64> = drafts.iter().filter_map(|draft| draft.p).collect();
+    let count = tested.len();
     // Values from tests lie between 0 and 1, which is all that can be refused.
     let mut adjusted = multiple::holm(&tested).unwrap_or(tested).into_iter();
     drafts
         .into_iter()
         .map(|draft| {
             let p_holm = draft.p.and_then(|_| adjusted.next());
-            draft.result(design, substrate, p_holm)
+            draft.result(design, substrate, p_holm, count)
         })
         .collect()
 }
@@ -62,7 +63,7 @@ impl<'a> Draft<'a> {
         Self { id, spec, relative: context.is_relative(), unit: context.unit(), p, p_against, comparisons }
     }
 
-    fn made(&self) -> impl Iterator<Item = &Made> {
+    pub(super) fn made(&self) -> impl Iterator<Item = &Made> {
         self.comparisons.places.iter().flatten()
     }
 
@@ -71,34 +72,31 @@ impl<'a> Draft<'a> {
         self.comparisons.missing.iter().find(|missing| missing.status != Status::Unsupported)
     }
 
-    fn result(self, design: &Design, substrate: &str, p_holm: Option<f64>) -> ClaimResult {
-        let passes = |p: Option<f64>| p.is_some_and(|p| p <= 1.0 - design.confidence + 1e-12);
+    fn result(self, design: &Design, substrate: &str, p_holm: Option<f64>, tested: usize) -> ClaimResult {
+        let level = 1.0 - design.confidence;
         let verdict = if self.made().next().is_none() {
             Verdict::NotTested
-        } else if passes(self.p_against) {
+        } else if passes(self.p_against, level) {
             Verdict::Refuted
-        } else if passes(p_holm) && self.broken().is_none() {
+        } else if passes(p_holm, level) && self.broken().is_none() {
             Verdict::Supported
         } else {
             Verdict::Inconclusive
         };
-        let level = (1.0 - design.confidence) / design.claims.len() as f64;
-        let needs = if verdict == Verdict::Inconclusive { self.needs(level) } else { None };
+        let open = verdict == Verdict::Inconclusive;
+        let needs = if open { self.needs(level / design.claims.len() as f64) } else { None };
+        let ruling = Ruling { verdict, p_holm, tested, needs, level };
+        let deciding = self.comparisons.places.iter().map(|made| point(deciding(made), level));
         ClaimResult {
             id: self.id.to_owned(),
             says: self.spec.says.clone(),
             substrate: substrate.to_owned(),
             verdict,
             p_holm,
-            why: self.why(verdict, p_holm, design, needs),
+            why: self.why(&ruling),
             needs,
             unit: self.unit.clone(),
-            points: self
-                .comparisons
-                .places
-                .iter()
-                .map(|made| point(deciding(made), design.confidence))
-                .collect(),
+            points: deciding.collect(),
         }
     }
 
@@ -111,94 +109,23 @@ impl<'a> Draft<'a> {
         let most = open.map(|made| made.needs).collect::<Option<Vec<usize>>>()?.into_iter().max()?;
         Some(u32::try_from(most).unwrap_or(u32::MAX))
     }
+}
 
-    fn why(&self, verdict: Verdict, p_holm: Option<f64>, design: &Design, needs: Option<u32>) -> String {
-        let untested = self.comparisons.missing.len();
-        let tail = match self.comparisons.missing.first() {
-            Some(missing) if verdict != Verdict::NotTested => {
-                format!(
-                    "; {} not compared ({})",
-                    words::count(untested, "place was", "places were"),
-                    missing.why
-                )
-            }
-            _ => String::new(),
-        };
-        let why = match verdict {
-            Verdict::NotTested => match self.comparisons.missing.first() {
-                Some(missing) => format!("nothing could be compared: {}", missing.why),
-                None => "no point that it is about was run".to_owned(),
-            },
-            Verdict::Supported => {
-                let holds = match self.made().count() {
-                    1 => String::new(),
-                    n => format!("all {n} comparisons hold; the weakest: "),
-                };
-                format!(
-                    "{holds}{}, p = {}",
-                    self.figures(self.weakest()),
-                    words::p_value(p_holm, design.claims.len())
-                )
-            }
-            Verdict::Refuted => {
-                format!("{}: the interval excludes it", self.figures(self.strongest_against()))
-            }
-            Verdict::Inconclusive => self.open(p_holm, design, needs),
-        };
-        why + &tail
-    }
+/// What was ruled, for the words that explain it.
+pub(super) struct Ruling {
+    pub verdict: Verdict,
+    pub p_holm: Option<f64>,
+    /// How many claims shared the error rate.
+    pub tested: usize,
+    pub needs: Option<u32>,
+    /// 1 − confidence.
+    pub level: f64,
+}
 
-    /// Why it is neither supported nor refuted.
-    fn open(&self, p_holm: Option<f64>, design: &Design, needs: Option<u32>) -> String {
-        let level = 1.0 - design.confidence + 1e-12;
-        let figures = self.figures(self.weakest());
-        if self.made().any(|made| made.interval.n < 2) {
-            return format!("{figures}: one replication has no interval");
-        }
-        if p_holm.is_some_and(|p| p <= level) {
-            return "it holds wherever it could be compared, but not everywhere it should have been"
-                .to_owned();
-        }
-        let more = needs.map_or(String::new(), |n| format!("; about {n} replications would tell"));
-        if self.p.is_some_and(|p| p <= level) {
-            let p = words::p_value(p_holm, design.claims.len());
-            return format!("{figures}: it holds by itself, but p = {p} is not enough{more}");
-        }
-        format!("{figures}: the interval neither bears it out nor excludes it{more}")
-    }
-
-    /// The comparison on which support hangs.
-    fn weakest(&self) -> Option<&Made> {
-        let doubt = |made: &Made| made.finding.p.unwrap_or(2.0);
-        self.made().reduce(|worst, next| if doubt(next) > doubt(worst) { next } else { worst })
-    }
-
-    fn strongest_against(&self) -> Option<&Made> {
-        let doubt = |made: &Made| made.finding.p_against.unwrap_or(2.0);
-        self.made().reduce(|best, next| if doubt(next) < doubt(best) { next } else { best })
-    }
-
-    /// The place and the figures of a comparison: `at down_for = 10 s: 9012 [8800, 9224] B/s (n = 10)`.
-    fn figures(&self, made: Option<&Made>) -> String {
-        let Some(made) = made else { return String::new() };
-        let varied: BTreeSet<&String> = self
-            .made()
-            .flat_map(|other| {
-                other.factors.iter().filter(|(factor, level)| made.factors.get(*factor) != Some(*level))
-            })
-            .map(|(factor, _)| factor)
-            .collect();
-        let named = made.factors.iter().filter(|(factor, _)| varied.contains(factor));
-        let place: Vec<String> = named.map(|(factor, level)| format!("{factor} = {level}")).collect();
-        let place = if place.is_empty() { String::new() } else { format!("at {}: ", place.join(", ")) };
-        let what = match (&made.compared, self.relative, self.spec.expect) {
-            (Some([a, b]), true, _) => format!("{a} / {b} = "),
-            (Some([a, b]), false, _) => format!("{a} − {b} = "),
-            (None, _, Expect::Knee) => "knee at ".to_owned(),
-            (None, ..) => String::new(),
-        };
-        format!("{place}{what}{}", words::interval(&made.interval, &self.unit))
-    }
+/// Whether a p-value is small enough.
+pub(super) fn passes(p: Option<f64>, level: f64) -> bool {
+    // A hair more than the level: 1 − 0.95 is not quite 0.05.
+    p.is_some_and(|p| p <= level + 1e-12)
 }
 
 /// Of the comparisons at one place the one that decides: that which is against it, else the weakest.
@@ -210,7 +137,7 @@ fn deciding(made: &[Made]) -> &Made {
     made[1..].iter().fold(first, |worst, next| if worse(worst, next) { next } else { worst })
 }
 
-fn point(made: &Made, confidence: f64) -> ClaimPoint {
+fn point(made: &Made, level: f64) -> ClaimPoint {
     ClaimPoint {
         factors: made.factors.clone(),
         compared: made.compared.clone(),
@@ -218,6 +145,6 @@ fn point(made: &Made, confidence: f64) -> ClaimPoint {
         low: made.interval.low,
         high: made.interval.high,
         n: u32::try_from(made.interval.n).unwrap_or(u32::MAX),
-        verdict: made.finding.verdict(confidence),
+        verdict: made.finding.verdict(level),
     }
 }

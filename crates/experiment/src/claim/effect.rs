@@ -1,10 +1,11 @@
 //! One comparison: how large, how sure, and whether it lies where the claim says.
 
 use netrig_stats::compare::{self, Alternative};
-use netrig_stats::interval::Bootstrap;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError, power};
 
+use super::decide::passes;
+use super::extremes::Extremes;
 use super::sample::Sample;
 use crate::{Derivation, Verdict};
 
@@ -33,43 +34,36 @@ enum Test {
     Mean(Vec<f64>),
     /// Student's t over `left − null · right`.
     Ratio(Vec<f64>, Vec<f64>),
-    /// The bootstrap distribution, in rising order.
-    Bootstrap(Vec<f64>),
+    /// Student's t over the contrasts of which it is the largest or smallest.
+    Extremes(Extremes),
 }
 
 impl Effect {
-    /// Estimates a contrast. The same seed gives the same numbers.
+    /// Estimates a contrast.
     ///
     /// # Errors
     /// No common replication, or a ratio to a mean of zero.
-    pub(crate) fn new(contrast: Contrast<'_>, confidence: f64, seed: u64) -> Result<Self, StatsError> {
+    pub(crate) fn new(contrast: Contrast<'_>, confidence: f64) -> Result<Self, StatsError> {
         match contrast {
-            Contrast::Value(sample) if sample.is_linear() => {
-                Self::mean(sample.values(&sample.replications()), confidence)
+            Contrast::Value(sample) if sample.is_extreme() => {
+                Self::extremes(Extremes::new(sample, None, &sample.replications()), confidence)
             }
             Contrast::Value(sample) if sample.derivation() == Derivation::Ratio => {
                 let (left, right) = sample.operands(&sample.replications());
                 Self::ratio(left, right, confidence)
             }
-            Contrast::Value(sample) => {
-                let statistic = |chosen: &[u32]| sample.statistic(chosen);
-                Self::bootstrap(&sample.replications(), statistic, confidence, seed)
+            Contrast::Value(sample) => Self::mean(sample.values(&sample.replications()), confidence),
+            Contrast::Difference(left, right) if left.is_extreme() || right.is_extreme() => {
+                Self::extremes(Extremes::new(left, Some(right), &left.shared(right)), confidence)
             }
-            Contrast::Difference(left, right) | Contrast::Ratio(left, right) => {
+            Contrast::Difference(left, right) => {
                 let shared = left.shared(right);
-                let (a, b) = (left.values(&shared), right.values(&shared));
-                match (contrast, left.is_linear() && right.is_linear()) {
-                    (Contrast::Ratio(..), true) => Self::ratio(a, b, confidence),
-                    (Contrast::Ratio(..), false) => {
-                        let statistic = |chosen: &[u32]| left.statistic(chosen) / right.statistic(chosen);
-                        Self::bootstrap(&shared, statistic, confidence, seed)
-                    }
-                    (_, true) => Self::mean(a.iter().zip(&b).map(|(a, b)| a - b).collect(), confidence),
-                    (_, false) => {
-                        let statistic = |chosen: &[u32]| left.statistic(chosen) - right.statistic(chosen);
-                        Self::bootstrap(&shared, statistic, confidence, seed)
-                    }
-                }
+                let pairs = left.values(&shared).into_iter().zip(right.values(&shared));
+                Self::mean(pairs.map(|(a, b)| a - b).collect(), confidence)
+            }
+            Contrast::Ratio(left, right) => {
+                let shared = left.shared(right);
+                Self::ratio(left.values(&shared), right.values(&shared), confidence)
             }
         }
     }
@@ -84,15 +78,8 @@ impl Effect {
         Ok(Self { interval, test: Test::Ratio(left, right) })
     }
 
-    fn bootstrap(
-        replications: &[u32],
-        statistic: impl Fn(&[u32]) -> f64,
-        confidence: f64,
-        seed: u64,
-    ) -> Result<Self, StatsError> {
-        let bootstrap = Bootstrap::new(seed);
-        let interval = bootstrap.percentile(replications, confidence, &statistic)?;
-        Ok(Self { interval, test: Test::Bootstrap(bootstrap.distribution(replications, &statistic)?) })
+    fn extremes(extremes: Extremes, confidence: f64) -> Result<Self, StatsError> {
+        Ok(Self { interval: extremes.interval(confidence)?, test: Test::Extremes(extremes) })
     }
 
     /// The replications behind it.
@@ -100,15 +87,17 @@ impl Effect {
         self.interval.n
     }
 
-    /// How surprising the data were if the true value were `null` or beyond on the other side: the one-sided p-value
-    /// of "greater" (or "less"). `None` at one replication.
+    /// How surprising the data were if the true value were `null` or beyond on the other side: the one-sided
+    /// p-value of "greater" (or "less"). `None` at one replication.
     ///
-    /// Data without any spread leave no doubt: the p-value is 0 or 1. At exactly `null` it is that of `at_null`.
+    /// Data without any spread leave no doubt: the p-value is 0 or 1. At exactly `null` it is that of
+    /// `at_null`.
     fn p(&self, null: f64, side: Alternative, at_null: f64) -> Option<f64> {
         if self.n() < 2 {
             return None;
         }
-        if !self.spread(null).is_some_and(|sd| sd > 0.0) {
+        let has_extremes = matches!(self.test, Test::Extremes(_));
+        if !has_extremes && !self.spread(null).is_some_and(|sd| sd > 0.0) {
             let beyond =
                 if side == Alternative::Greater { self.distance(null) } else { -self.distance(null) };
             return Some(if beyond > 0.0 {
@@ -127,23 +116,21 @@ impl Effect {
             Test::Ratio(left, right) => {
                 compare::paired_ratio(left, right, null, side, self.interval.confidence).ok()?.p_value
             }
-            Test::Bootstrap(drawn) => {
-                let not_beyond = match side {
-                    Alternative::Greater => drawn.partition_point(|value| *value <= null),
-                    _ => drawn.len() - drawn.partition_point(|value| *value < null),
-                };
-                // The sample itself counts as one more resample: a p-value of 0 could not be meant.
-                Some((1 + not_beyond) as f64 / (1 + drawn.len()) as f64)
-            }
+            Test::Extremes(extremes) => extremes.p(null, side, at_null),
         }
+    }
+
+    /// Among how many contrasts the estimate was looked for.
+    fn looked_at(&self) -> usize {
+        if let Test::Extremes(extremes) = &self.test { extremes.looked_at() } else { 1 }
     }
 
     fn distance(&self, null: f64) -> f64 {
         self.interval.estimate - null
     }
 
-    /// The standard deviation of one replication's share in the estimate, when tested against `null`. `None` below two
-    /// replications.
+    /// The standard deviation of one replication's share in the estimate, when tested against `null`. `None`
+    /// below two replications.
     fn spread(&self, null: f64) -> Option<f64> {
         match &self.test {
             Test::Mean(values) => values.iter().copied().collect::<Summary>().sd(),
@@ -152,10 +139,7 @@ impl Effect {
                 let scale = right.iter().copied().collect::<Summary>().mean()?.abs();
                 rest.sd().map(|sd| sd / scale)
             }
-            Test::Bootstrap(drawn) => {
-                let error = drawn.iter().copied().collect::<Summary>().sd()?;
-                Some(error * (self.n() as f64).sqrt())
-            }
+            Test::Extremes(extremes) => extremes.sd(),
         }
     }
 }
@@ -206,11 +190,12 @@ impl Region {
         }
     }
 
-    /// How many replications would decide, with a probability of 80 % and each test at `level`, if the effect is what
-    /// it seems to be. `None` if it seems to lie exactly on the border.
+    /// How many replications would decide, with a probability of 80 % and each test at `level`, if the effect
+    /// is what it seems to be. `None` if it seems to lie exactly on the border.
     pub(crate) fn needs(self, effect: &Effect, level: f64) -> Option<usize> {
         const POWER: f64 = 0.8;
         let estimate = effect.interval.estimate;
+        let level = level / effect.looked_at() as f64;
         let one_border = |null: f64| {
             let distance = (estimate - null).abs();
             let sd = effect.spread(null)?;
@@ -231,14 +216,11 @@ impl Region {
 }
 
 impl Finding {
-    /// The verdict on this comparison alone, at a level of `1 − confidence`.
-    pub(crate) fn verdict(self, confidence: f64) -> Verdict {
-        let level = 1.0 - confidence;
-        // A hair more than the level: 1 − 0.95 is not quite 0.05.
-        let passes = |p: Option<f64>| p.is_some_and(|p| p <= level + 1e-12);
-        if passes(self.p) {
+    /// The verdict on this comparison alone.
+    pub(crate) fn verdict(self, level: f64) -> Verdict {
+        if passes(self.p, level) {
             Verdict::Supported
-        } else if passes(self.p_against) {
+        } else if passes(self.p_against, level) {
             Verdict::Refuted
         } else {
             Verdict::Inconclusive
@@ -257,15 +239,16 @@ mod tests {
     }
 
     fn value(values: &[f64]) -> Effect {
-        Effect::new(Contrast::Value(&sample(values)), 0.95, 1).unwrap()
+        Effect::new(Contrast::Value(&sample(values)), 0.95).unwrap()
     }
 
-    /// Differences 1, 2, 3: mean 2, sd 1, error 1/√3, t = 2√3 = 3.4641 with 2 degrees of freedom. For 2 degrees of
-    /// freedom P(T > t) = 1/2 − t / (2 √(2 + t²)), so the two-sided p-value is 1 − t/√(2 + t²) = 0.0742.
+    /// Differences 1, 2, 3: mean 2, sd 1, error 1/√3, t = 2√3 = 3.4641 with 2 degrees of freedom. For 2
+    /// degrees of freedom P(T > t) = 1/2 − t / (2 √(2 + t²)), so the two-sided p-value is 1 − t/√(2 + t²) =
+    /// 0.0742.
     #[test]
     fn a_difference_is_a_paired_t_test() {
         let (a, b) = (sample(&[11.0, 22.0, 33.0]), sample(&[10.0, 20.0, 30.0]));
-        let effect = Effect::new(Contrast::Difference(&a, &b), 0.95, 1).unwrap();
+        let effect = Effect::new(Contrast::Difference(&a, &b), 0.95).unwrap();
         assert_eq!(effect.interval.estimate, 2.0);
         let t: f64 = 12.0f64.sqrt();
         let p = Region::Above(0.0).test(&effect).p.unwrap();
@@ -276,7 +259,7 @@ mod tests {
     fn the_interval_decides_above_and_below() {
         let effect = value(&[1.0, 1.2, 0.9, 1.1, 1.0, 0.8]);
         let (low, high) = (effect.interval.low.unwrap(), effect.interval.high.unwrap());
-        let verdict = |region: Region| region.test(&effect).verdict(0.95);
+        let verdict = |region: Region| region.test(&effect).verdict(0.05);
         for hair in [1e-9, 0.01] {
             assert_eq!(verdict(Region::Above(low - hair)), Verdict::Supported);
             assert_eq!(verdict(Region::Above(low + hair)), Verdict::Inconclusive);
@@ -297,14 +280,14 @@ mod tests {
     fn one_replication_decides_nothing() {
         let effect = value(&[5.0]);
         for region in [Region::Above(0.0), Region::Below(0.0), Region::Inside(-9.0, 9.0)] {
-            assert_eq!(region.test(&effect).verdict(0.95), Verdict::Inconclusive);
+            assert_eq!(region.test(&effect).verdict(0.05), Verdict::Inconclusive);
             assert_eq!(region.test(&effect).p, None);
         }
     }
 
     #[test]
     fn data_without_spread_leave_no_doubt() {
-        let verdict = |values: &[f64], region: Region| region.test(&value(values)).verdict(0.95);
+        let verdict = |values: &[f64], region: Region| region.test(&value(values)).verdict(0.05);
         assert_eq!(verdict(&[0.0, 0.0], Region::Above(0.0)), Verdict::Refuted);
         assert_eq!(verdict(&[0.1, 0.1], Region::Above(0.0)), Verdict::Supported);
         assert_eq!(verdict(&[0.1, 0.1], Region::Below(0.0)), Verdict::Refuted);
@@ -316,23 +299,24 @@ mod tests {
     #[test]
     fn a_ratio_to_nothing_is_an_error() {
         let (a, b) = (sample(&[1.0, 2.0]), sample(&[0.0, 0.0]));
-        assert!(Effect::new(Contrast::Ratio(&a, &b), 0.95, 1).is_err());
-        let nothing = Effect::new(Contrast::Difference(&a, &Sample::plain(&BTreeMap::new())), 0.95, 1);
+        assert!(Effect::new(Contrast::Ratio(&a, &b), 0.95).is_err());
+        let nothing = Effect::new(Contrast::Difference(&a, &Sample::plain(&BTreeMap::new())), 0.95);
         assert!(nothing.is_err());
     }
 
-    /// 110/100, 121/110: the ratio of means is 231/210 = 1.1 exactly in each replication, so there is no doubt.
+    /// 110/100, 121/110: the ratio of means is 231/210 = 1.1 exactly in each replication, so there is no
+    /// doubt.
     #[test]
     fn a_ratio_that_is_always_the_same() {
         let (a, b) = (sample(&[110.0, 121.0, 99.0]), sample(&[100.0, 110.0, 90.0]));
-        let effect = Effect::new(Contrast::Ratio(&a, &b), 0.95, 1).unwrap();
+        let effect = Effect::new(Contrast::Ratio(&a, &b), 0.95).unwrap();
         assert!((effect.interval.estimate - 1.1).abs() < 1e-12);
-        assert_eq!(Region::Above(1.05).test(&effect).verdict(0.95), Verdict::Supported);
-        assert_eq!(Region::Inside(0.95, 1.05).test(&effect).verdict(0.95), Verdict::Refuted);
+        assert_eq!(Region::Above(1.05).test(&effect).verdict(0.05), Verdict::Supported);
+        assert_eq!(Region::Inside(0.95, 1.05).test(&effect).verdict(0.05), Verdict::Refuted);
     }
 
     #[test]
-    fn a_spread_is_tested_by_the_bootstrap() {
+    fn a_spread_against_a_spread() {
         let points = |values: [&[f64]; 2]| {
             let maps: Vec<BTreeMap<u32, f64>> =
                 values.iter().map(|v| (1..).zip(v.iter().copied()).collect()).collect();
@@ -340,15 +324,15 @@ mod tests {
         };
         let wide = points([&[0.0, 0.1, 0.2, 0.1, 0.0], &[10.0, 10.2, 10.1, 9.9, 10.0]]);
         let narrow = points([&[0.0, 0.1, 0.2, 0.1, 0.0], &[1.0, 1.2, 1.1, 0.9, 1.0]]);
-        let effect = Effect::new(Contrast::Difference(&wide, &narrow), 0.95, 7).unwrap();
+        let effect = Effect::new(Contrast::Difference(&wide, &narrow), 0.95).unwrap();
         assert!((effect.interval.estimate - 9.0).abs() < 1e-9);
-        assert_eq!(Region::Above(0.0).test(&effect).verdict(0.95), Verdict::Supported);
-        assert_eq!(Region::Above(20.0).test(&effect).verdict(0.95), Verdict::Refuted);
-        let again = Effect::new(Contrast::Difference(&wide, &narrow), 0.95, 7).unwrap();
-        assert_eq!(effect.interval, again.interval);
+        assert_eq!(Region::Above(0.0).test(&effect).verdict(0.05), Verdict::Supported);
+        assert_eq!(Region::Above(20.0).test(&effect).verdict(0.05), Verdict::Refuted);
+        assert_eq!(Region::Inside(5.0, 15.0).test(&effect).verdict(0.05), Verdict::Supported);
     }
 
-    /// With what it asks for, 80 % of experiments decide: the known n for d = 0.5 sd at 2.5 % one-sided is 34.
+    /// With what it asks for, 80 % of experiments decide: the known n for d = 0.5 sd at 2.5 % one-sided is
+    /// 34.
     #[test]
     fn needs_are_those_of_the_tables() {
         // Mean 0.5, sd 1 (sum of squares 4.5 + 4.5 = 9, by 9): five values of 0.5 + √0.9, five of 0.5 − √0.9.

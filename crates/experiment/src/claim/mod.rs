@@ -8,6 +8,8 @@
 mod comparisons;
 mod decide;
 mod effect;
+mod extremes;
+mod reason;
 pub(crate) mod sample;
 pub(crate) mod selection;
 mod spec;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use netrig_stats::interval::{self, Bootstrap};
 use netrig_stats::{Interval, StatsError};
 
+use super::effect::{Contrast, Effect};
 use crate::{Derivation, Point, Status};
 
 /// A place among the factors, with what was measured there or why nothing was.
@@ -23,13 +23,14 @@ pub(crate) struct Missing {
     pub why: String,
 }
 
-/// The values of one place: for each replication the values of the points that it is derived from (one, for a plain
-/// response), and how they become one number.
+/// The values of one place: for each replication the values of the points that it is derived from (one, for a
+/// plain response), and how they become one number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     rows: BTreeMap<u32, Vec<f64>>,
     derivation: Derivation,
-    /// How many of the values belong to the first operand; the rest are the reference of a difference or ratio.
+    /// How many of the values belong to the first operand; the rest are the reference of a difference or
+    /// ratio.
     split: usize,
 }
 
@@ -40,8 +41,8 @@ impl Sample {
         Self { rows, derivation: Derivation::Mean, split: 1 }
     }
 
-    /// A derived response over several points, and a reference for differences and ratios. Only replications that all
-    /// points have count.
+    /// A derived response over several points, and a reference for differences and ratios. Only replications
+    /// that all points have count.
     pub(crate) fn derived(
         derivation: Derivation,
         points: &[BTreeMap<u32, f64>],
@@ -71,27 +72,15 @@ impl Sample {
         self.rows.keys().copied().collect()
     }
 
-    /// Whether the number of the mean is the mean of the numbers, so that each replication has its own.
-    pub(crate) fn is_linear(&self) -> bool {
-        matches!(self.derivation, Derivation::Mean | Derivation::Difference)
+    /// Whether it is a largest or smallest of several means, or a spread: what noise makes larger.
+    pub(crate) fn is_extreme(&self) -> bool {
+        matches!(self.derivation, Derivation::Spread | Derivation::Min | Derivation::Max)
     }
 
-    /// One number per replication, in the order given; for a derivation that is not linear each replication's own
-    /// spread, ratio and so on.
+    /// One number per replication, in the order given; for a derivation that is not linear each replication's
+    /// own spread, ratio and so on.
     pub(crate) fn values(&self, replications: &[u32]) -> Vec<f64> {
         replications.iter().map(|replication| self.reduce(&self.rows[replication])).collect()
-    }
-
-    /// The number over these replications (with repetitions): that of the points' means.
-    pub(crate) fn statistic(&self, replications: &[u32]) -> f64 {
-        let width = self.rows.values().next().map_or(0, Vec::len);
-        let mut means = vec![0.0; width];
-        for replication in replications {
-            for (mean, value) in means.iter_mut().zip(&self.rows[replication]) {
-                *mean += value / replications.len() as f64;
-            }
-        }
-        self.reduce(&means)
     }
 
     fn reduce(&self, values: &[f64]) -> f64 {
@@ -109,6 +98,35 @@ impl Sample {
         }
     }
 
+    /// The series over replications of which it is the only one, the largest or the smallest by their means.
+    pub(super) fn candidates(&self, replications: &[u32]) -> Candidates {
+        let width = self.rows.values().next().map_or(0, Vec::len).min(self.split);
+        let series =
+            |index: usize| -> Vec<f64> { replications.iter().map(|r| self.rows[r][index]).collect() };
+        let all = || (0..width).map(series).collect::<Vec<_>>();
+        match self.derivation {
+            Derivation::Max => Candidates::Largest(all()),
+            Derivation::Min => Candidates::Smallest(all()),
+            Derivation::Spread => {
+                let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
+                let (levels, mut pairs) = (all(), vec![vec![0.0; replications.len()]]);
+                for (i, a) in levels.iter().enumerate() {
+                    pairs.extend(levels.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, b)| less(a, b)));
+                }
+                Candidates::Largest(pairs)
+            }
+            _ => Candidates::Only(self.values(replications)),
+        }
+    }
+
+    /// The number with its interval.
+    ///
+    /// # Errors
+    /// No replication, or a ratio to a mean of zero.
+    pub(crate) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
+        Effect::new(Contrast::Value(self), confidence).map(|effect| effect.interval)
+    }
+
     /// The two operands of a ratio, replication by replication.
     pub(crate) fn operands(&self, replications: &[u32]) -> (Vec<f64>, Vec<f64>) {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -122,22 +140,27 @@ impl Sample {
     pub(crate) fn derivation(&self) -> Derivation {
         self.derivation
     }
+}
 
-    /// The number with its interval: Student's where each replication has its own, Fieller's for a ratio, else the
-    /// percentiles of the bootstrap over replications.
-    ///
-    /// # Errors
-    /// No replication, or a ratio to a mean of zero.
-    pub(crate) fn interval(&self, confidence: f64, seed: u64) -> Result<Interval, StatsError> {
-        let replications = self.replications();
-        if self.is_linear() {
-            interval::student(&self.values(&replications), confidence)
-        } else if self.derivation == Derivation::Ratio {
-            let (own, reference) = self.operands(&replications);
-            interval::paired_ratio(&own, &reference, confidence)
-        } else {
-            let statistic = |chosen: &[u32]| self.statistic(chosen);
-            Bootstrap::new(seed).percentile(&replications, confidence, statistic)
+/// The series of which a sample is made by their means.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Candidates {
+    /// One series: its mean.
+    Only(Vec<f64>),
+    /// The largest of their means.
+    Largest(Vec<Vec<f64>>),
+    /// The smallest of their means.
+    Smallest(Vec<Vec<f64>>),
+}
+
+impl Candidates {
+    /// Those among which a largest and those among which a smallest is looked for; the one that there is for
+    /// a series alone stands in both.
+    pub(super) fn split(&self) -> (Vec<&[f64]>, Vec<&[f64]>) {
+        match self {
+            Self::Only(series) => (vec![series], vec![series]),
+            Self::Largest(many) => (many.iter().map(Vec::as_slice).collect(), vec![&many[0]]),
+            Self::Smallest(many) => (vec![&many[0]], many.iter().map(Vec::as_slice).collect()),
         }
     }
 }
@@ -158,16 +181,7 @@ mod tests {
         assert_eq!(sample.replications(), [1, 3]);
     }
 
-    /// Means over two replications: 2 and 5. Their spread is 3; the mean of each replication's own spread would be 4.
-    #[test]
-    fn a_spread_is_of_the_means() {
-        let sample = Sample::derived(Derivation::Spread, &[values(&[1.0, 3.0]), values(&[6.0, 4.0])], &[]);
-        assert_eq!(sample.statistic(&[1, 2]), 3.0);
-        assert_eq!(sample.values(&[1, 2]), [5.0, 1.0]);
-        assert_eq!(sample.statistic(&[1, 1]), 5.0);
-    }
-
-    /// (1 + 3)/2 = 2 and (2 + 4)/2 = 3 against 8: differences -6 and -5, ratio of means 2.5 / 8.
+    /// (1 + 3)/2 = 2 and (2 + 4)/2 = 3 against 8: differences -6 and -5, operands 2 and 3 over 8.
     #[test]
     fn differences_and_ratios_to_a_reference() {
         let points = [values(&[1.0, 2.0]), values(&[3.0, 4.0])];
@@ -175,7 +189,15 @@ mod tests {
         let difference = Sample::derived(Derivation::Difference, &points, &reference);
         assert_eq!(difference.values(&[1, 2]), [-6.0, -5.0]);
         let ratio = Sample::derived(Derivation::Ratio, &points, &reference);
-        assert_eq!(ratio.statistic(&[1, 2]), 2.5 / 8.0);
-        assert_eq!(ratio.interval(0.95, 1).unwrap().estimate, 2.5 / 8.0);
+        assert_eq!(ratio.operands(&[1, 2]), (vec![2.0, 3.0], vec![8.0, 8.0]));
+        assert_eq!(ratio.values(&[1, 2]), [0.25, 0.375]);
+    }
+
+    /// Two points: their spread is the largest of no difference and both differences.
+    #[test]
+    fn the_candidates_of_a_spread() {
+        let sample = Sample::derived(Derivation::Spread, &[values(&[1.0, 3.0]), values(&[6.0, 4.0])], &[]);
+        let pairs = vec![vec![0.0, 0.0], vec![-5.0, -1.0], vec![5.0, 1.0]];
+        assert_eq!(sample.candidates(&[1, 2]), Candidates::Largest(pairs));
     }
 }

@@ -1,4 +1,5 @@
-//! Choosing points by the levels of their factors: `where = { down_for = ["10 s", "20 s"], transport = "tcp" }`.
+//! Choosing points by the levels of their factors: `where = { down_for = ["10 s", "20 s"], transport = "tcp"
+//! }`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::selection::{Selection, Written, check_level, unknown_factor};
 use crate::check::{SpecError, one_of, refuse};
 use crate::judge::Design;
-use crate::{Amount, Factor, Level};
+use crate::{Amount, Derivation, Factor, Level};
 
 /// A statement about a response that the data support, refute or leave open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -159,6 +159,11 @@ impl ClaimSpec {
         self.response.strip_prefix("table.")?.split_once('.')
     }
 
+    /// How many levels a factor needs for what is claimed over it: a line with a bend has four numbers.
+    pub(super) fn fewest_levels(&self) -> usize {
+        if self.expect == Expect::Knee { 5 } else { 2 }
+    }
+
     /// What is wrong with it, by field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
@@ -219,7 +224,7 @@ impl ClaimSpec {
     /// Whether the factor has enough levels for what is claimed over it.
     fn check_levels(&self, factor: &Factor, errors: &mut Vec<SpecError>) {
         let levels: Vec<&Level> = self.at.levels(factor).collect();
-        let least = if self.expect == Expect::Knee { 5 } else { 2 };
+        let least = self.fewest_levels();
         if levels.len() < least {
             let why = format!(
                 "`{}` over it needs at least {least} levels and has {}",
@@ -297,6 +302,22 @@ impl ClaimSpec {
         }
         if self.expect == Expect::Between {
             self.between.iter().flatten().for_each(|end| judge("between", end, &unit));
+        }
+        let extreme = self
+            .column()
+            .and_then(|(table, column)| design.table(table)?.column(column))
+            .is_some_and(|column| {
+                matches!(
+                    column.derivation(),
+                    Some((Derivation::Spread | Derivation::Min | Derivation::Max, _))
+                )
+            });
+        let share =
+            self.margin.as_ref().is_some_and(|margin| margin.unit() == Some("%") && margin.value() != 0.0);
+        if extreme && share && self.target.is_none() {
+            let why =
+                format!("of a spread, smallest or largest the margin is an amount in {unit}, not a share");
+            refuse(errors, "margin", why);
         }
         let zero_is_enough = !matches!(self.expect, Expect::Equivalent | Expect::Within);
         if let Some(margin) = &self.margin

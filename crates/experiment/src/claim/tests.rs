@@ -135,6 +135,21 @@ fn a_trend_goes_by_amounts() {
     assert_eq!(study.run(10, falls(false, 10.0)).verdict().verdict, Verdict::Supported);
 }
 
+/// A plan of two sweeps, not a full cross: where the other factor was not swept there is nothing to compare.
+#[test]
+fn places_that_the_plan_does_not_compare_are_none() {
+    let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
+    let mut study =
+        Study::new(&[OUTAGES, ("shape", &["1.5", "1.2"])]).claim("c", claim).run(10, falls(false, 10.0));
+    study.points.retain(|runs| {
+        let level = |factor: &str| runs.point.level(factor).unwrap().0.clone();
+        level("shape") == "1.5" || level("down_for") == "0 s"
+    });
+    let result = study.verdict();
+    assert_eq!((result.verdict, result.points.len()), (Verdict::Supported, 1));
+    assert!(!result.why.contains("not compared"), "{}", result.why);
+}
+
 #[test]
 fn does_not_depend_on_a_factor() {
     let claim = "response = 'r'\nover = 'down_for'\nexpect = 'equivalent'\nmargin = '2 %'";
@@ -293,6 +308,7 @@ fn only_pairs_count() {
     study.points[1].runs[5].responses.insert("r".into(), Some(f64::NAN));
     let result = study.verdict();
     assert_eq!(result.points[0].n, 7);
+    assert!(result.why.contains("(n = 7), 3 replications were measured on one side only"), "{}", result.why);
     assert_eq!(result.verdict, Verdict::Supported, "{}", result.why);
 }
 
@@ -333,8 +349,8 @@ fn the_same_data_give_the_same_verdict() {
     assert_eq!(study().judge(), study().judge());
 }
 
-/// How often a claim is supported although the truth lies exactly on its border: at most 5 %, within what 2000 trials
-/// can tell (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+/// How often a claim is supported although the truth lies exactly on its border: at most 5 %, within what
+/// 2000 trials can tell (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
 #[test]
 fn supported_is_wrong_in_at_most_five_percent() {
     let share = |claim: &str, truth: f64, verdict: Verdict| {

@@ -30,8 +30,8 @@ struct Course<'a> {
 }
 
 impl FigureSpec {
-    /// The numbers of a figure over time. Levels are drawn as they were sampled, counts as rates per second, marks at
-    /// their moments with their values.
+    /// The numbers of a figure over time. Levels are drawn as they were sampled, counts as rates per second,
+    /// marks at their moments with their values.
     pub fn trace(&self, id: &str, design: &Design, runs: &[TracedRun<'_>]) -> FigureData {
         let picture = |key: &Key| {
             let here: Vec<&TracedRun<'_>> =

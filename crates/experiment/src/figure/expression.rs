@@ -135,10 +135,12 @@ impl Reader<'_> {
             Some(first) if first.is_ascii_digit() || first == '.' => {
                 let (number, rest) =
                     self.text.split_at(end(self.text, &|c| c.is_ascii_digit() || c == '.' || c == 'e'));
-                // A unit follows its number at once or after a space: `0.5 Mbit/s`, where `/s` belongs to the unit.
+                // A unit follows its number at once or after a space: `0.5 Mbit/s`, where `/s` belongs to the
+                // unit.
                 let after = rest.trim_start();
                 let unit = end(after, &|c| is_name(c) || c == '%');
-                let per_second = if unit > 0 && after[unit..].starts_with("/s") { 2 } else { 0 };
+                let slash_s = after[unit..].strip_prefix("/s").is_some_and(|rest| !rest.starts_with(is_name));
+                let per_second = if unit > 0 && slash_s { 2 } else { 0 };
                 let (unit, rest) = after.split_at(unit + per_second);
                 self.text = rest;
                 let amount: Amount =
@@ -231,6 +233,7 @@ mod tests {
         let level = |name: &str| match name {
             "gap" => Some(0.25),
             "rate" => Some(500_000.0),
+            "scale" => Some(4.0),
             _ => None,
         };
         text.parse::<Expression>().unwrap().value(&level)
@@ -245,6 +248,7 @@ mod tests {
         assert_eq!(value("0.5 Mbit/s / 2"), Some(250_000.0));
         assert_eq!(value("200 ms"), Some(0.2));
         assert_eq!(value("10 KB"), Some(80_000.0));
+        assert_eq!(value("2 B/scale"), Some(4.0));
     }
 
     #[test]
@@ -259,6 +263,17 @@ mod tests {
             assert!(wrong.parse::<Expression>().is_err(), "{wrong}");
         }
         assert!("(".repeat(10_000).parse::<Expression>().is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "[-+*/() 0-9a-zµ.%]{0,30}|.{0,30}") {
+            let _ = text.parse::<Expression>();
+            let _ = text.parse::<Amount>();
+            let _ = text.parse::<crate::Of>();
+            let _ = text.parse::<crate::Statistic>();
+            let _ = crate::Paper::parse(&text);
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::diagnostic::{Diagnostic, Diagnostics};
+use netrig_core::Duration;
+
+use super::diagnostic::{Diagnostic, Diagnostics, Span};
 use super::document::{self, Entry, Kind, MAX_FILE, Value};
 use super::factors::{self, FactorValues};
 use super::placeholder;
@@ -14,7 +16,7 @@ use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::points::Points;
 use crate::response::Subjects;
-use crate::{Factor, Paper, Replications, resolve};
+use crate::{Factor, Paper, Replications, WarmUp, resolve};
 
 /// The format that is read.
 const FORMAT: i64 = 1;
@@ -52,6 +54,11 @@ const NEEDED: &[(&str, &str)] = &[
 /// How many points are resolved when a file is read; of a larger sweep, so many that each level was tried.
 const TRIED_POINTS: usize = 500;
 
+/// Nodes, links, flows and events that are resolved at most when a file is read, and what a point counts for
+/// beside these: reading a file never takes longer than a few seconds.
+const TRIED_PARTS: usize = 2_000_000;
+const PARTS_OF_A_POINT: usize = 100;
+
 /// The replications of a file that says nothing of them.
 const REPLICATIONS: Replications = Replications::exactly(10);
 
@@ -81,7 +88,7 @@ pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnos
     })?;
     let refuse = |problems| Diagnostics::new(file, text, problems);
     let root = document::parse(text).map_err(refuse)?;
-    check_format(&root).map_err(|problem| refuse(vec![problem]))?;
+    check_format(&root).map_err(|problem| refuse(vec![*problem]))?;
     let mut problems = Vec::new();
     let section = |name: &str| root.table().and_then(|root| root.get(name));
     let factors = section("factors").map(|value| factors::factors(value, &mut problems)).unwrap_or_default();
@@ -95,18 +102,19 @@ pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnos
 }
 
 /// A file of another format may differ in anything, so nothing else is said of it.
-fn check_format(root: &Value) -> Result<(), Diagnostic> {
-    match root.table().and_then(|root| root.get(FORMAT_KEY)) {
-        Some(Value { kind: Kind::Integer(FORMAT), .. }) => Ok(()),
+fn check_format(root: &Value) -> Result<(), Box<Diagnostic>> {
+    let problem = match root.table().and_then(|root| root.get(FORMAT_KEY)) {
+        Some(Value { kind: Kind::Integer(FORMAT), .. }) => return Ok(()),
         Some(Value { kind: Kind::Integer(format), span }) if *format > FORMAT => {
             let why = format!("the file was made for format {format}; this netrig reads {FORMAT}");
-            Err(Diagnostic::error(span.clone(), why).help("a newer netrig can read it"))
+            Diagnostic::error(span.clone(), why).help("a newer netrig can read it")
         }
-        Some(value) => Err(Diagnostic::error(value.span.clone(), "this is no format of experiment files")
-            .expected(format!("`format = {FORMAT}`"))),
-        None => Err(Diagnostic::error(0..0, "the key `format` is missing")
-            .expected(format!("`format = {FORMAT}` at the top of an experiment file"))),
-    }
+        Some(value) => Diagnostic::error(value.span.clone(), "this is no format of experiment files")
+            .expected(format!("`format = {FORMAT}`")),
+        None => Diagnostic::error(0..0, "the key `format` is missing")
+            .expected(format!("`format = {FORMAT}` at the top of an experiment file")),
+    };
+    Err(Box::new(problem))
 }
 
 /// Finds out all that is wrong with a definition, or what it means.
@@ -125,7 +133,8 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
     let mut problems = reader.finish();
     let mut warnings = Warnings::new(definition, design.as_ref(), header.as_ref());
     if let Some(points) = &points {
-        problems.extend(try_points(definition, points, &mut warnings));
+        let windows = windows(definition, header.as_ref(), design.as_ref());
+        problems.extend(try_points(definition, points, &windows, &mut warnings));
     }
     let warnings = warnings.finish();
     match (header, design, points) {
@@ -136,16 +145,50 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
     }
 }
 
+/// When measuring starts, and where in the file that stands.
+type Window = (Duration, Span);
+
+/// The latest start of measuring that the warm-up and each response ask for.
+fn windows(definition: &Definition, header: Option<&Header>, design: Option<&Design>) -> Vec<Window> {
+    let place = |path: &[&str]| definition.root.at(path).span.clone();
+    let warm_up = header.and_then(|header| match header.warm_up {
+        WarmUp::Fixed(span) => Some((span, place(&["warm_up"]))),
+        WarmUp::None | WarmUp::Mser5 => None,
+    });
+    let responses = design.map_or(&[][..], |design| &design.responses).iter();
+    let after = responses.filter_map(|(name, spec)| Some((spec.after?, place(&["response", name, "after"]))));
+    warm_up.into_iter().chain(after).collect()
+}
+
 /// Resolves points, all or enough of them.
-fn try_points(definition: &Definition, points: &Points, warnings: &mut Warnings<'_>) -> Vec<Diagnostic> {
+fn try_points(
+    definition: &Definition,
+    points: &Points,
+    windows: &[Window],
+    warnings: &mut Warnings<'_>,
+) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
+    let mut parts = 0;
     for i in points.sample(TRIED_POINTS) {
         let places = points.levels(i, definition.factors.len());
         match resolve::scenario(&definition.root, &definition.levels(&places)) {
-            Ok(scenario) => warnings.look_at(&scenario, &places),
+            Ok(scenario) => {
+                let late = windows.iter().filter(|(start, _)| *start >= scenario.duration);
+                problems.extend(late.map(|(start, span)| {
+                    let why =
+                        format!("measuring starts at {start}, but the run ends at {}", scenario.duration);
+                    Diagnostic::error(span.clone(), why)
+                }));
+                warnings.look_at(&scenario, &places);
+                parts += scenario.nodes.len()
+                    + scenario.links.len()
+                    + scenario.flows.len()
+                    + scenario.events.len();
+            }
             Err(more) => problems.extend(more),
         }
-        if problems.len() > Diagnostics::SHOWN * 10 {
+        parts += PARTS_OF_A_POINT;
+        if problems.len() > Diagnostics::SHOWN * 10 || parts > TRIED_PARTS {
             break;
         }
     }
@@ -168,7 +211,7 @@ impl<'a> ExperimentFile<'a> {
         let keys = [&[FORMAT_KEY], HEADER_KEYS, resolve::FRAME_KEYS].concat();
         let unknown =
             |entry: &&Entry| !keys.contains(&entry.key.as_str()) && !SECTIONS.contains(&entry.key.as_str());
-        for entry in self.root().iter().filter(unknown) {
+        for entry in self.root().iter().filter(unknown).take(Diagnostics::SHOWN) {
             let (what, known) = match entry.value.table() {
                 Some(_) => ("section", SECTIONS),
                 None => ("key", keys.as_slice()),
@@ -264,7 +307,7 @@ impl<'a> ExperimentFile<'a> {
         let (responses, claims) = (self.named("response"), self.named("claim"));
         let (tables, figures) = (self.named("table"), self.named("figure"));
         let (replications, confidence) = replications?;
-        let design = Design {
+        let mut design = Design {
             name: header?.name.clone(),
             confidence,
             factors: self.definition.factors.iter().map(factor).collect(),
@@ -275,21 +318,32 @@ impl<'a> ExperimentFile<'a> {
             figures: figures?,
             paper,
         };
-        let as_written = Design { factors: self.levels_ever(), ..design.clone() };
-        self.check_design(&as_written).then_some(design)
+        // What the file says must fit the levels of the file, whatever was set aside since.
+        let as_written = Design { factors: self.definition.written.clone(), ..design.clone() };
+        let fine = self.check_design(&as_written);
+        self.show_varied_constants(&mut design);
+        fine.then_some(design)
     }
 
-    /// The factors with the levels of the file and those that were set.
-    fn levels_ever(&self) -> Vec<Factor> {
-        let mut factors = self.definition.written.clone();
-        for (factor, now) in factors.iter_mut().zip(&self.definition.factors) {
-            for (level, _) in &now.levels {
-                if !factor.levels.iter().any(|written| written.means(level)) {
-                    factor.levels.push(level.clone());
+    /// A constant that was set to several levels is told apart in tables and figures, which could not know of it.
+    fn show_varied_constants(&self, design: &mut Design) {
+        let factors = self.definition.written.iter().zip(&self.definition.factors);
+        for (written, _) in factors.filter(|(written, now)| written.levels.len() == 1 && now.levels.len() > 1)
+        {
+            let name = &written.name;
+            for (_, table) in &mut design.tables {
+                let named = table.rows.contains(name) || table.at.0.contains_key(name);
+                if !named && !table.columns.iter().any(|(_, column)| column.over.contains(name)) {
+                    table.rows.0.push(name.clone());
+                }
+            }
+            for (_, figure) in &mut design.figures {
+                let named = figure.series.contains(name) || figure.panels.contains(name);
+                if !named && figure.x != *name && !figure.at.0.contains_key(name) {
+                    figure.panels.0.push(name.clone());
                 }
             }
         }
-        factors
     }
 
     /// The parts of `[section.*]` in the order of the file, if all can be read.

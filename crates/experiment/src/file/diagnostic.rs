@@ -1,5 +1,6 @@
 //! What is wrong with a file, where, and what was expected there.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -134,15 +135,10 @@ impl Diagnostics {
 
     /// Puts `all` in order, drops doubles, and finds out lines and columns in `text`, the text of `file`.
     pub(crate) fn new(file: &str, text: &str, mut all: Vec<Diagnostic>) -> Self {
-        all.sort_by(|a, b| {
-            (a.severity, a.span.start, a.span.end, &a.message).cmp(&(
-                b.severity,
-                b.span.start,
-                b.span.end,
-                &b.message,
-            ))
-        });
-        all.dedup_by(|a, b| a.span == b.span && a.message == b.message);
+        // What is wrong at many points is told once.
+        let mut told = BTreeSet::new();
+        all.retain(|one| told.insert((one.span.start, one.span.end, one.message.clone())));
+        all.sort_by_key(|one| (one.severity, one.span.start));
         let left_out = all.len().saturating_sub(Self::SHOWN);
         all.truncate(Self::SHOWN);
         for diagnostic in &mut all {

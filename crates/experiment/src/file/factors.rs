@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::diagnostic::Diagnostic;
 use super::document::{Kind, Table, Value};
+use super::error::found;
 use super::placeholder;
-use super::read::found;
 use crate::{Amount, Level};
 
 /// So many factors at most: a point is a level of each.
@@ -59,23 +59,19 @@ impl FactorValues {
 }
 
 /// The level that a value is, if it can be one.
-fn level(value: &Value) -> Result<Level, Diagnostic> {
-    match &value.kind {
-        Kind::Text(text) if text.contains("${") => {
-            Err(Diagnostic::error(value.span.clone(), "a level cannot refer to a factor").note(
-                "levels are what `${…}` is replaced by, once; a chain or a circle of factors is refused",
-            ))
-        }
-        Kind::Text(text) if text.trim().is_empty() => {
-            Err(Diagnostic::error(value.span.clone(), "a level cannot be empty"))
-        }
-        Kind::Text(text) => Ok(Level::canonical(text)),
-        Kind::Integer(_) | Kind::Float(_) | Kind::Switch(_) => Ok(Level(placeholder::written(value))),
-        Kind::Array(_) | Kind::Table(_) => Err(Diagnostic::error(
-            value.span.clone(),
-            format!("expected a text, a number, `true` or `false` as a level, found {}", found(&value.kind)),
+fn level(value: &Value) -> Result<Level, Box<Diagnostic>> {
+    let refuse = |why: &str| Diagnostic::error(value.span.clone(), why);
+    Err(Box::new(match &value.kind {
+        Kind::Text(text) if text.contains("${") => refuse("a level cannot refer to a factor")
+            .note("levels are what `${…}` is replaced by, once; a chain or a circle of factors is refused"),
+        Kind::Text(text) if text.trim().is_empty() => refuse("a level cannot be empty"),
+        Kind::Text(text) => return Ok(Level::canonical(text)),
+        Kind::Integer(_) | Kind::Float(_) | Kind::Switch(_) => return Ok(Level(placeholder::written(value))),
+        Kind::Array(_) | Kind::Table(_) => refuse(&format!(
+            "expected a text, a number, `true` or `false` as a level, found {}",
+            found(&value.kind)
         )),
-    }
+    }))
 }
 
 /// Whether a name can stand between `${` and `}` and before the `=` of `--set`.
@@ -123,7 +119,7 @@ fn levels(value: &Value, problems: &mut Vec<Diagnostic>) -> Vec<(Level, Value)> 
     let mut seen: BTreeMap<LevelKey, usize> = BTreeMap::new();
     for element in elements {
         match level(element) {
-            Err(problem) => problems.push(problem),
+            Err(problem) => problems.push(*problem),
             Ok(level) => match seen.get(&LevelKey::of(&level)) {
                 Some(first) => problems.push(
                     Diagnostic::error(element.span.clone(), format!("the level `{level}` is listed twice"))
@@ -201,7 +197,7 @@ fn block(table: &Table, factors: &[FactorValues], problems: &mut Vec<Diagnostic>
         let mut places = Vec::new();
         for element in entry.value.elements() {
             match level(element) {
-                Err(problem) => problems.push(problem),
+                Err(problem) => problems.push(*problem),
                 Ok(level) => match factor.position(&level) {
                     Some(place) if !places.contains(&place) => places.push(place),
                     Some(_) => {}

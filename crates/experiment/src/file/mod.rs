@@ -3,6 +3,7 @@
 mod check;
 pub(crate) mod diagnostic;
 pub(crate) mod document;
+mod error;
 pub(crate) mod factors;
 mod placeholder;
 pub(crate) mod read;

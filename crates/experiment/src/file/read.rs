@@ -6,12 +6,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
 
-use serde::de::{self, DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer, Unexpected, Visitor};
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer, Visitor};
 
-use super::diagnostic::{Diagnostic, Span, list};
+use super::diagnostic::{Diagnostic, Diagnostics, Span, list};
 use super::document::{Entry, Kind, Table, Value};
+use super::error::{Error, found};
 use super::placeholder::{self, Piece};
 
 /// The level that each factor has where a file is being read.
@@ -55,7 +55,7 @@ impl<'r> Reader<'r> {
             // With keys that nobody knows, whatever was meant, it was not this.
             Ok(read) => (self.problems.borrow().len() == before).then_some(read),
             Err(error) => {
-                self.report(error.0.diagnostic);
+                self.report(*error.diagnostic);
                 None
             }
         }
@@ -69,7 +69,7 @@ impl<'r> Reader<'r> {
             Ok(resolved) => resolved.blame(error, &value.span),
             Err(_) => error.at(&value.span),
         };
-        error.0.diagnostic
+        *error.diagnostic
     }
 
     /// Keeps a problem.
@@ -160,15 +160,15 @@ impl<'v> Resolved<'v> {
 
     /// Puts an error about the value to its place, and says which levels made the value.
     fn blame(&self, error: Error, span: &Span) -> Error {
-        if error.0.located { error } else { self.explain(error.at(span)) }
+        if error.located { error } else { self.explain(error.at(span)) }
     }
 
     /// Says with an error which levels made the value.
     fn explain(&self, mut error: Error) -> Error {
         for (name, level) in &self.factors {
             let message = format!("factor `{name}` has the level `{}`", placeholder::written(level));
-            let diagnostic = error.0.diagnostic;
-            error.0.diagnostic = if level.span.is_empty() {
+            let diagnostic = *error.diagnostic;
+            *error.diagnostic = if level.span.is_empty() {
                 diagnostic.note(format!("{message}, which was set for this plan"))
             } else {
                 diagnostic.note_at(level.span.clone(), format!("{message} here"))
@@ -183,121 +183,6 @@ struct Tag<'r> {
     name: String,
     resolved: Resolved<'r>,
     span: &'r Span,
-}
-
-/// An error on its way to its place.
-#[derive(Debug)]
-pub(crate) struct Error(Box<Problem>);
-
-#[derive(Debug)]
-struct Problem {
-    diagnostic: Diagnostic,
-    located: bool,
-}
-
-impl Error {
-    fn new(diagnostic: Diagnostic) -> Self {
-        Self(Box::new(Problem { diagnostic, located: false }))
-    }
-
-    fn at(mut self, span: &Span) -> Self {
-        if !self.0.located {
-            self.0.diagnostic.span = span.clone();
-            self.0.located = true;
-        }
-        self
-    }
-}
-
-impl Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.diagnostic.message)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl de::Error for Error {
-    fn custom<T: Display>(message: T) -> Self {
-        Self::new(Diagnostic::error(0..0, message.to_string()))
-    }
-
-    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        let expected = wanted(&expected.to_string());
-        Self::custom(format_args!("expected {expected}, found {}", given(&unexpected)))
-    }
-
-    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::invalid_type(unexpected, expected)
-    }
-
-    fn invalid_length(found: usize, expected: &dyn de::Expected) -> Self {
-        let expected = expected.to_string();
-        let wanted = expected.strip_prefix("an array of length ").map(|n| format!("{n} values"));
-        Self::custom(format_args!("expected {}, found {found}", wanted.unwrap_or(expected)))
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        Self::custom(format_args!("the key `{field}` is missing"))
-    }
-
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(
-            Diagnostic::error(0..0, format!("unknown key `{field}`")).among(field, expected.iter().copied()),
-        )
-    }
-
-    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(
-            Diagnostic::error(0..0, format!("unknown value `{variant}`"))
-                .among(variant, expected.iter().copied()),
-        )
-    }
-}
-
-/// What serde's words for an expectation are called in a file.
-fn wanted(expected: &str) -> String {
-    match expected {
-        "u8" | "u16" | "u32" => {
-            let bits: u32 = expected[1..].parse().unwrap_or(32);
-            format!("a whole number from 0 to {}", (1_u64 << bits) - 1)
-        }
-        "u64" | "usize" => "a whole number from 0".into(),
-        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".into(),
-        "f32" | "f64" => "a number".into(),
-        "a boolean" => "`true` or `false`".into(),
-        "a string" => "a text in quotes".into(),
-        "a sequence" => "a list in brackets".into(),
-        "a map" => "a table".into(),
-        other if other.starts_with("struct ") || other.starts_with("internally tagged") => "a table".into(),
-        other => other.into(),
-    }
-}
-
-fn given(unexpected: &Unexpected<'_>) -> String {
-    match unexpected {
-        Unexpected::Str(text) => format!("the text `{text}`"),
-        Unexpected::Signed(number) => format!("the number {number}"),
-        Unexpected::Unsigned(number) => format!("the number {number}"),
-        Unexpected::Float(number) => format!("the number {number}"),
-        Unexpected::Bool(on) => format!("`{on}`"),
-        Unexpected::Seq => "a list".into(),
-        Unexpected::Map | Unexpected::StructVariant | Unexpected::NewtypeVariant => "a table".into(),
-        Unexpected::Unit | Unexpected::UnitVariant => "a name alone".into(),
-        other => other.to_string(),
-    }
-}
-
-/// What a value is, in words.
-pub(crate) fn found(kind: &Kind) -> String {
-    match kind {
-        Kind::Text(text) => format!("the text `{text}`"),
-        Kind::Integer(number) => format!("the number {number}"),
-        Kind::Float(number) => format!("the number {number}"),
-        Kind::Switch(on) => format!("`{on}`"),
-        Kind::Array(_) => "a list".into(),
-        Kind::Table(_) => "a table".into(),
-    }
 }
 
 /// A value that is being read.
@@ -348,7 +233,7 @@ impl<'r> Node<'r> {
                     || self.also.contains(&entry.key.as_str())
                     || self.tagged && entry.key == TAG)
             };
-            for entry in table.entries.iter().filter(unknown) {
+            for entry in table.entries.iter().filter(unknown).take(Diagnostics::SHOWN) {
                 let known = fields.iter().chain(self.also).copied();
                 self.reader.report(
                     Diagnostic::error(entry.key_span.clone(), format!("unknown key `{}`", entry.key))
@@ -449,7 +334,8 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
                 visitor.visit_enum(Variant { name: name.to_owned(), content: None, span: self.span })
             });
             return read.map_err(|mut error| {
-                error.0.diagnostic.expected = error.0.diagnostic.expected.or_else(|| list(variants));
+                let expected = error.diagnostic.expected.take();
+                error.diagnostic.expected = expected.or_else(|| list(variants));
                 resolved.blame(error, self.span)
             });
         };
@@ -464,13 +350,13 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
         let [only] = table.entries.as_slice() else {
             let none: Error = Error::custom(format_args!("the key `{TAG}` is missing"));
             let mut none = none.at(self.span);
-            none.0.diagnostic.expected = list(variants).map(|names| format!("`{TAG}` to be {names}"));
+            none.diagnostic.expected = list(variants).map(|names| format!("`{TAG}` to be {names}"));
             return Err(none);
         };
         if !variants.contains(&only.key.as_str()) {
             let mut error = unknown("key", &only.key, &only.key_span).at(&only.key_span);
-            if error.0.diagnostic.help.is_none() {
-                error.0.diagnostic.expected =
+            if error.diagnostic.help.is_none() {
+                error.diagnostic.expected =
                     list(variants).map(|names| format!("{names}, or `{TAG}` to be one of these"));
             }
             return Err(error);
@@ -589,7 +475,7 @@ impl<'r> Variant<'r> {
             let name = &self.name;
             let alone: Error = Error::custom(format_args!("`{name}` needs settings"));
             let mut alone = alone.at(self.span);
-            alone.0.diagnostic.help = Some(format!("write {{ {TAG} = \"{name}\", … }}"));
+            alone.diagnostic.help = Some(format!("write {{ {TAG} = \"{name}\", … }}"));
             alone
         })
     }

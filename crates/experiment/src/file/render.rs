@@ -131,3 +131,68 @@ fn glyph(c: char) -> (char, usize) {
 fn printable(text: &str) -> String {
     text.chars().map(|c| glyph(c).0).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::file::diagnostic::Diagnostics;
+
+    fn told(text: &str, span: Span) -> String {
+        Diagnostics::new("f", text, vec![Diagnostic::error(span, "m")]).to_string()
+    }
+
+    /// The part of the shown line that the carets stand under.
+    fn marked(told: &str) -> String {
+        let lines: Vec<&str> = told.lines().collect();
+        let [.., source, carets] = lines.as_slice() else { panic!("{told}") };
+        // In columns, which a wide character takes two of.
+        let columns: Vec<char> = source.chars().flat_map(|c| std::iter::repeat_n(c, glyph(c).1)).collect();
+        let carets: Vec<char> = carets.chars().collect();
+        let under: Vec<char> =
+            (0..columns.len()).filter(|n| carets.get(*n) == Some(&'^')).map(|n| columns[n]).collect();
+        under.into_iter().collect()
+    }
+
+    #[test]
+    fn lines_and_columns_count_characters_from_one() {
+        let text = "a\nb\u{e9}c\n\n";
+        assert_eq!(position(text, 0), (1, 1));
+        assert_eq!(position(text, 2), (2, 1));
+        assert_eq!(position(text, 5), (2, 3));
+        assert_eq!(position(text, 4), (2, 2), "within a character");
+        assert_eq!(position(text, 99), (4, 1), "beyond the end");
+    }
+
+    #[test]
+    fn carets_stand_under_what_is_meant() {
+        assert_eq!(marked(&told("x = 5\n", 4..5)), "5");
+        assert_eq!(
+            marked(&told("질문 = \"왜\" # 5\n", 9..14)),
+            "\"왜왜\"",
+            "wide characters take two columns"
+        );
+        assert_eq!(marked(&told("\tx = 5", 1..2)), "x", "a tab is shown as one space");
+        assert_eq!(marked(&told("a = [1,\n 2]", 4..11)), "[1,", "the rest of a span of several lines");
+    }
+
+    #[test]
+    fn a_long_line_is_clipped_around_the_carets() {
+        let text = format!("{} = 1 # {}", "k".repeat(300), "c".repeat(300));
+        let told = told(&text, 303..304);
+        assert_eq!(marked(&told), "1");
+        assert!(told.lines().all(|line| line.chars().count() < WIDTH + 10), "{told}");
+        assert!(told.contains("--> f:1:304"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_span_of_any_text_is_shown(text in "(.|\n|\r){0,300}", start in 0..400usize, length in 0..400usize) {
+            let told = told(&text, start..start + length);
+            prop_assert!(told.starts_with("error: m\n"));
+            // No character that steers a terminal.
+            prop_assert!(told.chars().all(|c| c == '\n' || !c.is_control()));
+        }
+    }
+}

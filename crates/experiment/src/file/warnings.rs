@@ -136,8 +136,11 @@ impl<'a> Warnings<'a> {
                 .iter()
                 .map(|((link, direction), overload)| self.overload(link, *direction, overload)),
         );
-        all.extend(self.unused("transport", &self.transports_used, "no flow uses the transport"));
-        all.extend(self.unused("link", &self.links_used, "no flow passes over the link"));
+        // Levels that were set aside may have used what the others do not.
+        if self.definition.is_as_written() {
+            all.extend(self.unused("transport", &self.transports_used, "no flow uses the transport"));
+            all.extend(self.unused("link", &self.links_used, "no flow passes over the link"));
+        }
         all.extend(self.events_in_warm_up());
         all.extend(self.means_without_variance());
         all

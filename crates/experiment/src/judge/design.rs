@@ -2,7 +2,7 @@
 
 use crate::check::{SpecError, one_of};
 use crate::response::ResponseSpec;
-use crate::{ClaimSpec, Factor, FigureSpec, Paper, Replications, TableSpec, Target};
+use crate::{ClaimSpec, Factor, FigureSpec, Paper, Replications, TableSpec};
 
 /// The part of an experiment that says what its results mean.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,8 @@ impl Design {
         named(&self.tables, name)
     }
 
-    /// The unit of a response, or of a table's column named `table.<table>.<column>`; `1` for what there is not.
+    /// The unit of a response, or of a table's column named `table.<table>.<column>`; `1` for what there is
+    /// not.
     pub fn unit_of(&self, response: &str) -> String {
         let column = response.strip_prefix("table.").and_then(|rest| rest.split_once('.'));
         if let Some((table, column)) = column {
@@ -57,19 +58,13 @@ impl Design {
         self.response(response).map_or("1", ResponseSpec::unit).to_owned()
     }
 
-    /// Whether a claim, table or figure refers to values of the paper.
-    pub fn needs_paper(&self) -> bool {
-        let target = |claim: &ClaimSpec| matches!(claim.target, Some(Target::Paper { .. }));
-        self.claims.iter().any(|(_, claim)| target(claim))
-            || self.tables.iter().any(|(_, table)| table.paper.is_some())
-            || self.figures.iter().any(|(_, figure)| figure.paper.is_some())
-    }
-
-    /// The error of naming a value or group that the paper does not have. A paper that is not there yet may have it.
+    /// The error of naming a value or group that the paper does not have.
     pub(crate) fn check_paper(&self, field: &str, name: &str) -> Option<SpecError> {
-        let paper = self.paper.as_ref().filter(|paper| !paper.has(name))?;
+        let Some(paper) = &self.paper else {
+            return Some(SpecError::new(field, "there is no `paper.toml` beside this file"));
+        };
         let what = format!("the paper has no value or group `{name}`");
-        Some(SpecError::new(field, one_of(&what, name, &paper.names())))
+        (!paper.has(name)).then(|| SpecError::new(field, one_of(&what, name, &paper.names())))
     }
 
     /// The words for a response that does not exist.

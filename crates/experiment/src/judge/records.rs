@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::sample::{Cell, Missing, Sample};
-use crate::{Measured, Outcome, Point, Status};
+use crate::{Cut, Measured, Outcome, Point, Status};
 
 /// One run that ended, reduced to its responses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct RunRecord {
     /// Why responses have no value, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unmeasured: BTreeMap<String, String>,
+    /// What MSER-5 left out at the start of the run, by the responses' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub warm_up: BTreeMap<String, Cut>,
 }
 
 impl RunRecord {
@@ -38,6 +41,10 @@ impl RunRecord {
             Measured::Value { .. } => None,
             Measured::NotMeasured(why) => Some((name.clone(), why.clone())),
         });
+        let warm_up = measured.iter().filter_map(|(name, measured)| match measured {
+            Measured::Value { warm_up, .. } => Some((name.clone(), (*warm_up)?)),
+            Measured::NotMeasured(_) => None,
+        });
         let why = match &outcome.invalid {
             Some(why) => Some(why.clone()),
             None if !outcome.balance.holds() => Some("packets were lost without a reason".to_owned()),
@@ -50,7 +57,20 @@ impl RunRecord {
             why,
             responses: measured.iter().map(|(name, measured)| (name.clone(), measured.value())).collect(),
             unmeasured: unmeasured.collect(),
+            warm_up: warm_up.collect(),
         }
+    }
+
+    /// What a reader should know of a value: why there is none, why it does not count, or why to doubt it.
+    pub(super) fn remark(&self, response: &str) -> Option<String> {
+        let doubt = || {
+            let cut = self.warm_up.get(response).filter(|cut| cut.too_short)?;
+            Some(format!(
+                "too short to show a steady state: MSER-5 leaves out {} of its values",
+                cut.discarded
+            ))
+        };
+        self.why.clone().or_else(|| self.unmeasured.get(response).cloned()).or_else(doubt)
     }
 
     /// The value of a response if the run counts and measured it.

@@ -41,8 +41,7 @@ impl PointRuns {
 
 fn run_value(run: &RunRecord, response: &str) -> RunValue {
     let value = run.responses.get(response).copied().flatten().filter(|value| value.is_finite());
-    let why = run.why.clone().or_else(|| run.unmeasured.get(response).cloned());
-    RunValue { seed: run.seed, value, valid: run.valid, why }
+    RunValue { seed: run.seed, value, valid: run.valid, why: run.remark(response) }
 }
 
 /// The mean over runs with its interval.
@@ -67,8 +66,8 @@ fn mean(values: &[f64], method: IntervalMethod, confidence: f64, seed: u64) -> R
     }
 }
 
-/// The ratio of means of each further substrate to the first, at every point and over all points that both ran.
-/// Replications of two substrates share their seeds, so they are paired.
+/// The ratio of means of each further substrate to the first, at every point and over all points that both
+/// ran. Replications of two substrates share their seeds, so they are paired.
 pub(super) fn agreement(design: &Design, points: &[PointRuns], substrates: &[&str]) -> Vec<Agreement> {
     let Some((first, others)) = substrates.split_first() else { return Vec::new() };
     let mut found = Vec::new();

@@ -29,8 +29,8 @@ impl Decision {
 
 /// How many replications a point gets: a fixed number, or until the interval of a response is narrow enough.
 ///
-/// Replications are judged in their order, 1 to n, never in the order in which they finished: with one worker or eight
-/// the same ones count.
+/// Replications are judged in their order, 1 to n, never in the order in which they finished: with one worker
+/// or eight the same ones count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoppingRule {
     min: u32,
@@ -42,8 +42,8 @@ impl StoppingRule {
     /// The rule that a file's `[replications]` asks for.
     ///
     /// # Errors
-    /// With a rule to stop by: fewer than ten replications at least (an interval that is narrow by chance would be
-    /// believed), a maximum below the minimum, or a half width of zero.
+    /// With a rule to stop by: fewer than ten replications at least (an interval that is narrow by chance
+    /// would be believed), a maximum below the minimum, or a half width of zero.
     pub fn new(replications: &Replications, confidence: f64) -> Result<Self, StatsError> {
         let until = match &replications.until {
             None => None,
@@ -57,9 +57,9 @@ impl StoppingRule {
         Ok(Self { min: replications.min, max: replications.max, until })
     }
 
-    /// What the point with these runs needs next. Runs may come in any order, and some may be missing still: only
-    /// replications 1 to k without a gap are judged. Runs that do not count, or that did not measure the response, are
-    /// passed over, but they use the budget up.
+    /// What the point with these runs needs next. Runs may come in any order, and some may be missing still:
+    /// only replications 1 to k without a gap are judged. Runs that do not count, or that did not measure the
+    /// response, are passed over, but they use the budget up.
     pub fn decide(&self, runs: &[RunRecord]) -> Decision {
         let mut ordered: Vec<&RunRecord> = runs.iter().collect();
         ordered.sort_by_key(|run| run.replication);

@@ -81,6 +81,31 @@ fn what_one_substrate_cannot_run_does_not_count_for_agreement() {
 }
 
 #[test]
+fn a_record_keeps_what_a_run_says_of_itself() {
+    use crate::{Balance, Cut, Measured, Outcome, RunRecord};
+    let cut = Cut { discarded: 700, too_short: true };
+    let measured =
+        [("a", Measured::Value { value: 1.5, warm_up: Some(cut) }), ("b", Measured::not("no data arrived"))];
+    let measured = measured.map(|(name, value)| (name.to_owned(), value)).into();
+    let lost = Balance { offered: 3, delivered: 2, ..Balance::default() };
+    let outcome = |invalid: Option<&str>, balance| Outcome {
+        balance,
+        events: 0,
+        lateness: netrig_core::Duration::ZERO,
+        invalid: invalid.map(str::to_owned),
+    };
+    let good = RunRecord::new(1, 7, &outcome(None, Balance::default()), &measured);
+    assert_eq!((good.value("a"), good.value("b"), good.valid), (Some(1.5), None, true));
+    assert_eq!(good.remark("b").as_deref(), Some("no data arrived"));
+    assert!(good.remark("a").unwrap().contains("leaves out 700"), "{:?}", good.remark("a"));
+    let late = RunRecord::new(1, 7, &outcome(Some("the CPU was busy"), Balance::default()), &measured);
+    assert_eq!((late.value("a"), late.why.as_deref()), (None, Some("the CPU was busy")));
+    assert!(!RunRecord::new(1, 7, &outcome(None, lost), &measured).valid);
+    let text = serde_json::to_string(&good).unwrap();
+    assert_eq!(serde_json::from_str::<RunRecord>(&text).unwrap(), good);
+}
+
+#[test]
 fn the_json_document() {
     let claim = "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'";
     let value = |place: &super::fixture::Place<'_>| {

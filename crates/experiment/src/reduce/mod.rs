@@ -9,8 +9,9 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use netrig_core::{Instant, Quantity, Sample, Sink, Subject};
+use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_stats::{fairness, warmup};
+use serde::{Deserialize, Serialize};
 
 use crate::response::metric::{Metric, Need};
 use crate::{Outcome, Per, ResponseSpec, Scenario, WarmUp};
@@ -37,7 +38,7 @@ pub enum Measured {
 }
 
 /// What MSER-5 left out at the start of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Observations or sampling intervals that were left out.
     pub discarded: usize,
@@ -173,11 +174,13 @@ impl Reduction {
             Subject::Flow(flow) => self.layout.flows[flow as usize].start,
             _ => Instant::ZERO,
         };
+        // Counts come by whole sampling intervals, so that is what a window is made of.
+        let whole = |span: Duration| Instant::ZERO + span.round_up(self.layout.sample_every);
         let after = match (spec.after, self.warm_up) {
-            (Some(after), _) | (None, WarmUp::Fixed(after)) => Instant::ZERO + after,
+            (Some(after), _) | (None, WarmUp::Fixed(after)) => whole(after),
             _ => Instant::ZERO,
         };
-        let end = spec.until.map_or(Instant::NEVER, |until| Instant::ZERO + until);
+        let end = spec.until.map_or(Instant::NEVER, whole);
         Window { start: after.max(flow_start), end }
     }
 

@@ -121,6 +121,15 @@ fn mser5_of_a_level_and_of_too_little() {
     assert!(why.contains("MSER-5"), "{why}");
 }
 
+/// Counts cannot be cut within a sampling interval: a window from 0.95 s is one from 1 s.
+#[test]
+fn windows_are_whole_sampling_intervals() {
+    let mut bench = Bench::new(10);
+    bench.count(flow(), &RECEIVED_BYTES, &[(1.0, 500.0), (2.0, 900.0)]);
+    assert_eq!(bench.measure(&format!("{GOODPUT}\nafter = '950 ms'")), Ok(100.0));
+    assert_eq!(bench.measure(&format!("{GOODPUT}\nuntil = '0.95 s'")), Ok(500.0));
+}
+
 #[test]
 fn a_sample_that_is_no_number_is_no_response() {
     let mut bench = Bench::new(10);

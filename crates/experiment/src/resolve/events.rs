@@ -48,9 +48,12 @@ struct Script<'a> {
     topology: &'a Topology,
     flows: &'a [Flow],
     actions: Vec<(Instant, Phase, Action)>,
-    /// When each direction of each link is down, and by which event.
-    outages: BTreeMap<(usize, Direction), Vec<(Instant, Instant, Span)>>,
+    /// When each direction of each link is down.
+    outages: BTreeMap<(usize, Direction), Vec<Down>>,
 }
+
+/// A span of time in which a link is down, from and to, and the event that makes it so.
+type Down = (Instant, Instant, Span);
 
 impl Script<'_> {
     fn add(&mut self, at: Instant, phase: Phase, action: Action) {

@@ -30,10 +30,11 @@ pub struct ResponseSpec {
     /// How the members of a `count` become one number; the metric has its own usual way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
-    /// The measuring window starts here; the start of the run (or what the warm-up says) without it.
+    /// The measuring window starts here, rounded up to whole sampling intervals; at the start of the run (or
+    /// where the warm-up says) without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Duration>,
-    /// The measuring window ends here; the end of the run without it.
+    /// The measuring window ends here, rounded up likewise; at the end of the run without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Duration>,
     /// The unit of tables and figures; the metric's own without it.

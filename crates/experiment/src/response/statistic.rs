@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use netrig_stats::{StatsError, quantile, summary::Summary};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::check::from_text;
 
 /// A statistic of the observations of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -103,7 +105,7 @@ impl Serialize for Statistic {
 
 impl<'de> Deserialize<'de> for Statistic {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Cow::<'_, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        from_text(deserializer, "a statistic such as `mean` or `p95`")
     }
 }
 

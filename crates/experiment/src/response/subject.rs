@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use netrig_core::{Direction, Subject};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::check::from_text;
 
 use crate::reduce::{Layout, Place};
 
@@ -69,8 +71,8 @@ impl Of {
         }
     }
 
-    /// The members of the scenario that it is about, in their order there: a name with a number is one member,
-    /// a name without is all of the group.
+    /// The members of the scenario that it is about, in their order there: a name with a number is one
+    /// member, a name without is all of the group.
     pub(crate) fn members(&self, layout: &Layout) -> Vec<Subject> {
         fn matching<'a>(wanted: &str, places: impl Iterator<Item = &'a Place>) -> Vec<u32> {
             let hit = |place: &Place| place.name == wanted || place.group == wanted;
@@ -137,7 +139,7 @@ impl Serialize for Of {
 
 impl<'de> Deserialize<'de> for Of {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Cow::<'_, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        from_text(deserializer, "a subject such as `flow.web`")
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::spec::{ColumnSpec, Derivation, TableSpec};
 use crate::claim::sample::{Cell, Missing, Sample};
-use crate::judge::{Design, Measurements, seed_of};
+use crate::judge::{Design, Measurements};
 use crate::{Level, Point, Status};
 
 /// A table with its numbers.
@@ -90,7 +90,7 @@ impl TableSpec {
             cells: self
                 .columns
                 .iter()
-                .map(|(name, column)| self.show(id, name, column, key, design, measured))
+                .map(|(name, column)| self.show(name, column, key, design, measured))
                 .collect(),
         };
         TableResult {
@@ -161,18 +161,16 @@ impl TableSpec {
 
     fn show(
         &self,
-        id: &str,
         name: &str,
         column: &ColumnSpec,
         key: &Point,
         design: &Design,
         measured: &Measurements<'_>,
     ) -> TableCell {
-        let seed = seed_of(&format!("{id}.{name}"));
         let interval = self.sample(column, key, design, measured).and_then(|sample| {
             let impossible =
                 |error: netrig_stats::StatsError| Missing { status: Status::Failed, why: error.to_string() };
-            sample.interval(design.confidence, seed).map_err(impossible)
+            sample.interval(design.confidence).map_err(impossible)
         });
         let paper = self.paper.as_ref().zip(design.paper.as_ref()).and_then(|(group, paper)| {
             let value = paper.find(group, name, key)?;

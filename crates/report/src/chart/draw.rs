@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::layout::{Entry, Frame, KEY, Key, LABEL, Layout, MARGIN, SMALL, TITLE, Under, slanted};
+use super::layout::{
+    Entry, Frame, KEY, Key, LABEL, Layout, MARGIN, PANEL_LINE, SMALL, TITLE, Under, slanted,
+};
 use super::marks::Marker;
 use super::text::{lines, width};
 use super::{Chart, Marks, Palette, Panel, Theme, Words};
@@ -52,7 +54,7 @@ impl<'a> Drawing<'a> {
             put!(self, r#"<g class="panel" data-panel="{n}">"#);
             self.spans(panel, frame);
             self.axes(frame);
-            self.titles(panel, frame);
+            self.titles(frame);
             for layer in &panel.layers {
                 marker.layer(&mut self, layer, frame);
             }
@@ -89,16 +91,15 @@ impl<'a> Drawing<'a> {
             match key {
                 Key::Series(n) => {
                     put!(self, r#"<g class="key" data-series="{n}">"#);
+                    let (colour, hue) = self.ink(Some(n));
                     if self.joined(n) {
-                        let colour = self.colour(n);
                         put!(
                             self,
-                            r#"<path class="line s{c}" d="M{left:.1} {middle:.1}h26" stroke="{colour}" stroke-width="2" fill="none"/>"#,
-                            c = self.hue(n)
+                            r#"<path class="line {hue}" d="M{left:.1} {middle:.1}h26" stroke="{colour}" stroke-width="2" fill="none"/>"#
                         );
                     }
                     if self.marked(n) {
-                        self.shape(n, (centre, middle), true, "");
+                        self.shape(Some(n), (centre, middle), true, "");
                     }
                 }
                 Key::Paper => {
@@ -125,7 +126,7 @@ impl<'a> Drawing<'a> {
         self.layers_of(n).any(|marks| match marks {
             Marks::Measured => !words,
             Marks::Trace => true,
-            Marks::Paper | Marks::Theory | Marks::Events => false,
+            Marks::Paper | Marks::PaperLevel | Marks::Theory | Marks::Events => false,
         })
     }
 
@@ -139,7 +140,7 @@ impl<'a> Drawing<'a> {
             .panels
             .iter()
             .flat_map(|panel| &panel.layers)
-            .filter(move |l| l.series == n)
+            .filter(move |l| l.series == Some(n))
             .map(|l| l.marks)
     }
 
@@ -204,13 +205,12 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn titles(&mut self, panel: &Panel, frame: &Frame) {
+    fn titles(&mut self, frame: &Frame) {
         let area = frame.area;
         let (middle, bottom) = (area.left + area.width / 2.0, area.top + area.height);
-        if !panel.title.is_empty() {
-            let at = (area.left, area.top - 6.0);
-            let title = super::text::shortened(&panel.title, area.width / LABEL);
-            self.text("label", at, LABEL, "start", r#" font-weight="600""#, &title);
+        for (n, line) in frame.title.iter().rev().enumerate() {
+            let at = (area.left, area.top - 6.0 - n as f64 * PANEL_LINE);
+            self.text("label", at, LABEL, "start", r#" font-weight="600""#, line);
         }
         if frame.last_in_column {
             let y = bottom + self.layout.under_axis + LABEL;
@@ -223,13 +223,13 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The place of series `n` among the colours.
-    pub(super) fn hue(&self, n: usize) -> usize {
-        n % self.palette.series.len()
-    }
-
-    pub(super) fn colour(&self, n: usize) -> &'static str {
-        self.palette.series[self.hue(n)]
+    /// The colour of a series and the class that gives it to a page; those of words for no series.
+    pub(super) fn ink(&self, series: Option<usize>) -> (&'static str, String) {
+        let colours = self.palette.series;
+        match series.map(|n| n % colours.len()) {
+            Some(hue) => (colours[hue], format!("s{hue}")),
+            None => (self.palette.text, "ink".to_owned()),
+        }
     }
 }
 
@@ -239,11 +239,11 @@ fn keys(chart: &Chart) -> Vec<(Key, String)> {
     let mut keys: Vec<_> = chart.series.iter().enumerate().filter_map(named).collect();
     let has =
         |marks| chart.panels.iter().flat_map(|p| &p.layers).any(|l| l.marks == marks && !l.points.is_empty());
-    if has(Marks::Paper) {
+    if has(Marks::Paper) || has(Marks::PaperLevel) {
         keys.push((Key::Paper, "hollow: the paper's value".into()));
     }
     if has(Marks::Theory) {
-        keys.push((Key::Theory, "dashed: closed form".into()));
+        keys.push((Key::Theory, format!("dashed: {}", chart.theory)));
     }
     keys
 }

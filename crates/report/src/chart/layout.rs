@@ -1,7 +1,7 @@
 //! Where everything is.
 
 use super::text::{lines, shortened, width};
-use super::{Axis, AxisKind, Chart, Scale, Words};
+use super::{Axis, AxisKind, Chart, Marks, Scale, Words};
 
 /// Sizes of type, pixels.
 pub(crate) const TITLE: f64 = 16.0;
@@ -13,8 +13,12 @@ pub(crate) const MARGIN: f64 = 14.0;
 const LEGEND_ROW: f64 = 20.0;
 /// From the left of a legend's entry to its words.
 pub(crate) const KEY: f64 = 34.0;
-const PANEL_TITLE: f64 = 20.0;
+/// A line of a panel's title, and how many times wider bold letters are.
+pub(crate) const PANEL_LINE: f64 = 16.0;
+const BOLD: f64 = 1.12;
 const GAP: f64 = 32.0;
+/// From the frame to the first and the last level.
+const INSET: f64 = 28.0;
 /// Of slanted labels: sine and cosine of 35 degrees, and the longest, in pixels.
 const SLANT: (f64, f64) = (0.574, 0.819);
 const LONGEST_SLANTED: f64 = 130.0;
@@ -28,11 +32,20 @@ pub(crate) struct Area {
     pub height: f64,
 }
 
+impl Area {
+    /// Whether a vertical place lies inside.
+    pub fn has(&self, y: f64) -> bool {
+        (self.top - 1.0..=self.top + self.height + 1.0).contains(&y)
+    }
+}
+
 /// A panel: its plot area and its scales.
 pub(crate) struct Frame {
     pub area: Area,
     pub x: Scale,
     pub y: Scale,
+    /// What is special here, in lines.
+    pub title: Vec<String>,
     /// Whether the vertical axis is labelled here.
     pub first_in_row: bool,
     /// Whether the horizontal axis is labelled here.
@@ -84,20 +97,22 @@ impl Layout {
         let said = |text: &str, size: f64| {
             if words == Words::Inside { lines(text, inner / size) } else { Vec::new() }
         };
-        let (title, caption) = (said(&chart.title, TITLE), said(&chart.caption, SMALL));
+        let (title, caption) = (said(&chart.title, TITLE * BOLD), said(&chart.caption, SMALL));
         let legend_top = if title.is_empty() { 4.0 } else { MARGIN + title.len() as f64 * TITLE * 1.3 + 6.0 };
         let (legend, legend_bottom) = legend(keys, legend_top, inner);
         let columns = columns(chart.panels.len(), total);
         let rows = chart.panels.len().div_ceil(columns).max(1);
         let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
         let right = MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
-        let panel_title = if chart.panels.iter().all(|p| p.title.is_empty()) { 8.0 } else { PANEL_TITLE };
         let plot = (total - left - right - GAP * (columns as f64 - 1.0)) / columns as f64;
+        let titles: Vec<Vec<String>> = chart.panels.iter().map(|panel| heading(&panel.title, plot)).collect();
+        let most_lines = titles.iter().map(Vec::len).max().unwrap_or(0);
+        let panel_title = 8.0 + most_lines as f64 * PANEL_LINE;
         let height =
             if columns == 1 { (plot * 0.5).clamp(180.0, 360.0) } else { (plot * 0.75).clamp(170.0, 300.0) };
         let (under, under_axis) = under(&chart.x, plot);
         let row_height = height + panel_title + under_axis + 6.0;
-        let frames = (0..chart.panels.len()).map(|n| {
+        let frames = titles.into_iter().enumerate().map(|(n, title)| {
             let (row, column) = (n / columns, n % columns);
             let area = Area {
                 left: left + column as f64 * (plot + GAP),
@@ -105,7 +120,12 @@ impl Layout {
                 width: plot,
                 height,
             };
-            frame(chart, area, column == 0, n + columns >= chart.panels.len())
+            Frame {
+                title,
+                first_in_row: column == 0,
+                last_in_column: n + columns >= chart.panels.len(),
+                ..frame(chart, area)
+            }
         });
         let bottom = legend_bottom + rows as f64 * row_height + LABEL * 1.5;
         let caption_height = caption.len() as f64 * SMALL * 1.4;
@@ -187,18 +207,29 @@ pub(crate) fn slanted(label: &str, x: f64) -> String {
     shortened(label, LONGEST_SLANTED.min((x - 4.0) / SLANT.1) / SMALL)
 }
 
-fn frame(chart: &Chart, area: Area, first_in_row: bool, last_in_column: bool) -> Frame {
+/// A panel's title in lines.
+fn heading(title: &str, plot: f64) -> Vec<String> {
+    let room = plot / (LABEL * BOLD);
+    lines(title, room).iter().map(|line| shortened(line, room)).collect()
+}
+
+fn frame(chart: &Chart, area: Area) -> Frame {
     let across = ((area.width / 70.0) as usize).clamp(3, 9);
-    let mut x = scale_of(&chart.x, chart, |mark| mark.0, area.left, area.left + area.width, across);
+    // Marks and intervals of the first and the last level need room; a trace has none and fills the frame.
+    let traces = chart.panels.iter().flat_map(|p| &p.layers).any(|layer| layer.marks == Marks::Trace);
+    let inset = if traces || matches!(chart.x.scale, AxisKind::Categories(_)) { 0.0 } else { INSET };
+    let (left, right) = (area.left + inset, area.left + area.width - inset);
+    let mut x = scale_of(&chart.x, chart, |mark| mark.0, left, right, across);
     let mut y = scale_of(&chart.y, chart, |mark| mark.1, area.top + area.height, area.top, 5);
     if !matches!(chart.x.scale, AxisKind::Categories(_)) {
         x.thin(|label| width(label) * SMALL + 8.0);
     }
     y.thin(|_| SMALL * 1.3);
-    Frame { area, x, y, first_in_row, last_in_column }
+    Frame { area, x, y, title: Vec::new(), first_in_row: false, last_in_column: false }
 }
 
-/// All panels share their scales, so that they can be compared at a glance.
+/// All panels share their scales, so that they can be compared at a glance. A theory that runs away (a queue near
+/// its limit) does not press what was measured together.
 fn scale_of(
     axis: &Axis,
     chart: &Chart,
@@ -207,10 +238,12 @@ fn scale_of(
     to: f64,
     ticks: usize,
 ) -> Scale {
-    let corners =
-        chart.panels.iter().flat_map(|p| &p.layers).flat_map(|layer| &layer.points).flat_map(|mark| {
-            let (low, high) = mark.interval.unwrap_or((mark.y, mark.y));
-            [(mark.x, mark.y), (mark.x, low), (mark.x, high)]
-        });
+    let layers = || chart.panels.iter().flat_map(|p| &p.layers);
+    let only_theory = layers().all(|layer| layer.marks == Marks::Theory);
+    let counted = layers().filter(|layer| only_theory || layer.marks != Marks::Theory);
+    let corners = counted.flat_map(|layer| &layer.points).flat_map(|mark| {
+        let (low, high) = mark.interval.unwrap_or((mark.y, mark.y));
+        [(mark.x, mark.y), (mark.x, low), (mark.x, high)]
+    });
     Scale::new(&axis.scale, corners.map(of), from, to, ticks)
 }

@@ -31,7 +31,7 @@ impl Marker {
             panels.flat_map(|(panel, frame)| panel.layers.iter().map(move |layer| (layer, frame)))
         };
         let measured = || measured().filter(|(layer, _)| layer.marks == Marks::Measured);
-        let beside: BTreeSet<usize> = measured().map(|(layer, _)| layer.series).collect();
+        let beside: BTreeSet<usize> = measured().filter_map(|(layer, _)| layer.series).collect();
         let words = matches!(chart.x.scale, AxisKind::Categories(_));
         // Only a few levels leave room: the marks of one level must stay nearer to each other than to the next.
         let nearest = measured().map(|(layer, frame)| spacing(layer, frame)).fold(f64::INFINITY, f64::min);
@@ -44,9 +44,9 @@ impl Marker {
         Self { apart, beside: beside.into_iter().collect(), joins: !words }
     }
 
-    fn offset(&self, series: usize) -> f64 {
+    fn offset(&self, series: Option<usize>) -> f64 {
         let middle = (self.beside.len() as f64 - 1.0) / 2.0;
-        self.beside.iter().position(|s| *s == series).map_or(0.0, |n| (n as f64 - middle) * self.apart)
+        self.beside.iter().position(|s| Some(*s) == series).map_or(0.0, |n| (n as f64 - middle) * self.apart)
     }
 
     pub fn layer(&self, drawing: &mut Drawing<'_>, layer: &Layer, frame: &Frame) {
@@ -54,7 +54,12 @@ impl Marker {
         let offset = if matches!(layer.marks, Marks::Measured | Marks::Paper) { self.offset(n) } else { 0.0 };
         let placed = placed(layer, frame).map(|(x, y, mark)| (x + offset, y, mark));
         let placed: Vec<_> = placed.collect();
-        put!(drawing, r#"<g class="series" data-series="{n}">"#);
+        match n {
+            Some(n) => {
+                put!(drawing, r#"<g class="series" data-series="{n}">"#);
+            }
+            None => drawing.out.push_str("<g class=\"series\">\n"),
+        }
         match layer.marks {
             Marks::Measured => {
                 if self.joins {
@@ -72,8 +77,10 @@ impl Marker {
                     drawing.shape(n, (*x, *y), false, &mark.says);
                 }
             }
+            Marks::PaperLevel => drawing.levels(layer, frame),
             Marks::Theory => {
-                drawing.line(n, "theory", &placed, r#" stroke-width="1.6" stroke-dasharray="6 4""#)
+                let inside: Vec<_> = placed.into_iter().filter(|(_, y, _)| frame.area.has(*y)).collect();
+                drawing.line(n, "theory", &inside, r#" stroke-width="1.6" stroke-dasharray="6 4""#);
             }
             Marks::Trace => drawing.steps(n, &thinned(&placed)),
             Marks::Events => {
@@ -97,17 +104,25 @@ fn spacing(layer: &Layer, frame: &Frame) -> f64 {
     across.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min)
 }
 
-/// Whether marks of two measured series lie on each other.
+/// Whether marks or intervals of two measured series lie on each other.
 fn overlap(layers: &[Layer], frame: &Frame) -> bool {
-    let marks = |n: usize| {
-        layers[n..]
-            .iter()
-            .filter(|l| l.marks == Marks::Measured)
-            .flat_map(|l| placed(l, frame).map(|(x, y, _)| (x, y, l.series)))
+    let measured = || layers.iter().filter(|layer| layer.marks == Marks::Measured);
+    let extents = || {
+        measured().flat_map(|layer| placed(layer, frame).map(|one| (one.0, extent(one, frame), layer.series)))
     };
-    marks(0).any(|(x, y, series)| {
-        marks(0).any(|(u, v, other)| other > series && (x - u).abs() < 2.0 && (y - v).abs() < TOUCH)
+    extents().any(|(x, (top, bottom), series)| {
+        extents().any(|(u, (t, b), other)| other > series && (x - u).abs() < 2.0 && t < bottom && top < b)
     })
+}
+
+/// From the highest to the lowest pixel of a mark and its interval.
+fn extent((_, y, mark): Placed<'_>, frame: &Frame) -> (f64, f64) {
+    let ends = mark.interval.map(|(low, high)| (frame.y.place(high), frame.y.place(low)));
+    let (top, bottom) = match ends {
+        Some((Some(high), Some(low))) => (high.min(y), low.max(y)),
+        _ => (y, y),
+    };
+    (top - TOUCH / 2.0, bottom + TOUCH / 2.0)
 }
 
 /// At most four of the marks in each column of pixels: the first, the lowest, the highest and the last. To the
@@ -135,46 +150,61 @@ fn distinct<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
 }
 
 impl Drawing<'_> {
-    fn line(&mut self, n: usize, class: &str, placed: &[Placed<'_>], extra: &str) {
+    fn levels(&mut self, layer: &Layer, frame: &Frame) {
+        let (left, right) = (frame.area.left, frame.area.left + frame.area.width);
+        let (colour, hue) = self.ink(layer.series);
+        for mark in &layer.points {
+            let Some(y) = frame.y.place(mark.y) else { continue };
+            put!(
+                self,
+                r#"<path class="level line {hue}" d="M{left:.1} {y:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" stroke-dasharray="1.5 4" fill="none"/>"#
+            );
+            self.shape(layer.series, (right - 8.0, y), false, &mark.says);
+        }
+    }
+
+    fn line(&mut self, n: Option<usize>, class: &str, placed: &[Placed<'_>], extra: &str) {
         if placed.len() < 2 {
             return;
         }
-        let (colour, hue) = (self.colour(n), self.hue(n));
+        let (colour, hue) = self.ink(n);
         let points: Vec<_> = placed.iter().map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
         put!(
             self,
-            r#"<polyline class="{class} s{hue}" points="{}" fill="none" stroke="{colour}"{extra} stroke-linejoin="round"/>"#,
+            r#"<polyline class="{class} {hue}" points="{}" fill="none" stroke="{colour}"{extra} stroke-linejoin="round"/>"#,
             points.join(" ")
         );
     }
 
-    fn steps(&mut self, n: usize, placed: &[Placed<'_>]) {
+    fn steps(&mut self, n: Option<usize>, placed: &[Placed<'_>]) {
         let Some((x, y, _)) = placed.first() else { return };
         let mut path = format!("M{x:.1} {y:.1}");
         for (x, y, _) in &placed[1..] {
             let _ = write!(path, "H{x:.1}V{y:.1}");
         }
-        let (colour, hue) = (self.colour(n), self.hue(n));
+        let (colour, hue) = self.ink(n);
         put!(
             self,
-            r#"<path class="line s{hue}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-linejoin="round"/>"#
+            r#"<path class="line {hue}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-linejoin="round"/>"#
         );
     }
 
-    fn interval(&mut self, n: usize, x: f64, mark: &Mark, frame: &Frame) {
+    fn interval(&mut self, n: Option<usize>, x: f64, mark: &Mark, frame: &Frame) {
         let Some((low, high)) = mark.interval else { return };
         let (Some(low), Some(high)) = (frame.y.place(low), frame.y.place(high)) else { return };
-        let (colour, hue) = (self.colour(n), self.hue(n));
+        let (colour, hue) = self.ink(n);
         let (left, right) = (x - 4.0, x + 4.0);
         put!(
             self,
-            r#"<path class="interval line s{hue}" d="M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" fill="none"/>"#
+            r#"<path class="interval line {hue}" d="M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" fill="none"/>"#
         );
     }
 
     /// A mark of series `n`: each series has its own shape beside its own colour.
-    pub(super) fn shape(&mut self, n: usize, (x, y): (f64, f64), filled: bool, says: &str) {
-        let (colour, hue) = (self.colour(n), self.hue(n));
+    pub(super) fn shape(&mut self, n: Option<usize>, (x, y): (f64, f64), filled: bool, says: &str) {
+        let (colour, hue) = self.ink(n);
+        // What belongs to no series is a disc.
+        let n = n.unwrap_or(0);
         let r = if filled { 3.8 } else { 6.5 };
         let d = outline(n, x, y, r);
         // The sixth shape is a cross, which has no inside.
@@ -186,7 +216,7 @@ impl Drawing<'_> {
         let title = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(says)) };
         put!(
             self,
-            r#"<path class="{class} s{hue}" d="{d}" fill="{fill}" stroke="{colour}" stroke-width="1.6">{title}</path>"#
+            r#"<path class="{class} {hue}" d="{d}" fill="{fill}" stroke="{colour}" stroke-width="1.6">{title}</path>"#
         );
     }
 }

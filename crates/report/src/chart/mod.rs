@@ -23,8 +23,11 @@ pub struct Chart {
     pub x: Axis,
     /// Title of the vertical axis, unit included.
     pub y: Axis,
-    /// The names of the series in the order of the legend; panels refer to them by place.
+    /// The names of the series in the order of the legend; panels refer to them by place. One without a name is
+    /// not in the legend.
     pub series: Vec<String>,
+    /// What the dashed lines are: `M/M/1`; empty if there are none.
+    pub theory: String,
     /// At least one.
     pub panels: Vec<Panel>,
 }
@@ -46,6 +49,8 @@ pub enum AxisKind {
         /// Whether zero is on the axis.
         zero: bool,
     },
+    /// In proportion, with ticks at these values only: the levels of a factor.
+    Levels(Vec<f64>),
     /// By orders of magnitude. Values at or below zero are left out.
     Log,
     /// Side by side, by these names; values are places in the list.
@@ -66,8 +71,8 @@ pub struct Panel {
 /// One set of marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// Place in [`Chart::series`].
-    pub series: usize,
+    /// Place in [`Chart::series`]; `None` belongs to no series and has the colour of words.
+    pub series: Option<usize>,
     /// How it is drawn.
     pub marks: Marks,
     /// From left to right.
@@ -81,6 +86,8 @@ pub enum Marks {
     Measured,
     /// What a paper says: hollow marks, not joined.
     Paper,
+    /// What a paper says of the whole axis: a dotted line across, with a hollow mark at its end.
+    PaperLevel,
     /// A closed form: a dashed line.
     Theory,
     /// A trace: a line of steps.

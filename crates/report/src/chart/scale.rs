@@ -1,7 +1,7 @@
 //! From values to places on an axis, and where its ticks are.
 
 use super::AxisKind;
-use crate::number::tick;
+use crate::number::{as_given, tick};
 
 /// Maps values to a span of pixels.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,11 @@ impl Scale {
                 let ticks = names.iter().enumerate().map(|(n, name)| (n as f64, name.clone())).collect();
                 Self { low: -0.5, high: names.len() as f64 - 0.5, log: false, from, to, ticks }
             }
+            AxisKind::Levels(levels) => {
+                let (low, high) = apart(extent(levels.iter().copied().chain(values)).unwrap_or((0.0, 1.0)));
+                let ticks = levels.iter().map(|level| (*level, as_given(*level))).collect();
+                Self { low, high, log: false, from, to, ticks }
+            }
             AxisKind::Log => Self::logarithmic(extent(values.filter(|v| *v > 0.0)), from, to),
             AxisKind::Linear { zero } => Self::linear(extent(values), *zero, from, to, wanted),
         }
@@ -39,10 +44,7 @@ impl Scale {
         if zero {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
-        if high - low <= 1e-9 * high.abs().max(low.abs()) {
-            let half = if high == 0.0 { 0.5 } else { 0.05 * high.abs() };
-            (low, high) = (low - half, high + half);
-        }
+        (low, high) = apart((low, high));
         let step = nice_step((high - low) / wanted.max(2) as f64);
         let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
         let ticks = (first..=last).map(|n| n as f64 * step).map(|v| (v, tick(v, step))).collect();
@@ -68,31 +70,38 @@ impl Scale {
             ((Some(x), wide), (Some(y), other)) => (x - y).abs() < (wide + other) / 2.0,
             _ => true,
         };
-        // Powers of ten first on a logarithmic axis; every second, third … on a linear one, counted from zero.
         let mut kept: Vec<usize> = Vec::new();
-        if self.log {
-            let is_power =
-                |n: &usize| (self.ticks[*n].0.log10() - self.ticks[*n].0.log10().round()).abs() < 1e-6;
+        if !self.log && self.is_even() {
+            // Every one, every second, every third …, counted from zero.
+            let zero = self.ticks.iter().position(|(v, _)| *v == 0.0).unwrap_or(0);
+            let count = self.ticks.len();
+            let every = |stride: usize| (0..count).filter(move |n| n.abs_diff(zero).is_multiple_of(stride));
+            let is_clear =
+                |stride: &usize| every(*stride).zip(every(*stride).skip(1)).all(|(a, b)| !touch(a, b));
+            kept = every((1..count).find(is_clear).unwrap_or(count.max(1))).collect();
+        } else {
+            // One after the other, powers of ten first on a logarithmic axis.
+            let power = |n: usize| self.ticks[n].0.log10();
+            let is_power = |n: &usize| self.log && (power(*n) - power(*n).round()).abs() < 1e-6;
             let (powers, others): (Vec<usize>, Vec<usize>) = (0..self.ticks.len()).partition(is_power);
             for n in powers.into_iter().chain(others) {
                 if kept.iter().all(|k| !touch(*k, n)) {
                     kept.push(n);
                 }
             }
-        } else {
-            let zero = self.ticks.iter().position(|(v, _)| *v == 0.0).unwrap_or(0);
-            let every = |stride: usize| {
-                (0..self.ticks.len()).filter(move |n| n.abs_diff(zero).is_multiple_of(stride))
-            };
-            let clear =
-                |stride: &usize| every(*stride).zip(every(*stride).skip(1)).all(|(a, b)| !touch(a, b));
-            kept = every((1..self.ticks.len()).find(clear).unwrap_or(self.ticks.len().max(1))).collect();
         }
         for (n, (_, label)) in self.ticks.iter_mut().enumerate() {
             if !kept.contains(&n) {
                 label.clear();
             }
         }
+    }
+
+    /// Whether all ticks are as far from each other.
+    fn is_even(&self) -> bool {
+        let steps = || self.ticks.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let first = steps().next().unwrap_or_default();
+        steps().all(|step| (step - first).abs() <= 1e-6 * first.abs())
     }
 
     /// The pixel of a value; `None` if it cannot be shown (not a number, or not positive on a log axis).
@@ -105,11 +114,12 @@ impl Scale {
         let place = self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from);
         place.is_finite().then_some(place)
     }
+}
 
-    /// Whether zero is on it.
-    pub fn has_zero(&self) -> bool {
-        !self.log && self.low <= 0.0 && self.high >= 0.0
-    }
+/// The extent, with room on both sides if it is a single value.
+fn apart((low, high): (f64, f64)) -> (f64, f64) {
+    let half = if high == 0.0 { 0.5 } else { 0.05 * high.abs() };
+    if high - low <= 1e-9 * high.abs().max(low.abs()) { (low - half, high + half) } else { (low, high) }
 }
 
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {

@@ -1,17 +1,17 @@
 //! How much room words take in a drawing.
 
-/// About how wide `text` is, in multiples of the font's size: sans-serif letters are half as wide as tall.
+/// About how wide `text` is, in multiples of the font's size: as in DejaVu Sans, the widest of the fonts that are
+/// asked for.
 pub(crate) fn width(text: &str) -> f64 {
     text.chars()
         .map(|c| match c {
-            'i' | 'l' | 'j' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' | '\u{202f}' | 'f' | 't' | 'r'
-            | '(' | ')' | '/' => 0.36,
-            'm' | 'w' | 'M' | 'W' | '±' | '−' | '=' | '<' | '>' | '%' => 0.88,
+            'i' | 'j' | 'l' | ' ' | '.' | ',' | '\'' | '\u{202f}' => 0.32,
+            'f' | 'r' | 't' | ':' | ';' | '/' | '|' | '-' | '(' | ')' => 0.4,
+            'm' | 'w' | 'M' | 'W' | '%' | '=' | '<' | '>' | '±' | '−' | '≈' | '…' => 0.95,
             c if c.is_ascii_uppercase() => 0.7,
-            c if c.is_ascii() => 0.6,
+            c if (c as u32) < 0x1100 => 0.63,
             // Ideographs and syllables fill their square.
-            c if c as u32 >= 0x1100 => 1.0,
-            _ => 0.64,
+            _ => 1.0,
         })
         .sum()
 }
@@ -20,7 +20,7 @@ pub(crate) fn width(text: &str) -> f64 {
 pub(crate) fn lines(text: &str, max: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        match lines.last_mut().filter(|line| width(line) + 0.36 + width(word) <= max) {
+        match lines.last_mut().filter(|line| width(line) + 0.32 + width(word) <= max) {
             Some(line) => {
                 line.push(' ');
                 line.push_str(word);

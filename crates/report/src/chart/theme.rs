@@ -14,6 +14,8 @@ pub enum Theme {
 pub struct Palette {
     /// Behind everything.
     pub background: &'static str,
+    /// Behind headings of tables, code and buttons.
+    pub raised: &'static str,
     /// Titles and numbers.
     pub text: &'static str,
     /// Captions and tick labels.
@@ -24,6 +26,8 @@ pub struct Palette {
     pub grid: &'static str,
     /// Shaded spans.
     pub span: &'static str,
+    /// Words of verdicts: supported, refuted, inconclusive, not tested.
+    pub verdicts: [&'static str; 4],
     /// Series, in the order of the legend. After the last the first comes again, with another mark.
     pub series: [&'static str; 8],
 }
@@ -35,22 +39,26 @@ impl Theme {
         match self {
             Self::Light => Palette {
                 background: "#ffffff",
+                raised: "#f3f5f7",
                 text: "#1b1f24",
                 muted: "#57606a",
                 axis: "#6e7781",
                 grid: "#e4e8ec",
                 span: "#f3e3d3",
+                verdicts: ["#116329", "#a40e26", "#7a4b00", "#57606a"],
                 series: [
                     "#0b62a4", "#c2410c", "#147a4a", "#8e3fb0", "#8a6100", "#00788a", "#b3186d", "#4d5560",
                 ],
             },
             Self::Dark => Palette {
                 background: "#14171c",
+                raised: "#1f242b",
                 text: "#e8ebef",
                 muted: "#a6afba",
                 axis: "#8b949e",
                 grid: "#2a3038",
                 span: "#3a2f25",
+                verdicts: ["#5fd39a", "#ff9492", "#e8c15a", "#a6afba"],
                 series: [
                     "#6cb4f0", "#ff9d5c", "#5fd39a", "#cfa2f5", "#e8c15a", "#5fd4e0", "#ff8fc4", "#c0c7d0",
                 ],
@@ -90,8 +98,11 @@ mod tests {
         for theme in [Theme::Light, Theme::Dark] {
             let p = theme.palette();
             for text in [p.text, p.muted] {
-                assert!(contrast(text, p.background).unwrap() >= 4.5, "{text} in {theme:?}");
                 assert!(contrast(text, p.span).unwrap() >= 4.5, "{text} on a span in {theme:?}");
+            }
+            for text in p.verdicts.into_iter().chain([p.text, p.muted, p.series[0]]) {
+                assert!(contrast(text, p.background).unwrap() >= 4.5, "{text} in {theme:?}");
+                assert!(contrast(text, p.raised).unwrap() >= 4.5, "{text} on a raised surface in {theme:?}");
             }
             for mark in p.series.into_iter().chain([p.axis]) {
                 assert!(contrast(mark, p.background).unwrap() >= 3.0, "{mark} in {theme:?}");

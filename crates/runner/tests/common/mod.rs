@@ -65,11 +65,11 @@ pub enum Act {
     Hang,
 }
 
-type Behaviour = Box<dyn Fn(&Run) -> Act + Send + Sync>;
+pub type Behaviour = Box<dyn Fn(&Run) -> Act + Send + Sync>;
 
 /// A substrate that does what it is told, and remembers what it did.
 pub struct Fake {
-    act: Behaviour,
+    pub act: Behaviour,
     pub name: &'static str,
     pub parallelism: usize,
     /// How long a run takes.
@@ -78,7 +78,7 @@ pub struct Fake {
     pub refuses: &'static str,
     /// Rate and replication of each run, in the order in which they began.
     pub began: Mutex<Vec<(String, u32)>>,
-    now: AtomicUsize,
+    pub now: AtomicUsize,
     pub most_at_once: AtomicUsize,
 }
 
@@ -112,7 +112,8 @@ pub fn rate(run: &Run) -> String {
 
 pub fn value(run: &Run) -> f64 {
     let mut stream = Seeds::new(run.seed).stream(&format!("fake/{}", rate(run)));
-    1000.0 + 100.0 * stream.normal(0.0, 1.0)
+    // Whole numbers, so that nothing is rounded on the way through bytes and seconds.
+    (1000.0 + 100.0 * stream.normal(0.0, 1.0)).round()
 }
 
 /// Later replications are over sooner, so that runs do not end in the order in which they began.
@@ -171,7 +172,7 @@ impl Substrate for Fake {
 
 /// A folder with a store in it.
 pub struct Lab {
-    folder: tempfile::TempDir,
+    pub folder: tempfile::TempDir,
     pub cancel: AtomicBool,
     pub provenance: Provenance,
     pub jobs: usize,

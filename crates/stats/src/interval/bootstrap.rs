@@ -73,11 +73,8 @@ impl Bootstrap {
         Ok(Interval { estimate, low: end(tail)?, high: end(1.0 - tail)?, n, confidence, method })
     }
 
-    /// The statistic over all resamples, in rising order: the share of them beyond a value tests against it.
-    ///
-    /// # Errors
-    /// No row, or a statistic that is finite for no resample.
-    pub fn distribution<T: Clone>(
+    /// The statistic over all resamples, in rising order.
+    fn distribution<T: Clone>(
         &self,
         rows: &[T],
         statistic: &impl Fn(&[T]) -> f64,

@@ -1,4 +1,5 @@
 //! What the tests of the store record.
+#![allow(dead_code, reason = "each test file uses a part of this")]
 
 use std::collections::BTreeMap;
 

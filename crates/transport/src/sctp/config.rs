@@ -149,7 +149,7 @@ constants! {
             linux: S(3), "net.sctp.rto_initial";
             ns2: S(3), "tcl/lib/ns-default.tcl, initialRto_";
         }
-        /// Lower bound of the retransmission timer.
+        /// Lower bound of the retransmission timer; never below 1 ms.
         rto_min: Duration {
             rfc: S(1), "RFC 9260 section 16, RTO.Min";
             linux: S(1), "net.sctp.rto_min";
@@ -208,6 +208,13 @@ constants! {
             rfc: HeartbeatLoss::AfterRto, "RFC 9260 section 8.2";
             linux: HeartbeatLoss::AtNext, "net/sctp/sm_statefuns.c, sctp_sf_sendbeat_8_3";
             ns2: HeartbeatLoss::AtNext, "sctp/sctp.cc, HeartbeatGenTimerExpiration";
+        }
+        /// Whether a potentially failed path is probed by heartbeats even while data is outstanding on it; both
+        /// then count as errors, and an answer ends the back-off.
+        heartbeats_beside_data: bool {
+            rfc: false, "RFC 9260 section 8.3: only an idle address is probed";
+            linux: true, "net/sctp/sm_sideeffect.c, sctp_do_8_2_transport_strike";
+            ns2: false, "unused: no potentially failed state";
         }
         /// Whether a path that the handshake did not use must answer a heartbeat before data goes over it.
         path_verification: bool {
@@ -402,6 +409,12 @@ constants! {
             linux: false, "net/sctp/outqueue.c, sctp_outq_flush";
             ns2: true, "sctp/sctp.cc, Timeout sends one packet";
         }
+        /// Whether what the user gives goes out at once, as far as the windows let it, although lost data waits.
+        send_passes_losses: bool {
+            rfc: false, "RFC 9260 section 6.1 C: lost data first";
+            linux: false, "net/sctp/outqueue.c, sctp_outq_flush";
+            ns2: true, "sctp/sctp.cc of 2.29, sendmsg calls SendMuch";
+        }
         /// Which bytes count as outstanding in the receiver's window.
         window_counts: Counted {
             rfc: Counted::UserData, "RFC 9260 section 6.2.1: a_rwnd counts what the receiver buffers";
@@ -461,6 +474,44 @@ constants! {
             rfc: Checksum::Crc32c, "RFC 9260 section 6.8";
             linux: Checksum::Crc32c, "net/sctp/output.c";
             ns2: Checksum::Crc32c, "unused: nothing is on a wire";
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    #[test]
+    fn settings_change_the_constants_that_they_name() {
+        let text = r#"{"path_max_retrans": 2, "retransmit_to": "same-path", "initial_cwnd": "3000 B",
+            "initial_ssthresh": "peer-window", "rto_min": "200 ms", "scheduler": "weighted-fair",
+            "stream_values": [3, 1], "checksum": "zero", "timer_wheel": "linux250"}"#;
+        let settings: Settings = serde_json::from_str(text).expect("all of these are constants");
+        let expected = Config {
+            path_max_retrans: 2,
+            retransmit_to: RetransmitTo::SamePath,
+            initial_cwnd: InitialCwnd::Size(B(3000)),
+            initial_ssthresh: InitialSsthresh::Rule(InitialSsthreshRule::PeerWindow),
+            rto_min: MS(200),
+            scheduler: Scheduler::WeightedFair,
+            stream_values: vec![3, 1],
+            checksum: Checksum::Zero,
+            timer_wheel: TimerWheel::Linux250,
+            ..Config::of(Profile::Rfc)
+        };
+        assert_eq!(Config::of(Profile::Rfc).with(&settings), expected);
+        assert!(serde_json::from_str::<Settings>(r#"{"path_max_retran": 2}"#).is_err());
+    }
+
+    #[test]
+    fn every_constant_has_a_value_and_a_source() {
+        for profile in Profile::ALL {
+            for constant in Config::constants(profile) {
+                assert!(constant.source.len() > 3 && constant.doc.len() > 10, "{constant:?}");
+                assert!(!constant.value.is_empty(), "{constant:?}");
+            }
         }
     }
 }

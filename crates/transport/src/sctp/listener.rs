@@ -6,7 +6,7 @@ use netrig_core::{Dscp, Header, Instant, Seeds, Stream};
 
 use super::association::{
     Answerer, Association, CookieError, CookieKey, Endpoints, MOST_PATHS, PathAddresses, StateCookie,
-    address_parameters, nonzero_tag, objection,
+    nonzero_tag, objection, own_init,
 };
 use super::config::Config;
 use super::packet::chunk::{Abort, Init};
@@ -68,7 +68,7 @@ impl Listener {
             Some(Chunk::CookieEcho(cookie)) => {
                 match StateCookie::verify(cookie, &self.key, now) {
                     Ok(cookie) if self.fits(&cookie, &header, &sctp) => {
-                        Some(Response::Accepted(self.accept(now, &cookie, header, sctp)))
+                        Some(Response::Accepted(self.accept(now, &cookie, header, *sctp)))
                     }
                     Err(CookieError::Stale { by, cookie }) if self.fits(&cookie, &header, &sctp) => {
                         // RFC 9260 section 5.1.5 (5).
@@ -90,14 +90,9 @@ impl Listener {
         }
         let flow = header.flow;
         let locals = std::iter::once(flow.dst).chain(self.routes.iter().map(|route| route.local));
-        let own = Init {
-            initiate_tag: nonzero_tag(&mut self.random),
-            a_rwnd: u32::try_from(self.config.receive_buffer.bytes()).unwrap_or(u32::MAX).max(1500),
-            outbound_streams: self.config.streams.max(1),
-            inbound_streams: u16::MAX,
-            initial_tsn: Serial(self.random.bits() as u32),
-            parameters: address_parameters(locals),
-        };
+        let tag = nonzero_tag(&mut self.random);
+        let tsn = Serial(self.random.bits() as u32);
+        let own = own_init(&self.config, tag, tsn, locals);
         let answerer = Answerer {
             config: &self.config,
             key: &self.key,
@@ -122,7 +117,7 @@ impl Listener {
         now: Instant,
         cookie: &StateCookie,
         header: Header,
-        packet: Box<Packet>,
+        packet: Packet,
     ) -> Box<Association> {
         let mut association = Box::new(Association::accept(
             Arc::clone(&self.config),
@@ -134,7 +129,7 @@ impl Listener {
             now,
         ));
         // What shares the packet with the COOKIE ECHO.
-        let Packet { src_port, dst_port, verification_tag, chunks } = *packet;
+        let Packet { src_port, dst_port, verification_tag, chunks } = packet;
         let chunks: Chunks = chunks.into_iter().skip(1).collect();
         if !chunks.is_empty() {
             let rest = Packet { src_port, dst_port, verification_tag, chunks };

@@ -7,6 +7,7 @@ use super::connection::{Connection, echoed};
 use super::segment::{Flags, HEADER_LEN, Segment};
 use super::sender::{Acknowledgement, Agreement};
 use super::state::State;
+use super::timers::ago;
 use crate::{Packet, Payload};
 
 impl Connection {
@@ -96,10 +97,7 @@ impl Connection {
             segment.timestamps.filter(|_| self.options.timestamps).and_then(|t| echoed(now, t.echo));
         let (initial, measured) = match (resent, by_timestamp) {
             (false, _) => (self.config.rto_initial, Some(self.opening.sent_at)),
-            (true, Some(rtt)) => (
-                self.config.rto_initial,
-                Some(Instant::from_nanos(now.since(Instant::ZERO + rtt).as_nanos())),
-            ),
+            (true, Some(rtt)) => (self.config.rto_initial, Some(ago(now, Duration::from_millis(rtt.into())))),
             (true, None) => (self.config.rto_after_syn_loss, None),
         };
         self.agree(u64::from(segment.window) << scaled, initial);

@@ -34,7 +34,8 @@ behaviour! {
     pub enum Recovery {
         /// By the retransmission timer only.
         None,
-        /// Fast retransmit and fast recovery, ended by the first new acknowledgement (RFC 2581 section 3.2).
+        /// Fast retransmit and fast recovery, ended by the first new acknowledgement (RFC 2581 section 3.2), once in a
+        /// window of data.
         Reno,
         /// Fast recovery that lasts until all that was outstanding is acknowledged (RFC 6582).
         Newreno,
@@ -52,6 +53,18 @@ behaviour! {
         Impatient,
         /// At every partial acknowledgement.
         SlowButSteady,
+    }
+}
+
+behaviour! {
+    /// What the first two duplicate acknowledgements let out beyond the congestion window.
+    pub enum LimitedTransmit {
+        /// Nothing.
+        Off,
+        /// A new segment each (RFC 3042).
+        NewData,
+        /// A segment each, new or, after a time-out, one that is sent again.
+        AnyData,
     }
 }
 
@@ -103,6 +116,8 @@ behaviour! {
     pub enum BackoffSsthresh {
         /// At the first time-out; then it is kept until an acknowledgement comes (RFC 5681 section 3.1).
         Once,
+        /// As `once`, and not at all if the time-out ends a fast recovery, which has reduced it already.
+        OncePerLoss,
         /// At every time-out: after a long outage slow start ends at two segments.
         Every,
     }
@@ -277,8 +292,8 @@ constants! {
             linux: Recovery::Rack, "tcp_recovery = 1 in ip-sysctl";
             ns2: Recovery::Newreno, "ns-2 class Agent/TCP/Newreno, tcp-newreno.cc; unused by Tahoe, which only retransmits";
         }
-        /// Proportional rate reduction: in SACK-based recovery, and after a congestion signal by ECN, the window
-        /// shrinks with what is delivered instead of at once.
+        /// Proportional rate reduction: in SACK-based recovery, and after a congestion signal by ECN, the
+        /// window shrinks with what is delivered instead of at once.
         prr: bool {
             rfc: true, "RFC 9937 section 6";
             linux: true, "tcp_cwnd_reduction, net/ipv4/tcp_input.c";
@@ -290,23 +305,30 @@ constants! {
             linux: 3, "tcp_reordering = 3 in ip-sysctl; not adapted to reordering here";
             ns2: 3, "Agent/TCP numdupacks_ 3, ns-default.tcl";
         }
-        /// Whether the first two duplicate acknowledgements each let a new segment out.
-        limited_transmit: bool {
-            rfc: true, "RFC 3042";
-            linux: true, "tcp_limited_transmit is part of the packet-conserving rule, net/ipv4/tcp_input.c";
-            ns2: true, "Agent/TCP singledup_ 1, ns-default.tcl";
+        /// What the first two duplicate acknowledgements let out: `off`, `new-data` or `any-data`.
+        limited_transmit: LimitedTransmit {
+            rfc: LimitedTransmit::NewData, "RFC 3042";
+            linux: LimitedTransmit::NewData, "tcp_limited_transmit is part of the packet-conserving rule, net/ipv4/tcp_input.c";
+            ns2: LimitedTransmit::AnyData, "Agent/TCP singledup_ 1, ns-default.tcl; TcpAgent::send_one goes on from t_seqno_ in every state";
         }
         /// When NewReno restarts its timer: `impatient` or `slow-but-steady`.
         newreno_timer: NewrenoTimer {
             rfc: NewrenoTimer::Impatient, "RFC 6582 section 3.2 step 3";
             linux: NewrenoTimer::SlowButSteady, "tcp_rearm_rto at every advance, net/ipv4/tcp_input.c";
-            ns2: NewrenoTimer::SlowButSteady, "Agent/TCP/Newreno newreno_changes_ 0, tcp-newreno.cc";
+            ns2: NewrenoTimer::Impatient, "Agent/TCP/Newreno as measured: the timer runs out one RTO after the first partial acknowledgement";
         }
         /// Forward RTO-recovery: tells a spurious time-out from a loss, and undoes it.
         frto: bool {
             rfc: true, "RFC 5682";
             linux: true, "tcp_frto = 2 in ip-sysctl";
             ns2: false, "Agent/TCP frto_ 0, ns-default.tcl";
+        }
+        /// Whether a reduction of the window is undone when timestamps or reports of duplicates show that
+        /// every retransmission was needless.
+        undo: bool {
+            rfc: false, "RFC 3522 and RFC 3708 are experimental";
+            linux: true, "tcp_may_undo, net/ipv4/tcp_input.c";
+            ns2: false, "absent from ns-2's one-way TCP";
         }
         /// Tail loss probe; only with `recovery = "rack"`.
         tail_loss_probe: bool {
@@ -344,8 +366,8 @@ constants! {
             linux: true, "tcp_window_scaling = 1 in ip-sysctl";
             ns2: true, "ns-2's one-way TCP has no receive window: scaled so that none is felt";
         }
-        /// Largest segment that this end takes, over IPv4, headers and options excluded; over IPv6 it is 20 bytes
-        /// less.
+        /// Largest segment that this end takes, over IPv4, headers and options excluded; over IPv6 it is 20
+        /// bytes less.
         mss: Size {
             rfc: Size::from_bytes(1460), "RFC 9293 section 3.7.1 with an MTU of 1500 bytes";
             linux: Size::from_bytes(1460), "tcp_advertise_mss with an MTU of 1500 bytes";
@@ -399,10 +421,10 @@ constants! {
             linux: SsthreshFrom::Cwnd, "tcp_reno_ssthresh, cubictcp_recalc_ssthresh";
             ns2: SsthreshFrom::Cwnd, "TcpAgent::slowdown halves window(), the smaller of cwnd_ and wnd_, tcp.cc";
         }
-        /// Whether each back-off of the timer reduces ssthresh again: `once` or `every`.
+        /// Whether each back-off of the timer reduces ssthresh again: `once`, `once-per-loss` or `every`.
         backoff_ssthresh: BackoffSsthresh {
             rfc: BackoffSsthresh::Once, "RFC 5681 section 3.1: held constant when a retransmission times out";
-            linux: BackoffSsthresh::Once, "tcp_enter_loss reduces it unless already in the loss state";
+            linux: BackoffSsthresh::OncePerLoss, "tcp_enter_loss reduces it in the states Open and Disorder, or after progress";
             ns2: BackoffSsthresh::Every, "TcpAgent::timeout calls slowdown(CLOSE_SSTHRESH_HALF) each time, tcp.cc";
         }
         /// Whether an unused window grows: `always` or `when-limited`.

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, Dscp, Duration, Ecn, Endpoint, FiveTuple, Header, Instant, StreamId,
+    CloseReason, ConnectionEvent, Data, Dscp, Ecn, Endpoint, FiveTuple, Header, Instant, StreamId,
 };
 
 use super::config::{Config, EcnMode, Framing, Handshake, OptionBytes};
 use super::receiver::Receiver;
-use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps};
+use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps, timestamp};
 use super::sender::{Journal, PATH, Sender, Transmission};
 use super::state::State;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
@@ -116,7 +116,8 @@ impl Connection {
             && (!self.opened_actively || self.opening.sent > 0)
     }
 
-    /// The user stops reading, or goes on: what arrives meanwhile fills the receive buffer and closes the window.
+    /// The user stops reading, or goes on: what arrives meanwhile fills the receive buffer and closes the
+    /// window.
     pub fn set_reading(&mut self, reading: bool) {
         self.receiver.set_reading(reading, &mut self.events, &mut self.journal.counters);
         self.tell_peer_finished();
@@ -156,11 +157,6 @@ impl Connection {
     fn options_in_every_segment(&self) -> u64 {
         let counted = self.options.timestamps && self.config.option_bytes == OptionBytes::Counted;
         if counted { u64::from(TIMESTAMPS_LEN) } else { 0 }
-    }
-
-    /// The clock of the timestamps option: milliseconds, as RFC 7323 section 5.4 allows.
-    pub(super) fn timestamp(now: Instant) -> u32 {
-        (now.as_nanos() / 1_000_000) as u32
     }
 
     /// The connection is over for the user.
@@ -225,7 +221,7 @@ impl Connection {
         let timestamps = self
             .options
             .timestamps
-            .then(|| Timestamps { value: Self::timestamp(now), echo: self.receiver.timestamp_echo() });
+            .then(|| Timestamps { value: timestamp(now), echo: self.receiver.timestamp_echo() });
         Segment {
             seq: self.iss.plus(offset as u32),
             ack: self.receiver.next_number(),
@@ -270,7 +266,7 @@ impl Connection {
             window_scale: scaling.then(|| self.wanted_shift()),
             sack_permitted: offered(self.config.sack, self.options.sack),
             timestamps: timestamps
-                .then(|| Timestamps { value: Self::timestamp(now), echo: self.receiver.timestamp_echo() }),
+                .then(|| Timestamps { value: timestamp(now), echo: self.receiver.timestamp_echo() }),
             sack: SackBlocks::none(),
             data: Data::Fill(0),
         };
@@ -485,7 +481,8 @@ impl crate::Connection for Connection {
     }
 }
 
-/// The answer to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset, unless it is one.
+/// The answer to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset, unless it is
+/// one.
 pub fn refuse(packet: &Packet) -> Option<Packet> {
     let Payload::Tcp(segment) = &packet.payload else { return None };
     if segment.flags.contains(Flags::RST) {
@@ -514,8 +511,7 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
     Some(Packet { header, payload: Payload::Tcp(reset) })
 }
 
-/// Time since a timestamp of this end was sent, if `echo` is one.
-pub(super) fn echoed(now: Instant, echo: u32) -> Option<Duration> {
-    let age = Serial(Connection::timestamp(now)).offset_from(Serial(echo));
-    u64::try_from(age).ok().map(Duration::from_millis)
+/// How long ago a timestamp of this end was sent, if `echo` is one: milliseconds.
+pub(super) fn echoed(now: Instant, echo: u32) -> Option<u32> {
+    u32::try_from(Serial(timestamp(now)).offset_from(Serial(echo))).ok()
 }

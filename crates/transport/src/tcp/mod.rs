@@ -4,6 +4,10 @@
 //! named behaviours, [`Segment`] is what it sends. It opens no socket, asks no clock and draws no random
 //! number.
 //!
+//! A host makes one [`Connection`] by [`Connection::connect`] for each opening and by [`Connection::accept`]
+//! for each SYN that reaches a listener, answers packets that belong to none with [`refuse`], and forgets a
+//! connection when [`Connection::is_over`].
+//!
 //! The stream is counted in 64-bit offsets inside (0 is the SYN, data begin at 1); 32-bit sequence numbers
 //! appear only on segments. Sending half and receiving half are apart: `sender` with `congestion` (how
 //! much may be sent) and `recovery` (what was lost), `receiver` with reassembly and acknowledging.
@@ -25,8 +29,8 @@ mod timers;
 
 pub use config::{
     Avoidance, BackoffSsthresh, Config, Congestion, EcnMode, Framing, Growth, Handshake, HyStart,
-    IdleRestart, Limit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic, RttSampling, Settings,
-    SsthreshFrom, TimerWheel, Unbounded, WindowCounts,
+    IdleRestart, Limit, LimitedTransmit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic,
+    RttSampling, Settings, SsthreshFrom, TimerWheel, Unbounded, WindowCounts,
 };
 pub use connection::{Connection, refuse};
 pub use segment::{Flags, SackBlocks, Segment, Timestamps};

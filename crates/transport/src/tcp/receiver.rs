@@ -12,8 +12,8 @@ use crate::{Counters, Serial};
 
 /// The segment size that a peer is believed to use before anything came (RFC 9293 section 3.7.1).
 const DEFAULT_SEGMENT: u64 = 536;
-/// After so long without data the first acknowledgements are quick again (Linux: after a retransmission time-out,
-/// which the receiving half does not know).
+/// After so long without data the first acknowledgements are quick again (Linux: after a retransmission
+/// time-out, which the receiving half does not know).
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Whether an acknowledgement is owed.
@@ -417,16 +417,16 @@ impl Receiver {
 
     /// The blocks of the SACK option: a duplicate first, then the latest ranges (RFC 2018 section 4, RFC 2883
     /// section 4), at most `most`.
+    #[inline]
     pub fn sack_blocks(&mut self, most: usize) -> SackBlocks {
+        let nothing = self.beyond.is_empty() && self.duplicate.is_none();
+        if nothing || !self.sack || most == 0 { SackBlocks::none() } else { self.blocks_to_tell(most) }
+    }
+
+    fn blocks_to_tell(&mut self, most: usize) -> SackBlocks {
         let mut blocks = SackBlocks::none();
-        if !self.sack || most == 0 {
-            return blocks;
-        }
         if let Some((start, end)) = self.duplicate.take() {
             blocks.push(self.number(start), self.number(end));
-        }
-        if self.beyond.is_empty() {
-            return blocks;
         }
         for offset in self.recent.into_iter().filter(|offset| *offset >= self.next) {
             if blocks.as_slice().len() == most {

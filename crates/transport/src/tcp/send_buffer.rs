@@ -24,7 +24,8 @@ pub(crate) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// An empty stream whose first byte has the offset `start`. With `borders` it remembers where messages end.
+    /// An empty stream whose first byte has the offset `start`. With `borders` it remembers where messages
+    /// end.
     pub fn new(start: u64, borders: bool) -> Self {
         Self { pieces: VecDeque::new(), borders: borders.then(VecDeque::new), start, end: start }
     }

@@ -13,6 +13,11 @@ const LEVEL_STEP: u64 = 8;
 /// Levels at 250 Hz (`LVL_DEPTH`).
 const LEVELS: u32 = 9;
 
+/// The moment `span` before `now`; the start of the run if there is none.
+pub(crate) fn ago(now: Instant, span: Duration) -> Instant {
+    Instant::from_nanos(now.since(Instant::ZERO + span).as_nanos())
+}
+
 impl TimerWheel {
     /// When a timer fires that is set at `now` to go off after `delay`.
     ///
@@ -49,8 +54,9 @@ mod tests {
         TimerWheel::LinuxHz250.fires(now, Duration::from_millis(delay)).as_nanos() / 1_000_000
     }
 
-    /// The table in kernel/time/timer.c for HZ = 250: level 0 up to 255 ms in steps of 4 ms, level 1 from 256 ms in
-    /// steps of 32 ms, level 2 from 2048 ms in steps of 256 ms, level 3 from 16384 ms in steps of 2048 ms.
+    /// The table in kernel/time/timer.c for HZ = 250: level 0 up to 255 ms in steps of 4 ms, level 1 from 256
+    /// ms in steps of 32 ms, level 2 from 2048 ms in steps of 256 ms, level 3 from 16384 ms in steps of 2048
+    /// ms.
     #[test]
     fn longer_delays_are_coarser() {
         assert_eq!(fires_ms(0, 200), 204);

@@ -216,7 +216,7 @@ fn the_association_ends_when_nobody_answers_on_any_path() {
         pair.cut(1);
         pair.run_for(s(2000));
         assert_eq!(pair.client.closed(), Some(CloseReason::TimedOut));
-        assert_eq!(timeouts(&pair).len() as u32, limit);
+        assert_eq!(timeouts(&pair).len() as u32, limit + 1);
         let (first, rto, _) = timeouts(&pair)[0];
         let started = Instant::from_nanos(first.as_nanos() - rto.as_nanos());
         let sum = (0..=limit).fold(Duration::ZERO, |sum, i| sum + (rto * (1 << i)).min(s(60)));
@@ -310,4 +310,74 @@ fn invented_heartbeat_acks_are_ignored() {
         pair.deliver(Side::Client, packet);
     }
     assert_eq!(pair.status(1).state, PathState::Unconfirmed);
+}
+
+/// A chosen primary that does not work yet gets the data as soon as it does.
+#[test]
+fn a_choice_is_obeyed_when_it_can_be() {
+    let config = Config { return_to_primary: false, ..rfc() };
+    let mut pair = Pair::new(&config, 2, ms(100));
+    pair.lose(|crossing| crossing.path == 1);
+    pair.open();
+    pair.run_for(s(1));
+    pair.act(Side::Client, |client, now| client.control(now, Control::SetPrimary(PathId(1))));
+    pair.fill(1000);
+    assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(0));
+    pair.rule(|_| Verdict::Pass);
+    pair.run_for(s(120));
+    assert_eq!(pair.status(1).state, PathState::Active);
+    pair.fill(1000);
+    assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(1));
+}
+
+/// Round trips go on being measured on a path whose timed chunk went over the other one.
+#[test]
+fn a_path_measures_again_after_its_chunk_went_elsewhere() {
+    let config = Config {
+        retransmit_to: RetransmitTo::AlternatePath,
+        potentially_failed: false,
+        heartbeats: false,
+        ..rfc()
+    };
+    let mut pair = Pair::connected(&config, 2, ms(100));
+    pair.rule(|crossing| match crossing.packet.carries_data() && crossing.path == 0 {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    pair.fill(1000);
+    pair.run_for(s(3));
+    assert_eq!(pair.status(0).rto, s(2));
+    pair.rule(|_| Verdict::Pass);
+    pair.fill(1000);
+    pair.run_for(s(3));
+    assert_eq!((pair.status(0).srtt, pair.status(0).rto), (Some(ms(100 + 100 + 200)), ms(400 + 4 * 200)));
+}
+
+/// With one path, which data goes on probing, each time-out counts once and doubles the timer once, whatever
+/// RFC 7829 says of heartbeats.
+#[test]
+fn a_single_path_counts_each_failure_once() {
+    for profile in Profile::ALL {
+        for potentially_failed in [false, true] {
+            let config = Config {
+                potentially_failed,
+                heartbeats_beside_data: false,
+                timer_wheel: TimerWheel::Exact,
+                ..Config::of(profile)
+            };
+            let mut pair = Pair::connected(&config, 1, ms(100));
+            pair.fill(2_000_000);
+            pair.run_for(ms(500));
+            pair.cut(0);
+            pair.run_for(s(2000));
+            let all = timeouts(&pair);
+            let expected: Vec<_> = (1..=config.association_max_retrans + 1).collect();
+            assert_eq!(all.iter().map(|(_, _, errors)| *errors).collect::<Vec<_>>(), expected, "{profile}");
+            for pair in all.windows(2) {
+                assert_eq!(pair[1].1, (pair[0].1 * 2).min(s(60)), "{profile}");
+                assert_eq!(pair[1].0 - pair[0].0, pair[1].1, "{profile}");
+            }
+            assert_eq!(pair.client.closed(), Some(CloseReason::TimedOut));
+        }
+    }
 }

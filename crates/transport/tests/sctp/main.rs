@@ -2,6 +2,7 @@
 
 mod failover;
 mod handshake;
+mod hostile;
 mod loss;
 mod pair;
 mod properties;

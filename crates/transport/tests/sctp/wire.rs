@@ -327,7 +327,7 @@ prop_compose! {
     }
 }
 
-fn any_chunk() -> impl Strategy<Value = Chunk> {
+pub fn any_chunk() -> impl Strategy<Value = Chunk> {
     let causes = || proptest::collection::vec(cause(), 0..5);
     let beat = || bytes(30).prop_map(|info| chunk::Heartbeat { info });
     let tsn = || any::<u32>().prop_map(Serial);

@@ -4,7 +4,7 @@ use netrig_core::{CloseReason, Data, Duration, Endpoint, Instant};
 use netrig_transport::tcp::{self, Config, Connection, Flags, Handshake, Limit, State};
 use netrig_transport::{Connection as _, Packet, Payload, Profile, Serial};
 
-use crate::pair::{Fate, MS, Pair, Side, at_ms, flow, plain};
+use crate::pair::{Fate, ISS, MS, Pair, Side, at_ms, flow, plain};
 
 fn flags(sent: &crate::pair::Sent) -> Flags {
     sent.segment.flags
@@ -21,12 +21,11 @@ fn three_segments_open_a_connection() {
     assert_eq!(seen, expected);
     // RFC 9293 section 3.4: SYN takes a number, and the acknowledgement is the next one expected.
     let numbers: Vec<_> = pair.log.iter().map(|sent| (sent.segment.seq, sent.segment.ack)).collect();
-    let iss = Serial(u32::MAX - 2000);
-    assert_eq!(numbers, [(iss, Serial(0)), (Serial(7), iss.plus(1)), (iss.plus(1), Serial(8))]);
+    assert_eq!(numbers, [(ISS, Serial(0)), (Serial(7), ISS.plus(1)), (ISS.plus(1), Serial(8))]);
 }
 
-/// IP and TCP headers of 20 bytes each; options as measured on Linux hosts: 20 on a SYN with everything, 12 on
-/// what follows.
+/// IP and TCP headers of 20 bytes each; options as measured on Linux hosts: 20 on a SYN with everything, 12
+/// on what follows.
 #[test]
 fn packets_are_as_long_as_on_the_wire() {
     let mut pair = Pair::new(&Config::of(Profile::Linux));
@@ -61,7 +60,8 @@ fn a_lost_syn_is_sent_again_ever_later() {
     assert_eq!(pair.closed[0], Some((at_ms(123_000), CloseReason::TimedOut)));
 }
 
-/// The kernel's ip-sysctl documentation on tcp_syn_linear_timeouts = 4: time-outs of 1, 1, 1, 1, 1, 2, 4, ... seconds.
+/// The kernel's ip-sysctl documentation on tcp_syn_linear_timeouts = 4: time-outs of 1, 1, 1, 1, 1, 2, 4, ...
+/// seconds.
 #[test]
 fn the_first_retries_may_be_linear() {
     let config = Config { syn_linear_timeouts: 4, ..plain() };
@@ -269,8 +269,8 @@ fn packet_of(pair: &mut Pair) -> Packet {
     pair.client.poll_transmit(now).expect("a packet")
 }
 
-/// RFC 9293 section 3.8.3: R2 for data. RTO 1 s (the minimum), doubled, 60 s at most: the eighth time-out after
-/// 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60 s.
+/// RFC 9293 section 3.8.3: R2 for data. RTO 1 s (the minimum), doubled, 60 s at most: the eighth time-out
+/// after 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60 s.
 #[test]
 fn a_silent_peer_is_given_up() {
     let mut pair = Pair::new(&Config { tail_loss_probe: false, ..plain() });

@@ -42,6 +42,16 @@ pub struct Sent {
     pub segment: Segment,
 }
 
+impl Sent {
+    /// The number of the client's segment, counted from 1, if all have 1000 bytes.
+    pub fn number(&self) -> u64 {
+        u64::from(self.segment.seq.0.wrapping_sub(ISS.0.wrapping_add(1))) / 1000 + 1
+    }
+}
+
+/// The client's initial sequence number: the numbers wrap soon.
+pub const ISS: Serial = Serial(u32::MAX - 2000);
+
 type Network = Box<dyn FnMut(&Sent) -> Fate>;
 
 /// One direction's line: packets leave one after another at `rate`, and arrive `delay` later.
@@ -114,7 +124,7 @@ impl Pair {
     pub fn between(client: &Config, server: &Config) -> Self {
         let line = Line { delay: MS(50), rate: None, queue: usize::MAX, free_at: Instant::ZERO };
         Self {
-            client: Connection::connect(client.clone(), flow(), Serial(u32::MAX - 2000)),
+            client: Connection::connect(client.clone(), flow(), ISS),
             server: Connection::accept(server.clone(), flow().reversed(), Serial(7)),
             now: Instant::ZERO,
             lines: [line; 2],
@@ -153,7 +163,7 @@ impl Pair {
 
     pub fn with_rate(mut self, rate: &str, queue: usize) -> Self {
         for line in &mut self.lines {
-            (line.rate, line.queue) = (Some(rate.parse().unwrap()), queue);
+            (line.rate, line.queue) = (Some(rate.parse().expect("a rate")), queue);
         }
         self
     }

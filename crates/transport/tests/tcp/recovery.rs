@@ -1,7 +1,10 @@
 //! Losses: found, repaired and answered as the RFCs say.
 
-use netrig_core::{Data, Duration, Instant};
-use netrig_transport::tcp::{BackoffSsthresh, Config, Congestion, Limit, NewrenoTimer, Recovery, SackBlocks};
+use netrig_core::{CloseReason, Data, Duration, Instant};
+use netrig_transport::tcp::{
+    BackoffSsthresh, Config, Congestion, IdleRestart, Limit, LimitedTransmit, NewrenoTimer, Recovery,
+    SackBlocks, SsthreshFrom, TimerWheel,
+};
 use netrig_transport::{Connection as _, Control, Incident, PathId, Profile};
 
 use crate::pair::{Fate, MS, Pair, Side, at_ms, plain};
@@ -20,16 +23,12 @@ fn transfer(config: &Config, bytes: u64, dropping: &'static [u64]) -> Pair {
     pair
 }
 
-fn number(sent: &crate::pair::Sent) -> u64 {
-    u64::from(sent.segment.seq.0.wrapping_sub(u32::MAX - 2000 + 1)) / 1000 + 1
-}
-
 /// Numbers of the segments that were sent again, and when.
 fn repeated(pair: &Pair) -> Vec<(u64, Instant)> {
     let mut highest = 0;
     let mut again = Vec::new();
     for sent in pair.sent(Side::Client, |sent| sent.segment.carries_data()) {
-        let n = number(sent);
+        let n = sent.number();
         if n <= highest {
             again.push((n, sent.at));
         }
@@ -47,7 +46,8 @@ fn the_third_duplicate_triggers_the_retransmission() {
         assert_eq!(repeated(&pair), [(7, at_ms(200))], "{recovery:?}");
         assert_eq!(pair.client.counters().timeouts, 0, "{recovery:?}");
         // The eighth: two duplicates only, so the timer, 1 s after it was restarted at 200 ms.
-        let config = Config { tail_loss_probe: false, limited_transmit: false, ..with(recovery) };
+        let config =
+            Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..with(recovery) };
         let pair = transfer(&config, 10_000, &[8]);
         if recovery == Recovery::Rack {
             // RFC 8985: a quarter of the smallest round-trip time later it is lost all the same.
@@ -58,20 +58,20 @@ fn the_third_duplicate_triggers_the_retransmission() {
     }
 }
 
-/// RFC 3042: each of the first two duplicates lets a new segment out, whose acknowledgements are the third and fourth
-/// duplicate.
+/// RFC 3042: each of the first two duplicates lets a new segment out, whose acknowledgements are the third
+/// and fourth duplicate.
 #[test]
 fn limited_transmit_saves_the_timer() {
     let timeouts = |limited_transmit| {
         let config = Config { limited_transmit, initial_window: 3, ..with(Recovery::Newreno) };
         transfer(&config, 8_000, &[1]).client.counters().timeouts
     };
-    assert_eq!(timeouts(true), 0);
-    assert_eq!(timeouts(false), 1);
+    assert_eq!(timeouts(LimitedTransmit::NewData), 0);
+    assert_eq!(timeouts(LimitedTransmit::Off), 1);
 }
 
-/// What Fall and Floyd (1996, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP") show: with four losses in a
-/// window Reno waits for its timer, NewReno repairs one per round trip, SACK all at once.
+/// What Fall and Floyd (1996, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP") show: with four
+/// losses in a window Reno waits for its timer, NewReno repairs one per round trip, SACK all at once.
 #[test]
 fn newreno_repairs_one_loss_per_round_trip_and_sack_all_at_once() {
     const LOST: &[u64] = &[30, 33, 36, 39];
@@ -97,7 +97,8 @@ fn newreno_repairs_one_loss_per_round_trip_and_sack_all_at_once() {
     assert!(reno.client.counters().timeouts + reno.client.counters().fast_recoveries > 1);
 }
 
-/// RFC 5681 section 3.2, steps 2 to 6 and RFC 6582: ssthresh half of what was outstanding, and the window is that at the end.
+/// RFC 5681 section 3.2, steps 2 to 6 and RFC 6582: ssthresh half of what was outstanding, and the window is
+/// that at the end.
 #[test]
 fn a_loss_halves_the_window() {
     let config = Config { initial_ssthresh: Limit::Count(40), ..with(Recovery::Newreno) };
@@ -109,14 +110,18 @@ fn a_loss_halves_the_window() {
             _ => None,
         })
         .collect();
-    // Rounds of 10, 20, 40 (slow start up to ssthresh), 41 and 42 segments: 150 is one of the last, and 42 segments are
-    // outstanding when its duplicates come. Half of them, plus three; half at the end.
+    // Rounds of 10, 20, 40 (slow start up to ssthresh), 41 and 42 segments: 150 is one of the last, and 42
+    // segments are outstanding when its duplicates come. Half of them, plus three; half at the end.
     assert_eq!(windows, [24, 21]);
 }
 
 #[test]
 fn tahoe_begins_again_at_one_segment() {
-    let config = Config { congestion: Congestion::Tahoe, limited_transmit: false, ..with(Recovery::Newreno) };
+    let config = Config {
+        congestion: Congestion::Tahoe,
+        limited_transmit: LimitedTransmit::Off,
+        ..with(Recovery::Newreno)
+    };
     let pair = transfer(&config, 100_000, &[30]);
     let (lost_at, _) =
         pair.incidents[0].iter().find(|i| matches!(i.1, Incident::FastRetransmit { .. })).expect("a loss");
@@ -173,80 +178,73 @@ fn the_timer_backs_off_exactly() {
     assert_eq!(timers, expected.map(|(at, rto, errors)| (at, rto, errors, 1000)));
 }
 
-/// RFC 5681 section 3.1: ssthresh is reduced once; in ns-2 every time, down to two segments.
+/// RFC 5681 section 3.1: ssthresh is reduced once, to half of what was outstanding; in ns-2 every time, down
+/// to two segments.
 #[test]
 fn back_off_reduces_ssthresh_once_or_every_time() {
     let after = |backoff_ssthresh| {
-        let config = Config { backoff_ssthresh, frto: false, tail_loss_probe: false, ..with(Recovery::Sack) };
+        let config = Config {
+            backoff_ssthresh,
+            ssthresh_from: SsthreshFrom::Cwnd,
+            frto: false,
+            tail_loss_probe: false,
+            ..with(Recovery::Sack)
+        };
         let mut pair = Pair::new(&config);
         pair.open();
         pair.send(Side::Client, Data::Fill(1 << 30));
-        pair.run_until(at_ms(449));
+        pair.run_until(at_ms(450));
         pair.network = Box::new(|_| Fate::Drop);
         pair.run_until(at_ms(20_000));
-        pair.client.path_status(PathId(0)).unwrap().ssthresh
+        assert_eq!(pair.client.counters().timeouts, 4);
+        pair.client.path_status(PathId(0)).expect("TCP's path").ssthresh
     };
-    // 80 segments are outstanding at 449 ms, and the acknowledgements on their way let more out.
-    assert!(after(BackoffSsthresh::Once) >= 40_000);
-    let config = after(BackoffSsthresh::Every);
-    assert!(config < 90_000 && config >= 2_000);
-    let ns2 = Config {
-        backoff_ssthresh: BackoffSsthresh::Every,
-        ssthresh_from: netrig_transport::tcp::SsthreshFrom::Cwnd,
-        ..with(Recovery::Newreno)
-    };
-    let mut pair = Pair::new(&Config { frto: false, ..ns2 });
-    pair.open();
-    pair.send(Side::Client, Data::Fill(1 << 30));
-    pair.run_until(at_ms(449));
-    pair.network = Box::new(|_| Fate::Drop);
-    pair.run_until(at_ms(20_000));
-    assert_eq!(pair.client.path_status(PathId(0)).unwrap().ssthresh, 2_000);
+    // Acknowledgements that were on their way at 450 ms still let the window grow from 80 to 160 segments.
+    assert_eq!(after(BackoffSsthresh::Once), 80_000);
+    assert_eq!(after(BackoffSsthresh::Every), 2_000);
 }
 
-/// RFC 8985 section 6: reordering by less than a quarter of the round-trip time is no loss; by more it is taken for one at
-/// first, and the duplicate report (RFC 2883) widens the window.
-#[test]
-fn rack_waits_for_reordered_segments() {
-    let with_delay = |extra: u64| {
-        let mut pair = Pair::new(&with(Recovery::Rack)).with_network(move |sent| {
-            let late =
-                sent.from == Side::Client && sent.segment.carries_data() && sent.data_ordinal % 50 == 31;
-            if late { Fate::Late(MS(extra)) } else { Fate::Pass }
-        });
-        pair = pair.with_rate("10 Mbit/s", 1000);
-        pair.open();
-        pair.send(Side::Client, Data::Fill(2_000_000));
-        pair.run_until(at_ms(60_000));
-        assert_eq!(pair.received_len[1], 2_000_000);
-        pair
-    };
-    // Until reordering has been seen, three segments above are enough, and a late segment is sent again; then no more.
-    let small = with_delay(15);
-    let again = repeated(&small);
-    assert!(again.len() <= 5 && again.iter().all(|(n, _)| *n < 500), "{again:?}");
-    let large = with_delay(60);
-    let again = repeated(&large);
-    assert!(!again.is_empty() && again.len() <= 5, "{again:?}");
-    assert!(large.server.counters().bytes_duplicated > 0);
-}
-
-/// Classic duplicate counting takes every such delay for a loss.
-#[test]
-fn duplicate_counting_does_not_wait() {
-    let mut pair = Pair::new(&with(Recovery::Newreno)).with_network(move |sent| {
-        let late = sent.from == Side::Client && sent.segment.carries_data() && sent.data_ordinal % 50 == 31;
-        if late { Fate::Late(MS(15)) } else { Fate::Pass }
+/// Delays some of the client's data packets by so many milliseconds. The window is half of what the path
+/// holds, so that no queue adds delays of its own.
+fn reordering(config: &Config, late: impl Fn(u64) -> Option<u64> + 'static) -> Pair {
+    let config = Config { send_window: Limit::Count(60), ..config.clone() };
+    let mut pair = Pair::new(&config).with_rate("10 Mbit/s", 1000).with_network(move |sent| {
+        let carries = sent.from == Side::Client && sent.segment.carries_data();
+        late(sent.data_ordinal).filter(|_| carries).map_or(Fate::Pass, |ms| Fate::Late(MS(ms)))
     });
-    pair = pair.with_rate("10 Mbit/s", 1000);
     pair.open();
     pair.send(Side::Client, Data::Fill(2_000_000));
     pair.run_until(at_ms(60_000));
-    assert!(repeated(&pair).len() >= 20);
+    assert_eq!(pair.received_len[1], 2_000_000);
+    pair
 }
 
-/// RFC 8985 section 7: the last segment is lost; a probe after two round-trip times (and the worst delay of an acknowledgement
-/// if it is alone) repairs it, long before the timer.
+/// RFC 8985 section 6.2: once reordering has been seen (a segment 2 ms late, too little for three
+/// duplicates), a quarter of the round-trip time of 100 ms is waited.
+#[test]
+fn rack_waits_for_reordered_segments() {
+    let late = |n| if n == 15 { Some(2) } else { (n % 50 == 31).then_some(15) };
+    assert_eq!(repeated(&reordering(&with(Recovery::Rack), late)), []);
+    // Counting duplicates takes every such delay for a loss.
+    for recovery in [Recovery::Newreno, Recovery::Sack] {
+        assert!(repeated(&reordering(&with(recovery), late)).len() >= 20, "{recovery:?}");
+    }
+}
+
+/// RFC 8985 section 6.2: delays of 60 ms are more than a quarter of the round-trip time and less than three.
+/// Each duplicate report (RFC 2883) adds a quarter.
+#[test]
+fn duplicate_reports_make_rack_wait_longer() {
+    let late = |n| if n == 15 { Some(2) } else { (n % 50 == 31).then_some(60) };
+    let pair = reordering(&with(Recovery::Rack), late);
+    assert_eq!(repeated(&pair).len(), 2);
+    assert_eq!(pair.server.counters().bytes_duplicated, 2000);
+    let without = Config { dsack: false, ..with(Recovery::Rack) };
+    assert!(repeated(&reordering(&without, late)).len() >= 20);
+}
+
+/// RFC 8985 section 7: the last segment is lost; a probe after two round-trip times (and the worst delay of
+/// an acknowledgement if it is alone) repairs it, long before the timer.
 #[test]
 fn a_probe_repairs_a_lost_tail() {
     let pair = transfer(&with(Recovery::Rack), 10_000, &[10]);
@@ -254,7 +252,8 @@ fn a_probe_repairs_a_lost_tail() {
     assert_eq!(repeated(&pair), [(10, at_ms(600))]);
     assert_eq!((pair.client.counters().tail_loss_probes, pair.client.counters().timeouts), (1, 0));
 
-    // Nothing but the probe is acknowledged beyond the loss of the last two: the probe brings the news of the ninth.
+    // Nothing but the probe is acknowledged beyond the loss of the last two: the probe brings the news of the
+    // ninth.
     let pair = transfer(&with(Recovery::Rack), 10_000, &[9, 10]);
     assert_eq!(repeated(&pair).iter().map(|(n, _)| *n).collect::<Vec<_>>(), [10, 9]);
     assert_eq!(pair.client.counters().timeouts, 0);
@@ -264,7 +263,8 @@ fn a_probe_repairs_a_lost_tail() {
     assert_eq!(repeated(&pair), [(10, at_ms(1200))]);
 }
 
-/// RFC 8985 section 7.4: a loss that the probe repaired is a congestion signal; a probe that was not needed is none.
+/// RFC 8985 section 7.4: a loss that the probe repaired is a congestion signal; a probe that was not needed
+/// is none.
 #[test]
 fn a_probe_that_repaired_a_loss_halves_the_window() {
     let pair = transfer(&with(Recovery::Rack), 10_000, &[10]);
@@ -287,8 +287,37 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
     assert_eq!(pair.client.path_status(PathId(0)).unwrap().ssthresh, u64::MAX);
 }
 
-/// RFC 9937: half as many segments go out as arrive while the window is halved, evenly spread, and not none for half a
-/// round trip and then all at once.
+/// RFC 3522 and RFC 3708: a late segment was sent again for nothing; its acknowledgement echoes a timestamp
+/// from before, or its duplicate is reported, and the window is as before.
+#[test]
+fn a_needless_reduction_is_undone() {
+    let windows = |undo, timestamps, dsack| {
+        let config =
+            Config { undo, timestamps, dsack, idle_restart: IdleRestart::None, ..with(Recovery::Sack) };
+        let pair = reordering(&config, |n| (n == 500).then_some(15));
+        assert_eq!(pair.client.counters().fast_retransmissions, 1);
+        let (before, after) =
+            pair.incidents[0].iter().fold((0, 0), |(before, _), (_, incident)| match incident {
+                Incident::FastRetransmit { cwnd, .. } => (*cwnd, 0),
+                Incident::Recovered { cwnd, .. } => (before, *cwnd),
+                _ => (before, 0),
+            });
+        (before, after, pair.client.path_status(PathId(0)).expect("TCP's path").ssthresh)
+    };
+    // 60 segments are outstanding: half of them.
+    assert_eq!(windows(false, false, true).2, 30_000);
+    for (timestamps, dsack) in [(true, false), (false, true)] {
+        let (_, after, ssthresh) = windows(true, timestamps, dsack);
+        assert!(
+            after > 59_000 && ssthresh > 59_000,
+            "timestamps {timestamps}, dsack {dsack}: {after}, {ssthresh}"
+        );
+    }
+    assert_eq!(windows(true, false, false).2, 30_000, "nothing tells");
+}
+
+/// RFC 9937: half as many segments go out as arrive while the window is halved, evenly spread, and not none
+/// for half a round trip and then all at once.
 #[test]
 fn prr_spreads_what_recovery_sends() {
     let sent_in_recovery = |prr| {
@@ -322,8 +351,8 @@ fn prr_spreads_what_recovery_sends() {
     assert!(gap > MS(30), "without PRR there is a pause: {gap}");
 }
 
-/// RFC 5682: a delay spike without loss. With F-RTO one segment is sent again and the window is restored; without, all of
-/// the flight.
+/// RFC 5682: a delay spike without loss. With F-RTO one segment is sent again and the window is restored;
+/// without, all of the flight.
 #[test]
 fn frto_undoes_a_spurious_time_out() {
     let spike = |frto, recovery| {
@@ -369,7 +398,8 @@ fn frto_believes_a_genuine_time_out() {
     }
 }
 
-/// RFC 2018 section 3 and RFC 7323: three blocks beside timestamps, four without; never on a packet that they make too long.
+/// RFC 2018 section 3 and RFC 7323: three blocks beside timestamps, four without; never on a packet that they
+/// make too long.
 #[test]
 fn no_segment_is_longer_than_the_mtu() {
     for timestamps in [false, true] {
@@ -394,7 +424,8 @@ fn no_segment_is_longer_than_the_mtu() {
     }
 }
 
-/// RFC 6582 section 4: the impatient variant leaves many losses to the timer, the other repairs them one by one.
+/// RFC 6582 section 4: the impatient variant leaves many losses to the timer, the other repairs them one by
+/// one.
 #[test]
 fn newreno_is_impatient_or_slow_but_steady() {
     const LOST: &[u64] = &[30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44];
@@ -406,6 +437,22 @@ fn newreno_is_impatient_or_slow_but_steady() {
     };
     assert_eq!(timeouts(NewrenoTimer::SlowButSteady), 0);
     assert!(timeouts(NewrenoTimer::Impatient) >= 1);
+}
+
+/// The kernel's ip-sysctl documentation: fifteen retries are 924.6 seconds, with the smallest timer of 200
+/// ms.
+#[test]
+fn fifteen_retries_of_linux_are_924_6_seconds() {
+    let config =
+        Config { tail_loss_probe: false, timer_wheel: TimerWheel::None, ..Config::of(Profile::Linux) };
+    let mut pair = Pair::new(&config).with_delay(Duration::from_nanos(1));
+    pair.connect();
+    pair.run_until(at_ms(1000));
+    pair.network = Box::new(|_| Fate::Drop);
+    pair.send(Side::Client, Data::Fill(100));
+    pair.run(Duration::from_secs(2000));
+    let (at, reason) = pair.closed[0].expect("an end");
+    assert_eq!((at.since(at_ms(1000)).as_nanos() / 1_000_000, reason), (924_600, CloseReason::TimedOut));
 }
 
 /// Linux does not back off while its own interface is down: it tries every 500 ms.

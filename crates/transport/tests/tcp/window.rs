@@ -10,7 +10,7 @@ use netrig_transport::{Connection as _, Incident, PathId, Profile};
 use crate::pair::{Fate, MS, Pair, Side, at_ms, plain};
 
 fn cwnd(pair: &Pair) -> u64 {
-    pair.client.path_status(PathId(0)).unwrap().cwnd
+    pair.client.path_status(PathId(0)).expect("TCP's path").cwnd
 }
 
 fn bulk(config: &Config) -> Pair {
@@ -28,8 +28,8 @@ fn slow_start_doubles_every_round_trip() {
     assert_eq!(pair.per_round(at_ms(100), MS(100), 6), [10, 20, 40, 80, 160, 320]);
 }
 
-/// With an acknowledgement for every second segment: RFC 5681 adds one segment for each (w · 3/2 per round trip);
-/// RFC 3465 with L = 2 makes up for it.
+/// With an acknowledgement for every second segment: RFC 5681 adds one segment for each (w · 3/2 per round
+/// trip); RFC 3465 with L = 2 makes up for it.
 #[test]
 fn delayed_acknowledgements_slow_slow_start() {
     let delayed = Config { ack_every: 2, ..plain() };
@@ -72,13 +72,13 @@ fn the_sawtooth_is_that_of_the_finite_sum() {
     }
 }
 
-/// How many round trips a cycle of additive increase and multiplicative decrease takes when each n-th data packet is
-/// lost, summed window by window.
+/// How many round trips a cycle of additive increase and multiplicative decrease takes when each n-th data
+/// packet is lost, summed window by window.
 ///
-/// The loss is noticed with W segments outstanding. Recovery takes a round trip and acknowledges W; then the window is
-/// W/2 and grows by one for each window's worth of acknowledgements, until n − 1 − W more came (of n packets one was the
-/// retransmission) and the next loss is noticed. Bytes are counted, 1000 to a segment, but only whole segments are sent: a
-/// window of 7.5 makes rounds of 7.
+/// The loss is noticed with W segments outstanding. Recovery takes a round trip and acknowledges W; then the
+/// window is W/2 and grows by one for each window's worth of acknowledgements, until n − 1 − W more came (of
+/// n packets one was the retransmission) and the next loss is noticed. Bytes are counted, 1000 to a segment,
+/// but only whole segments are sent: a window of 7.5 makes rounds of 7.
 fn sawtooth(n: u64) -> f64 {
     let (mut window, mut rounds, cycles) = (20_000u64, 0.0, 1000);
     for cycle in 0..2 * cycles {
@@ -124,7 +124,7 @@ fn cubic_returns_to_its_old_window_after_k() {
     pair.run(MS(400));
     let recovered =
         pair.incidents[0].iter().find(|i| matches!(i.1, Incident::Recovered { .. })).expect("a recovery").0;
-    let k = f64::cbrt(w_max as f64 * 0.3 / 0.4);
+    let k = libm::cbrt(w_max as f64 * 0.3 / 0.4);
     for fraction in [0.25, 0.5, 1.0, 1.3] {
         let t = fraction * k;
         pair.run_until(recovered + Duration::from_secs_f64(t));
@@ -239,9 +239,9 @@ fn ecn_needs_both_ends() {
     }
 }
 
-/// A line of 83 packets of 1500 bytes per round trip of 100 ms, and a queue of 400. HyStart sees the round-trip time
-/// grow when 320 packets are in flight, and stops; HyStart++ grows by a quarter of slow start for five more rounds,
-/// over the edge of 483 packets; without either slow start doubles to 640.
+/// A line of 83 packets of 1500 bytes per round trip of 100 ms, and a queue of 400. HyStart sees the
+/// round-trip time grow when 320 packets are in flight, and stops; HyStart++ grows by a quarter of slow start
+/// for five more rounds, over the edge of 483 packets; without either slow start doubles to 640.
 #[test]
 fn hystart_spares_the_queue() {
     let overshoot = |hystart| {

@@ -16,8 +16,8 @@ static GOODPUT: Rate = Rate {
         "goodput",
         "B/s",
         Flow,
-        "Application bytes that the receiving application got, in order and once, per second of the measuring \
-         window, which starts with the flow.",
+        "Application bytes that the receiving application got, in order and once, per second of the \
+         measuring window, which starts with the flow.",
     ),
     quantity: &RECEIVED_BYTES,
     times: 1.0,
@@ -28,8 +28,8 @@ static OFFERED_LOAD: Rate = Rate {
         "offered_load",
         "B/s",
         Flow,
-        "Application bytes that the sending application gave to its transport, per second of the measuring window, \
-         which starts with the flow.",
+        "Application bytes that the sending application gave to its transport, per second of the measuring \
+         window, which starts with the flow.",
     ),
     quantity: &OFFERED_BYTES,
     times: 1.0,
@@ -50,7 +50,8 @@ static DATA_RECEIVED: Total = Total {
         "data_packets_received",
         "packets",
         Flow,
-        "Packets with user data that reached the receiving host in the measuring window, duplicates included.",
+        "Packets with user data that reached the receiving host in the measuring window, duplicates \
+         included.",
     ),
     quantity: &DATA_PACKETS_RECEIVED,
 };
@@ -72,8 +73,9 @@ static WIRE_THROUGHPUT: About = About::new(
     "wire_throughput",
     "B/s",
     Flow,
-    "IP bytes of the packets with user data that reached the receiving host (duplicates and headers included), divided by \
-     the time from the arrival of the first of them until the end of the measuring window.",
+    "IP bytes of the packets with user data that reached the receiving host (duplicates and headers \
+     included), divided by the time from the arrival of the first of them until the end of the measuring \
+     window.",
 );
 
 impl Metric for WireThroughput {

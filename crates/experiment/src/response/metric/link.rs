@@ -39,7 +39,8 @@ static LOSS_RATIO: Share = Share {
         "loss_ratio",
         "1",
         Link,
-        "Packets dropped, for whatever reason, divided by packets offered to the link in the measuring window.",
+        "Packets dropped, for whatever reason, divided by packets offered to the link in the measuring \
+         window.",
     )
     .pooled(),
     part: &[&LINK_DROPPED],
@@ -64,7 +65,8 @@ static QUEUE_LENGTH_MEAN: About = About::new(
     "queue_length",
     "packets",
     Link,
-    "Packets that wait, averaged over the time of the measuring window; the packet on the line is not among them.",
+    "Packets that wait, averaged over the time of the measuring window; the packet on the line is not \
+     among them.",
 )
 .per(Per::Mean);
 
@@ -124,8 +126,8 @@ static WAITING: About = About::new(
     "waiting_time",
     "s",
     Link,
-    "Time that a packet waited in the queue before it was sent, over the packets that left for the line in the measuring \
-     window.",
+    "Time that a packet waited in the queue before it was sent, over the packets that left for the line in \
+     the measuring window.",
 )
 .observed();
 

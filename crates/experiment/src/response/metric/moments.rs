@@ -42,8 +42,8 @@ static TRANSFER_TIME: About = About::new(
     "transfer_time",
     "s",
     Flow,
-    "Time from the start of the flow until its last packet with user data arrived, if its last connection closed with \
-     everything delivered.",
+    "Time from the start of the flow until its last packet with user data arrived, if its last connection \
+     closed with everything delivered.",
 )
 .per(Per::Mean);
 
@@ -72,8 +72,9 @@ static LONGEST_STALL: About = About::new(
     "longest_stall",
     "s",
     Flow,
-    "Longest pause between two arrivals of user data, as far as it exceeds one sampling interval (else 0); a pause that \
-     reaches to the end of the run counts unless the connection had closed with everything delivered.",
+    "Longest pause between two arrivals of user data, as far as it exceeds one sampling interval (else 0); \
+     a pause that reaches to the end of the run counts unless the connection had closed with everything \
+     delivered.",
 )
 .per(Per::Max);
 

@@ -34,8 +34,8 @@ static OBJECTS: Observed = Observed {
         "object_time",
         "s",
         Flow,
-        "Time from the moment the application meant to send an object until its last byte was delivered, over the objects \
-         that were complete in the measuring window.",
+        "Time from the moment the application meant to send an object until its last byte was delivered, \
+         over the objects that were complete in the measuring window.",
     )
     .observed(),
     quantity: &OBJECT_TIME,
@@ -46,8 +46,8 @@ static RESPONSES: Observed = Observed {
         "response_time",
         "s",
         Flow,
-        "Time from a request until the last byte of its response, over the responses that were complete in the measuring \
-         window.",
+        "Time from a request until the last byte of its response, over the responses that were complete in \
+         the measuring window.",
     )
     .observed(),
     quantity: &RESPONSE_TIME,
@@ -58,7 +58,8 @@ static DELAY: Observed = Observed {
         "one_way_delay",
         "s",
         Flow,
-        "Time from sending a datagram until its delivery, over the datagrams delivered in the measuring window.",
+        "Time from sending a datagram until its delivery, over the datagrams delivered in the measuring \
+         window.",
     )
     .observed(),
     quantity: &ONE_WAY_DELAY,
@@ -71,8 +72,8 @@ static DATAGRAM_LOSS: About = About::new(
     "datagram_loss",
     "1",
     Flow,
-    "Share of the datagrams sent in the measuring window that were not received in it (those still on their way at its end \
-     count as lost); never below 0.",
+    "Share of the datagrams sent in the measuring window that were not received in it (those still on \
+     their way at its end count as lost); never below 0.",
 )
 .pooled();
 

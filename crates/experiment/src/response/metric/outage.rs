@@ -19,8 +19,8 @@ static RECOVERY_TIME: About = About::new(
     "recovery_time",
     "s",
     Flow,
-    "Time from the start of the outage until user data arrives again after the pause that it caused; 0 if data never \
-     paused for longer than one sampling interval.",
+    "Time from the start of the outage until user data arrives again after the pause that it caused; 0 if \
+     data never paused for longer than one sampling interval.",
 )
 .per(Per::Mean);
 
@@ -64,7 +64,8 @@ static DETECT_TIME: About = About::new(
     "detect_time",
     "s",
     Flow,
-    "Time from the start of the outage until the sender first gave a path up (inactive) or set it aside (potentially failed).",
+    "Time from the start of the outage until the sender first gave a path up (inactive) or set it aside \
+     (potentially failed).",
 )
 .per(Per::Mean);
 
@@ -93,7 +94,8 @@ static SWITCH_TIME: About = About::new(
     "switch_time",
     "s",
     Flow,
-    "Time from the start of the outage until new data first goes over another path than the one in use when it began.",
+    "Time from the start of the outage until new data first goes over another path than the one in use \
+     when it began.",
 )
 .per(Per::Mean);
 
@@ -137,9 +139,9 @@ static RAMP_UP_TIME: About = About::new(
     "ramp_up_time",
     "s",
     Flow,
-    "Time from the switch to another path (or, on one path, from the first data after the outage began and caused a pause) \
-     until the start of the first second in which data packets arrive at 90 % or more of their mean rate in the ten seconds \
-     before the outage, in IP bytes and whole sampling intervals.",
+    "Time from the switch to another path (or, on one path, from the first data after the outage began and \
+     caused a pause) until the start of the first second in which data packets arrive at 90 % or more of \
+     their mean rate in the ten seconds before the outage, in IP bytes and whole sampling intervals.",
 )
 .per(Per::Mean);
 
@@ -248,9 +250,9 @@ mod tests {
     }
 
     /// 1000 B each 100 ms until 50 s: 10 000 B/s, so 9000 B in a second are wanted. Switch at 52 s; from then
-    /// on 500 B each 100 ms until 53.5 s, then 1000 B again. A second that starts at `52 + d` (d ≤ 1.5) holds 10
-    /// intervals, of which those that end after 53.5 s have 1000 B: 15 - 10 d of 500 B and 10 d - 5 of 1000 B,
-    /// together 2500 + 5000 d ≥ 9000, so d = 1.3.
+    /// on 500 B each 100 ms until 53.5 s, then 1000 B again. A second that starts at `52 + d` (d ≤ 1.5) holds
+    /// 10 intervals, of which those that end after 53.5 s have 1000 B: 15 - 10 d of 500 B and 10 d - 5 of
+    /// 1000 B, together 2500 + 5000 d ≥ 9000, so d = 1.3.
     #[test]
     fn ramp_up_until_nine_tenths_for_a_second() {
         let mut bench = bench();

@@ -41,8 +41,8 @@ static RETRANSMISSION_SHARE: Share = Share {
         "retransmission_share",
         "1",
         Flow,
-        "User bytes sent again, divided by the sum of these and the user bytes that the receiving application got in \
-         the measuring window.",
+        "User bytes sent again, divided by the sum of these and the user bytes that the receiving \
+         application got in the measuring window.",
     )
     .pooled(),
     part: &[&RETRANSMITTED_BYTES],

@@ -2,51 +2,46 @@
 
 use netrig_core::{CloseReason, Instant};
 
-use super::path::Path;
 use super::{Association, State};
-use crate::sctp::config::{LocalDrop, RetransmitTo};
+use crate::sctp::config::{HeartbeatLoss, LocalDrop, RetransmitTo};
 use crate::sctp::tx::LossSign;
 use crate::{Incident, PathId, PathState};
 
 impl Association {
     /// T3-rtx of `path` expired (RFC 9260 section 6.3.3).
     pub(super) fn t3_expired(&mut self, now: Instant, path: usize) {
-        let id = PathId(path as u8);
         let one = &mut self.paths[path];
         one.stop_t3();
         one.timed = None;
-        let local = one.probes_locally(&self.config);
-        // RFC 9260 section 6.1 A: probes of a closed window are no sign of failure while SACKs come.
-        let probing_window = self.window_closed && std::mem::take(&mut self.heard);
-        self.heard = false;
-        let one = &mut self.paths[path];
         if one.outstanding(&self.config) == 0 {
             return;
         }
-        self.outstanding.time_out(id);
+        self.outstanding.time_out(PathId(path as u8));
         one.lost += std::mem::take(&mut one.flight);
         one.one_packet = true;
-        let rto = one.t3_span;
-        self.counters.timeouts += 1;
+        let local = one.probes_locally(&self.config);
         // E1: ssthresh and cwnd; E2: RTO * 2.
         if !local {
             one.congestion.timed_out();
             one.rto.back_off();
         }
-        if !local && !probing_window {
+        // RFC 9260 section 6.1 A: probes of a closed window are no sign of failure while SACKs come.
+        let heard = std::mem::take(&mut self.heard);
+        let counts = !(local || self.window_closed && heard);
+        self.counters.timeouts += 1;
+        self.incidents.push_back(Incident::Timeout {
+            path: PathId(path as u8),
+            rto: one.t3_span,
+            errors: one.errors + u32::from(counts),
+            limit: self.config.path_max_retrans,
+            cwnd: one.congestion.cwnd(),
+        });
+        if counts {
             self.strike(now, path, true);
             if self.state == State::Closed {
                 return;
             }
         }
-        let one = &self.paths[path];
-        self.incidents.push_back(Incident::Timeout {
-            path: id,
-            rto,
-            errors: one.errors,
-            limit: self.config.path_max_retrans,
-            cwnd: one.congestion.cwnd(),
-        });
         self.fast_recovery = None;
         // E3: one packet of the earliest at once, the others when a SACK comes.
         self.retransmissions_held = true;
@@ -97,11 +92,11 @@ impl Association {
         self.paths[path].state = state;
         self.incidents.push_back(Incident::PathChanged { path: PathId(path as u8), state });
         self.reselect_data_path();
-        // RFC 7829 section 5.1: a potentially failed path is probed, and no longer by data.
+        // RFC 7829 section 5.1: a potentially failed path is probed, if no longer by data then by heartbeats.
         if state == PathState::PotentiallyFailed && self.paths[path].beat.is_none() {
             match self.config.heartbeat_loss {
-                crate::sctp::config::HeartbeatLoss::AfterRto => self.send_heartbeat(now, path),
-                crate::sctp::config::HeartbeatLoss::AtNext => self.schedule_heartbeat(now, path),
+                HeartbeatLoss::AfterRto => self.paths[path].heartbeat_at = now,
+                HeartbeatLoss::AtNext => self.schedule_heartbeat(now, path),
             }
         }
     }
@@ -109,6 +104,7 @@ impl Association {
     /// Chooses the path for new data anew, after the state of one changed.
     pub(super) fn reselect_data_path(&mut self) {
         let chosen = self.best_path();
+        self.primary_awaited &= chosen != self.primary;
         if chosen != self.data_path {
             self.data_path = chosen;
             self.incidents.push_back(Incident::DataPathChanged { path: PathId(chosen as u8) });
@@ -118,7 +114,7 @@ impl Association {
     fn best_path(&self) -> usize {
         let active = |path: &usize| self.paths[*path].is(PathState::Active);
         // RFC 9260 section 6.4: "an endpoint SHOULD always transmit to the primary path".
-        if self.config.return_to_primary && active(&self.primary) {
+        if (self.config.return_to_primary || self.primary_awaited) && active(&self.primary) {
             return self.primary;
         }
         if active(&self.data_path) {
@@ -171,17 +167,15 @@ impl Association {
         if self.paths[path].is(PathState::Active) { path } else { self.data_path }
     }
 
-    /// The user's choice (RFC 9260 section 11.1.5). New data obeys at once, unless the path is known not to
-    /// work; what is outstanding stays where it is.
+    /// The user's choice (RFC 9260 section 11.1.5). New data obeys at once, or when the path works; what is
+    /// outstanding stays where it is.
     pub(super) fn set_primary(&mut self, path: usize) {
         if self.primary != path {
             self.primary = path;
             self.incidents.push_back(Incident::PrimaryChanged { path: PathId(path as u8) });
         }
-        if self.paths[path].is(PathState::Active) && self.data_path != path {
-            self.data_path = path;
-            self.incidents.push_back(Incident::DataPathChanged { path: PathId(path as u8) });
-        }
+        self.primary_awaited = true;
+        self.reselect_data_path();
     }
 
     pub(super) fn interface_down(&mut self, now: Instant, path: usize) {
@@ -209,8 +203,9 @@ impl Association {
     pub(super) fn interface_up(&mut self, now: Instant, path: usize) {
         self.paths[path].interface_down = false;
         // A path that was given up for its interface is probed at once instead of at the next interval.
-        let Path { state, beat, .. } = &self.paths[path];
-        if self.config.local_drop == LocalDrop::FailOver && *state == PathState::Inactive && beat.is_none() {
+        let one = &self.paths[path];
+        if self.config.local_drop == LocalDrop::FailOver && one.is(PathState::Inactive) && one.beat.is_none()
+        {
             self.send_heartbeat(now, path);
         }
     }

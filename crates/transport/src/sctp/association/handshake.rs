@@ -13,9 +13,27 @@ use crate::sctp::rx::{Acknowledger, Arrivals, Inbox};
 use crate::sctp::tx::Outstanding;
 use crate::{Incident, PathState, Serial};
 
+/// INIT, or INIT ACK without its cookie, of a host with these addresses.
+pub(in crate::sctp) fn own_init(
+    config: &Config,
+    initiate_tag: u32,
+    initial_tsn: Serial,
+    addresses: impl Iterator<Item = IpAddr>,
+) -> Init {
+    Init {
+        initiate_tag,
+        // RFC 9260 section 3.3.2: at least 1500.
+        a_rwnd: u32::try_from(config.receive_buffer.bytes()).unwrap_or(u32::MAX).max(1500),
+        outbound_streams: config.streams.max(1),
+        inbound_streams: u16::MAX,
+        initial_tsn,
+        parameters: address_parameters(addresses),
+    }
+}
+
 /// The distinct addresses of a host as parameters; none if there is only one, for the IP header has it (RFC
 /// 9260 section 5.1.2 A).
-pub(in crate::sctp) fn address_parameters(addresses: impl Iterator<Item = IpAddr>) -> Vec<Parameter> {
+fn address_parameters(addresses: impl Iterator<Item = IpAddr>) -> Vec<Parameter> {
     let mut distinct: Vec<IpAddr> = Vec::new();
     for address in addresses {
         if !distinct.contains(&address) {
@@ -226,7 +244,10 @@ impl Association {
             causes = Some(vec![Cause::MissingParameters(vec![7])]);
         }
         if let Some(causes) = causes {
-            self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
+            // Without a tag there is nobody to answer (RFC 9260 section 3.3.3).
+            if init.initiate_tag != 0 {
+                self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
+            }
             self.finish(CloseReason::Refused);
             return;
         }

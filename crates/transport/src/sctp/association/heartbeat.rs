@@ -70,7 +70,19 @@ impl Association {
                 return;
             }
         }
-        self.send_heartbeat(now, path);
+        if self.probed_by_data(path) {
+            self.schedule_heartbeat(now, path);
+        } else {
+            self.send_heartbeat(now, path);
+        }
+    }
+
+    /// Whether outstanding data tells of the path: then a heartbeat would only count each failure twice.
+    fn probed_by_data(&self, path: usize) -> bool {
+        if self.config.heartbeats_beside_data && self.paths[path].is(PathState::PotentiallyFailed) {
+            return false;
+        }
+        self.paths[path].t3_runs() || self.retransmission_due == Some(path)
     }
 
     pub(super) fn send_heartbeat(&mut self, now: Instant, path: usize) {
@@ -101,14 +113,18 @@ impl Association {
         self.paths[path].beat_lost_at = Instant::NEVER;
         self.heartbeat_failed(now, path);
         // RFC 7829 section 5.1, RFC 9260 section 5.4: the next one at once; its RTO is twice as long.
-        if self.state != State::Closed && self.is_hurried(path) {
+        if self.state != State::Closed && self.is_hurried(path) && !self.probed_by_data(path) {
             self.send_heartbeat(now, path);
         }
     }
 
     fn heartbeat_failed(&mut self, now: Instant, path: usize) {
+        let probed_by_data = self.probed_by_data(path);
         let one = &mut self.paths[path];
         one.beat = None;
+        if probed_by_data {
+            return;
+        }
         // RFC 9260 section 8.3: exponential back-off of the RTO if the previous heartbeat is unanswered.
         one.rto.back_off();
         // An address that never worked says nothing of the peer (RFC 9260 section 5.4).

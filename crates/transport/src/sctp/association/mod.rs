@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Stream, StreamId};
 
-pub(super) use handshake::{Answerer, address_parameters, objection};
+pub(super) use handshake::{Answerer, objection, own_init};
 pub use path::PathAddresses;
 pub(super) use state_cookie::{CookieError, CookieKey, StateCookie};
 
 use self::path::Path;
 use super::config::Config;
-use super::packet::Chunk;
 use super::packet::chunk::Init;
+use super::packet::{Chunk, Packet};
 use super::rx::{Acknowledger, Arrivals, Inbox};
 use super::tx::{Outstanding, SendQueue};
 use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Serial};
@@ -120,6 +120,8 @@ pub struct Association {
     primary: usize,
     /// Where new data goes.
     data_path: usize,
+    /// The user chose a primary that does not work yet.
+    primary_awaited: bool,
 
     queue: SendQueue,
     outstanding: Outstanding,
@@ -137,6 +139,8 @@ pub struct Association {
     retransmissions_held: bool,
     /// Packets with new data that may still leave at this moment (Max.Burst).
     burst: u32,
+    /// The user gave data at this moment.
+    just_given: bool,
     /// The user waits to hear that there is room.
     writable_owed: bool,
     close_requested: bool,
@@ -154,6 +158,8 @@ pub struct Association {
     cookie: Vec<u8>,
 
     outgoing: VecDeque<Outgoing>,
+    /// The box of a packet that was received, for one to be sent.
+    spare: Option<Box<Packet>>,
     events: VecDeque<ConnectionEvent>,
     incidents: VecDeque<Incident>,
     counters: Counters,
@@ -204,12 +210,14 @@ impl Association {
             paths,
             primary: 0,
             data_path: 0,
+            primary_awaited: false,
             peer_rwnd: 0,
             window_closed: false,
             heard: false,
             fast_recovery: None,
             retransmission_due: None,
             retransmissions_held: false,
+            just_given: false,
             writable_owed: false,
             close_requested: false,
             errors: 0,
@@ -219,6 +227,7 @@ impl Association {
             guard: Instant::NEVER,
             cookie: Vec::new(),
             outgoing: VecDeque::new(),
+            spare: None,
             events: VecDeque::new(),
             incidents: VecDeque::new(),
             counters: Counters::default(),
@@ -277,23 +286,16 @@ impl Association {
 
     /// A new moment: as many packets as Max.Burst says may leave.
     fn refill_burst(&mut self) {
+        self.just_given = false;
         self.burst = match self.config.max_burst {
             0 => u32::MAX,
             packets => packets,
         };
     }
 
-    /// INIT or INIT ACK of this end.
+    /// INIT, or INIT ACK without its cookie, of this end.
     fn own_init(&self, tag: u32, tsn: Serial) -> Init {
-        Init {
-            initiate_tag: tag,
-            // RFC 9260 section 3.3.2: at least 1500.
-            a_rwnd: u32::try_from(self.config.receive_buffer.bytes()).unwrap_or(u32::MAX).max(1500),
-            outbound_streams: self.config.streams.max(1),
-            inbound_streams: u16::MAX,
-            initial_tsn: tsn,
-            parameters: address_parameters(self.paths.iter().map(|path| path.flow.src)),
-        }
+        own_init(&self.config, tag, tsn, self.paths.iter().map(|path| path.flow.src))
     }
 }
 
@@ -364,6 +366,7 @@ impl Connection for Association {
         }
         self.refill_burst();
         self.queue.push(StreamId(stream.0 % self.outbound_streams), data);
+        self.just_given = true;
         self.writable_owed = true;
     }
 

@@ -141,9 +141,15 @@ impl Path {
         }
     }
 
-    /// Whether the window lets another packet with DATA leave.
-    pub(super) const fn may_send(&self) -> bool {
+    /// Whether the window lets another packet with lost data leave.
+    pub(super) const fn may_resend(&self) -> bool {
         if self.one_packet { self.flight == 0 } else { self.flight < self.congestion.cwnd() }
+    }
+
+    /// Whether the window lets another packet with new data leave: it may start below cwnd and end beyond (RFC
+    /// 9260 section 6.1 B).
+    pub(super) const fn may_send_new(&self, config: &Config) -> bool {
+        if self.one_packet { self.flight == 0 } else { self.outstanding(config) < self.congestion.cwnd() }
     }
 
     /// Bytes outstanding: in flight, and lost ones if `Config::lost_is_outstanding` says so.
@@ -182,6 +188,14 @@ impl Path {
             if !sent.retransmitted {
                 self.rto.measured(now - since);
             }
+        }
+    }
+
+    /// A chunk that was lost here goes again, perhaps elsewhere.
+    pub(super) fn leaves(&mut self, sent: &Sent) {
+        self.lost -= u64::from(sent.counted);
+        if self.timed.is_some_and(|(tsn, _)| tsn == sent.chunk.tsn) {
+            self.timed = None;
         }
     }
 
@@ -229,7 +243,8 @@ impl Path {
 fn rto_rules(config: &Config) -> RtoRules {
     RtoRules {
         initial: config.rto_initial,
-        min: config.rto_min,
+        // A timer of no time at all would stop the clock.
+        min: config.rto_min.max(Duration::from_millis(1)),
         max: config.rto_max,
         floor: RtoFloor::Whole,
         // RFC 9260 section 16: RTO.Alpha 1/8, RTO.Beta 1/4; section 6.3.1: four times the variance.

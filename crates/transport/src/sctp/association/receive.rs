@@ -8,7 +8,7 @@ use super::{Association, Outgoing, State};
 use crate::Payload;
 use crate::sctp::listener::out_of_the_blue;
 use crate::sctp::packet::chunk::{self, Abort};
-use crate::sctp::packet::{Cause, Chunk, Packet};
+use crate::sctp::packet::{Cause, Chunk};
 use crate::sctp::rx::Arrival;
 
 /// Where a packet came from.
@@ -31,7 +31,7 @@ struct DataSeen {
 impl Association {
     pub(super) fn receive(&mut self, now: Instant, packet: crate::Packet) {
         let flow = packet.header.flow;
-        let Payload::Sctp(sctp) = packet.payload else { return };
+        let Payload::Sctp(mut sctp) = packet.payload else { return };
         self.counters.packets_received += 1;
         if self.state == State::Closed {
             let answer = out_of_the_blue(&packet.header, &sctp);
@@ -41,7 +41,9 @@ impl Association {
         let source = (flow.src, flow.dst);
         let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
         let mut seen = DataSeen { any: false, at_once: self.arrivals.has_gaps() };
-        let Packet { verification_tag, chunks, .. } = *sctp;
+        let verification_tag = sctp.verification_tag;
+        let chunks = std::mem::take(&mut sctp.chunks);
+        self.spare = Some(sctp);
         let alone = chunks.len() == 1;
         for chunk in chunks {
             if !self.tag_fits(verification_tag, alone, &chunk) {
@@ -166,7 +168,7 @@ impl Association {
     /// bytes.
     fn is_full(&self, size: u64) -> bool {
         let buffer = self.config.receive_buffer.bytes();
-        self.inbox.held() + size > buffer || self.inbox.chunks() > (buffer / 32).max(1000)
+        self.inbox.held() + size > buffer || self.inbox.chunks() >= (buffer / 32).max(1000)
     }
 }
 

@@ -5,7 +5,7 @@ use netrig_core::{ConnectionEvent, Ecn, Header, Instant};
 use super::path;
 use super::{Association, Outgoing, State};
 use crate::sctp::packet::chunk::{DATA_HEADER, Data, Sack};
-use crate::sctp::packet::{COMMON_HEADER, Chunk, Chunks, Packet};
+use crate::sctp::packet::{Chunk, Chunks, Packet};
 use crate::sctp::tx::{LossSign, Sent, SentState};
 use crate::{PathId, Payload};
 
@@ -15,12 +15,21 @@ struct Draft {
     chunks: Chunks,
     /// Bytes that still fit.
     room: u32,
+    /// Bytes of the chunks in it.
+    len: u32,
 }
 
 impl Draft {
     fn push(&mut self, chunk: Chunk) {
-        self.room = self.room.saturating_sub(chunk.padded_len());
+        let len = chunk.padded_len();
+        self.room = self.room.saturating_sub(len);
+        self.len += len;
         self.chunks.push(chunk);
+    }
+
+    /// Whether not even the smallest DATA chunk fits.
+    const fn is_full(&self) -> bool {
+        self.room < DATA_HEADER + 4
     }
 
     /// Whether a DATA chunk with so many user bytes fits.
@@ -46,7 +55,7 @@ impl Association {
         };
         let data = self.data_turn(now);
         let path = control.or(self.acknowledger.due()).or(data.map(|turn| turn.path))?;
-        let mut draft = Draft { path, chunks: Chunks::new(), room: self.room(path) };
+        let mut draft = Draft { path, chunks: Chunks::new(), room: self.room(path), len: 0 };
         self.add_control(&mut draft);
         let data = data.filter(|turn| turn.path == path && (self.config.bundling || draft.chunks.is_empty()));
         self.add_sack(&mut draft, data);
@@ -60,31 +69,49 @@ impl Association {
             return None;
         }
         self.counters.packets_sent += 1;
-        Some(self.make_packet(draft.path, self.peer_tag, draft.chunks))
+        Some(self.finish_packet(draft.path, self.peer_tag, draft.chunks, draft.len))
     }
 
     /// Bytes that chunks may take in a packet over `path`.
     fn room(&self, path: usize) -> u32 {
-        (self.config.mtu.bytes() as u32).saturating_sub(self.paths[path].overhead)
+        let mtu = u32::try_from(self.config.mtu.bytes()).unwrap_or(u32::MAX).min(65_535);
+        // Whatever the MTU: without room for a word of data nothing would ever move.
+        mtu.saturating_sub(self.paths[path].overhead).max(DATA_HEADER + 4)
     }
 
     /// A packet ready for the network.
     pub(super) fn make_packet(
-        &self,
+        &mut self,
         path: usize,
         verification_tag: u32,
         chunks: impl IntoIterator<Item = Chunk>,
     ) -> crate::Packet {
+        let chunks: Chunks = chunks.into_iter().collect();
+        let len = chunks.iter().map(Chunk::padded_len).sum();
+        self.finish_packet(path, verification_tag, chunks, len)
+    }
+
+    /// A packet of chunks that are `len` bytes together.
+    fn finish_packet(
+        &mut self,
+        path: usize,
+        verification_tag: u32,
+        chunks: Chunks,
+        len: u32,
+    ) -> crate::Packet {
         let path = &self.paths[path];
-        let packet = Packet {
-            src_port: self.local_port,
-            dst_port: self.remote_port,
-            verification_tag,
-            chunks: chunks.into_iter().collect(),
-        };
-        let ip_len = path.overhead - COMMON_HEADER + packet.wire_len();
+        let (src_port, dst_port) = (self.local_port, self.remote_port);
+        let packet = Packet { src_port, dst_port, verification_tag, chunks };
+        let ip_len = path.overhead + len;
         let header = Header { flow: path.flow, ip_len, dscp: self.dscp, ecn: Ecn::NotEct };
-        crate::Packet { header, payload: Payload::Sctp(Box::new(packet)) }
+        let body = match self.spare.take() {
+            Some(mut spare) => {
+                *spare = packet;
+                spare
+            }
+            None => Box::new(packet),
+        };
+        crate::Packet { header, payload: Payload::Sctp(body) }
     }
 
     /// All control chunks for the path that fit; the first even if it does not.
@@ -146,6 +173,9 @@ impl Association {
         if !self.state.sends_data() {
             return None;
         }
+        if self.just_given && self.config.send_passes_losses && self.new_data_may_leave(now) {
+            return Some(Turn { path: self.data_path, kind: TurnKind::New });
+        }
         if let Some(place) = self.outstanding.first_lost() {
             if let Some(path) = self.retransmission_due {
                 return Some(Turn { path, kind: TurnKind::Lost { free: true } });
@@ -155,21 +185,23 @@ impl Association {
             }
             // RFC 9260 section 6.1 C: lost data before new, "limited by the current cwnd".
             let path = self.path_for_lost(place)?;
-            let may = self.paths[path].may_send();
+            let may = self.paths[path].may_resend();
             return may.then_some(Turn { path, kind: TurnKind::Lost { free: false } });
         }
         self.retransmission_due = None;
         let held = self.retransmissions_held && self.config.timeout_holds_new_data;
-        if self.queue.unsent() == 0 || self.burst == 0 || held {
-            return None;
+        let may = !held && self.new_data_may_leave(now);
+        may.then_some(Turn { path: self.data_path, kind: TurnKind::New })
+    }
+
+    /// Whether there is new data, and the windows and the user's wishes let it leave.
+    fn new_data_may_leave(&mut self, now: Instant) -> bool {
+        if self.queue.unsent() == 0 || self.burst == 0 {
+            return false;
         }
         let path = &mut self.paths[self.data_path];
         path.decay(now, &self.config);
-        // RFC 9260 section 6.1 B: a packet may start below cwnd and end beyond.
-        if !path.may_send() || !self.may_take_new() || self.waits_for_more() {
-            return None;
-        }
-        Some(Turn { path: self.data_path, kind: TurnKind::New })
+        path.may_send_new(&self.config) && self.may_take_new() && !self.waits_for_more()
     }
 
     /// Over which path the lost chunk at `place` goes again.
@@ -214,7 +246,7 @@ impl Association {
         self.paths[draft.path].decay(now, &self.config);
         let mut earliest = false;
         let mut count = 0;
-        while let Some(place) = self.outstanding.first_lost() {
+        while let Some(place) = self.outstanding.first_lost().filter(|_| count == 0 || !draft.is_full()) {
             if !free && self.path_for_lost(place) != Some(draft.path) {
                 break;
             }
@@ -232,7 +264,7 @@ impl Association {
             }
             self.counters.bytes_retransmitted += lost.chunk.data.size();
             earliest |= place == 0 && lost.state == SentState::Lost(LossSign::Missing);
-            self.paths[usize::from(lost.path.0)].lost -= u64::from(lost.counted);
+            self.paths[usize::from(lost.path.0)].leaves(lost);
             let Some(sent) = self.outstanding.resend(place, PathId(draft.path as u8)) else { break };
             let path = &mut self.paths[draft.path];
             path.flight += u64::from(sent.counted);
@@ -260,7 +292,7 @@ impl Association {
         let most = self.most_user_bytes();
         let before = self.outstanding.next_tsn();
         let mut count = 0;
-        while count == 0 || self.may_take_new() {
+        while count == 0 || !draft.is_full() && self.may_take_new() {
             let Some(len) = self.queue.next_len(most) else { break };
             if !draft.fits(len) || count > 0 && !self.config.bundling {
                 break;

@@ -54,15 +54,13 @@ impl Arrivals {
             1 => Arrival::Next,
             // Gap blocks have 16 bits.
             65_536.. => Arrival::TooFar,
-            _ if self
-                .blocks
-                .iter()
-                .rev()
-                .any(|(first, last)| first.at_or_before(tsn) && tsn.at_or_before(*last)) =>
-            {
-                Arrival::Duplicate
+            distance => {
+                let starts_by = |(first, _): &Block| first.offset_from(self.cumulative) <= distance;
+                match self.blocks[..self.blocks.partition_point(starts_by)].last() {
+                    Some((_, last)) if tsn.at_or_before(*last) => Arrival::Duplicate,
+                    _ => Arrival::Beyond,
+                }
             }
-            _ => Arrival::Beyond,
         }
     }
 

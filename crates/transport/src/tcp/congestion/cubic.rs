@@ -206,8 +206,8 @@ mod tests {
         }
     }
 
-    /// RFC 9438 section 4.3: with a small window and a short round trip it grows as AIMD(α, β) does, α segments
-    /// per round: 3 · 0.3/1.7 = 0.529.
+    /// RFC 9438 section 4.3: with a small window and a short round trip it grows as AIMD(α, β) does, α
+    /// segments per round: 3 · 0.3/1.7 = 0.529.
     #[test]
     fn on_short_paths_it_grows_like_reno() {
         let series = after_loss(&config(), Duration::from_millis(10), 20, 8);

@@ -21,8 +21,8 @@ pub(crate) struct Window {
     pub ssthresh: u64,
     /// Sender maximum segment size.
     smss: u64,
-    /// Whether ssthresh is a whole number of segments.
-    whole: bool,
+    /// Whether packets are counted; then slow start after a time-out ends at a whole number of them.
+    packets: bool,
     avoidance: Avoidance,
     slow_start_limit: u64,
     /// What congestion avoidance has been acknowledged and not yet turned into window.
@@ -36,7 +36,7 @@ impl Window {
             cwnd: u64::from(config.initial_window.max(1)) * smss,
             ssthresh: config.initial_ssthresh.of(smss).min(cap),
             smss,
-            whole: config.window_counts == WindowCounts::Packets,
+            packets: config.window_counts == WindowCounts::Packets,
             avoidance: config.avoidance,
             slow_start_limit: config.slow_start_limit.of(smss),
             credit: 0,
@@ -81,10 +81,16 @@ impl Window {
         }
     }
 
-    /// At least two segments (RFC 5681 equation 4), and whole ones if packets are counted.
+    /// At least two segments (RFC 5681 equation 4). A window that counts packets and grows by whole ones has
+    /// no fractions to halve; one that grows by 1/cwnd has.
     fn threshold(&self, bytes: u64) -> u64 {
-        let bytes = if self.whole { bytes / self.smss * self.smss } else { bytes };
+        let bytes = if self.avoidance == Avoidance::ByteCounting { self.whole(bytes) } else { bytes };
         bytes.max(2 * self.smss)
+    }
+
+    /// So many bytes in whole packets, if packets are counted.
+    pub fn whole(&self, bytes: u64) -> u64 {
+        if self.packets { bytes / self.smss * self.smss } else { bytes }
     }
 
     /// The window after a congestion signal.

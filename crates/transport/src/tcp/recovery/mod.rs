@@ -5,8 +5,10 @@ mod frto;
 mod prr;
 mod rack;
 mod scoreboard;
+mod undo;
 
 pub(crate) use frto::{Evidence, Frto, Verdict};
 pub(crate) use prr::Prr;
 pub(crate) use rack::{Probe, ProbeVerdict, Rack, Situation};
 pub(crate) use scoreboard::{Delivered, Scoreboard};
+pub(crate) use undo::Undo;

@@ -11,7 +11,7 @@ pub(crate) struct Prr {
 
 impl Prr {
     /// Recovery begins. `recover_fs`: what was in flight, what this acknowledgement delivers included
-    /// (RFC 9937 section 6.2).
+    /// (RFC 9937 section 6.1, RecoverFS).
     pub const fn new(recover_fs: u64) -> Self {
         Self { delivered: 0, out: 0, recover_fs }
     }
@@ -58,8 +58,8 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// One of 20 segments is lost and ssthresh is half of them: one segment goes out for every two delivered, and
-    /// what is in flight at the end is ssthresh.
+    /// One of 20 segments is lost and ssthresh is half of them: one segment goes out for every two delivered,
+    /// and what is in flight at the end is ssthresh.
     #[test]
     fn it_sends_one_for_every_two_delivered() {
         let mut prr = Prr::new(20);

@@ -3,6 +3,7 @@
 use netrig_core::{Duration, Instant};
 
 use super::scoreboard::{Delivered, Scoreboard};
+use crate::tcp::timers::ago;
 
 /// How many recoveries without a duplicate report end the larger reordering window (RFC 8985 section 6.2,
 /// `RACK.reo_wnd_persist`).
@@ -46,13 +47,10 @@ impl Rack {
         }
     }
 
-    /// Repeated segments sent after this cannot be what was acknowledged at `now` (RFC 8985 section 6.2, step 2).
+    /// Repeated segments sent after this cannot be what was acknowledged at `now` (RFC 8985 section 6.2, step
+    /// 2).
     pub fn plausible_until(&self, now: Instant) -> Instant {
-        if self.min_rtt == Duration::MAX {
-            now
-        } else {
-            Instant::from_nanos(now.since(Instant::ZERO + self.min_rtt).as_nanos())
-        }
+        if self.min_rtt == Duration::MAX { now } else { ago(now, self.min_rtt) }
     }
 
     /// RFC 8985 section 6.2, steps 1 to 3: what an acknowledgement tells.
@@ -69,8 +67,8 @@ impl Rack {
         self.reordering_seen |= delivered.reordered;
     }
 
-    /// RFC 8985 section 6.2, step 4: a duplicate was reported, so the window was too small; one more quarter of
-    /// the smallest round-trip time, once per round.
+    /// RFC 8985 section 6.2, step 4: a duplicate was reported, so the window was too small; one more quarter
+    /// of the smallest round-trip time, once per round.
     pub fn on_duplicate_report(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una < round) {
             return;
@@ -111,8 +109,8 @@ impl Rack {
         board.judge_by_time(now, latest, patience)
     }
 
-    /// RFC 8985 section 6.3: at a time-out the first segment is lost, and what was sent so long ago that it should
-    /// have been acknowledged.
+    /// RFC 8985 section 6.3: at a time-out the first segment is lost, and what was sent so long ago that it
+    /// should have been acknowledged.
     pub fn on_timeout(&self, now: Instant, board: &mut Scoreboard, situation: &Situation) {
         board.mark_first_lost();
         let patience = self.rtt + self.reordering_window(board, situation);
@@ -172,7 +170,8 @@ mod tests {
         assert_eq!(new.judge(100, false, false), ProbeVerdict::Answered);
     }
 
-    /// RFC 8985 section 6.2: one more quarter per round with a duplicate report, none before 16 recoveries without.
+    /// RFC 8985 section 6.2: one more quarter per round with a duplicate report, none before 16 recoveries
+    /// without.
     #[test]
     fn duplicate_reports_widen_the_window() {
         let mut rack = Rack::new();

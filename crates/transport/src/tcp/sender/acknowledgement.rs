@@ -4,10 +4,11 @@ use netrig_core::{Duration, Instant};
 
 use super::{Journal, PATH, Phase, Sender, Usage};
 use crate::Incident;
-use crate::tcp::config::{NewrenoTimer, Recovery, RttSampling};
+use crate::tcp::config::{Growth, NewrenoTimer, Recovery, RttSampling};
 use crate::tcp::congestion::{Acked, CongestionControl};
 use crate::tcp::recovery::{Delivered, Evidence, Frto, ProbeVerdict, Prr, Verdict};
-use crate::tcp::segment::SackBlocks;
+use crate::tcp::segment::{SackBlocks, timestamp};
+use crate::tcp::timers::ago;
 
 /// The acknowledging part of a segment, by stream offsets.
 #[derive(Clone, Debug)]
@@ -24,8 +25,8 @@ pub(crate) struct Acknowledgement<'a> {
     pub sack: &'a SackBlocks,
     /// This end's initial sequence number, to read them.
     pub iss: crate::Serial,
-    /// Time since the echoed timestamp was sent.
-    pub echoed: Option<Duration>,
+    /// Time since the echoed timestamp was sent, milliseconds.
+    pub echoed: Option<u32>,
     /// The peer tells of congestion (RFC 3168 section 6.1.2).
     pub congestion: bool,
 }
@@ -39,6 +40,20 @@ struct SackNews {
     duplicate: bool,
 }
 
+/// What an acknowledgement told, taken together.
+#[derive(Clone, Debug)]
+struct Told {
+    number: u64,
+    /// SND.UNA advanced.
+    advanced: bool,
+    sack: SackNews,
+    /// A duplicate by RFC 5681 section 2: no data, nothing new, and the window as before.
+    plain_duplicate: bool,
+    /// What counts as a duplicate here: with SACK, news of any kind.
+    duplicate: bool,
+    delivered: Delivered,
+}
+
 impl Sender {
     /// Takes an acknowledgement between SND.UNA and SND.NXT (or one beyond, for a window probe).
     pub fn on_acknowledgement(&mut self, now: Instant, ack: &Acknowledgement<'_>, journal: &mut Journal) {
@@ -47,6 +62,10 @@ impl Sender {
         let advanced = ack.number > una;
         let had_outstanding = !self.board.is_empty();
         let window_changed = self.update_window(ack);
+        if !had_outstanding && !advanced && ack.sack.is_empty() {
+            // The common case of an end that only receives: nothing is asked, nothing is answered.
+            return;
+        }
         let mut delivered = Delivered::new(self.rack.plausible_until(now), self.timed);
         let sack =
             if ack.sack.is_empty() { SackNews::default() } else { self.read_sack(ack, &mut delivered) };
@@ -64,39 +83,54 @@ impl Sender {
                 self.rack.on_duplicate_report(ack.number, self.board.nxt());
             }
         }
-        // RFC 5681 section 2: no data, nothing new, and the window as before; with SACK, news of any kind.
         let plain_duplicate = !advanced && had_outstanding && !ack.occupies && !window_changed;
         let duplicate = if self.sack { sack.news } else { plain_duplicate };
-        if let Some(probe) = self.probe {
-            self.judge_probe(probe.judge(ack.number, sack.duplicate, plain_duplicate && !sack.news), journal);
-        }
-        if let Some(frto) = self.frto {
-            let original = delivered.original_end <= self.recover && (self.sack || !delivered.repeated);
-            let evidence = Evidence {
-                advanced,
-                complete: ack.number >= self.recover,
-                duplicate,
-                original_arrived: original,
-                sack: self.sack,
-            };
-            self.judge_time_out(frto, evidence, journal);
-        }
+        let told = Told { number: ack.number, advanced, sack, plain_duplicate, duplicate, delivered };
+        self.reconsider(now, ack, &told, journal);
         if ack.congestion && self.ecn {
             self.on_congestion_echo(journal);
         }
         let was = self.phase;
-        self.advance_phase(now, ack.number, advanced, duplicate, &delivered, journal);
-        let growing = matches!(
-            (was, self.phase),
-            (Phase::Open | Phase::Loss, Phase::Open) | (Phase::Loss, Phase::Loss)
-        );
+        self.advance_phase(now, &told, journal);
+        let growing = match (was, self.phase) {
+            (Phase::Open | Phase::Loss, Phase::Open) | (Phase::Loss, Phase::Loss) => true,
+            // The acknowledgement that ends recovery grows nothing, unless every one does.
+            (Phase::Recovery, Phase::Open) => self.config.growth == Growth::Always,
+            _ => false,
+        };
         if advanced && growing {
-            self.grow(now, delivered.acknowledged, rtt);
+            self.grow(now, told.delivered.acknowledged, rtt);
         }
         if self.board.una() >= self.usage.until {
             self.usage = Usage { limited: false, most: self.board.in_flight(), until: self.board.nxt() };
         }
         self.rearm(now, advanced, sack.news);
+    }
+
+    /// Judges what was done before in doubt: a probe, a time-out, a reduction of the window.
+    fn reconsider(&mut self, now: Instant, ack: &Acknowledgement<'_>, told: &Told, journal: &mut Journal) {
+        let Told { delivered, sack, .. } = told;
+        if let Some(probe) = self.probe {
+            let unanswered = told.plain_duplicate && !sack.news;
+            self.judge_probe(probe.judge(ack.number, sack.duplicate, unanswered), journal);
+        }
+        if let Some(frto) = self.frto {
+            let evidence = Evidence {
+                advanced: told.advanced,
+                complete: ack.number >= self.recover,
+                duplicate: told.duplicate,
+                original_arrived: delivered.original_end <= self.recover
+                    && (self.sack || !delivered.repeated),
+                sack: self.sack,
+            };
+            self.judge_time_out(frto, evidence, journal);
+        }
+        if let Some(undo) = self.undo {
+            let echo = ack.echoed.filter(|_| delivered.repeated).map(|age| timestamp(now).wrapping_sub(age));
+            if undo.is_refuted_by_duplicates() || echo.is_some_and(|echo| undo.is_refuted_by_echo(echo)) {
+                self.undo_reduction(journal);
+            }
+        }
     }
 
     /// A probe of a closed window may have been taken in: then its byte is as good as sent.
@@ -124,7 +158,9 @@ impl Sender {
             // RFC 9293 section 3.8.6.1 (MUST-37): the peer lives as long as it answers probes.
             self.errors = 0;
         }
-        let changed = self.peer_window != ack.window;
+        // The window of a SYN is not scaled, and so cannot be compared.
+        let comparable = !std::mem::take(&mut self.window_from_syn);
+        let changed = comparable && self.peer_window != ack.window;
         self.peer_window = ack.window;
         self.peer_window_most = self.peer_window_most.max(ack.window);
         self.peer_edge = ack.number + ack.window;
@@ -147,11 +183,15 @@ impl Sender {
         let blocks = ack.sack.as_slice();
         for (n, (left, right)) in blocks.iter().enumerate() {
             let (left, right) = (offset(*left), offset(*right));
-            // RFC 2883 section 4: the first block is a duplicate if it is acknowledged, or lies in the second.
+            // RFC 2883 section 4: the first block is a duplicate if it is acknowledged, or lies in the
+            // second.
             let within_second =
                 || blocks.get(1).is_some_and(|(l, r)| n == 0 && offset(*l) <= left && right <= offset(*r));
             if n == 0 && (right <= ack.number || within_second()) {
                 told.duplicate = true;
+                if let Some(undo) = &mut self.undo {
+                    undo.on_duplicates(left, right.saturating_sub(left).div_ceil(self.smss) as u32);
+                }
                 continue;
             }
             told.news |= self.board.sack(left.max(ack.number), right, delivered);
@@ -170,8 +210,8 @@ impl Sender {
         // Karn's rule: not if any of it was sent twice.
         if delivered.repeated || delivered.repeated_sacked {
             // RFC 7323 section 4.1: unless a timestamp tells which copy was meant.
-            let echoed = ack.echoed.filter(|_| advanced)?;
-            self.measured(Instant::from_nanos(now.since(Instant::ZERO + echoed).as_nanos()), now);
+            let echoed = Duration::from_millis(ack.echoed.filter(|_| advanced)?.into());
+            self.measured(ago(now, echoed), now);
             return None;
         }
         let rtt = delivered.earliest_original.map(|sent| now.since(sent));
@@ -191,7 +231,7 @@ impl Sender {
         if self.phase != Phase::Open || self.board.una() <= self.reduced_until {
             return;
         }
-        let base = self.congested_base();
+        let base = self.congested_base(0);
         let ssthresh = self.algorithm.on_congestion(&self.window, base);
         self.reduced_until = self.board.nxt();
         self.tell_reduced = true;
@@ -214,7 +254,7 @@ impl Sender {
         }
         self.probe = None;
         if verdict == ProbeVerdict::Repaired && self.phase == Phase::Open {
-            let base = self.congested_base();
+            let base = self.congested_base(0);
             let ssthresh = self.algorithm.on_congestion(&self.window, base);
             self.window.reduce(ssthresh, ssthresh);
             journal.counters.fast_recoveries += 1;
@@ -237,39 +277,41 @@ impl Sender {
                 self.frto = (self.unsent() > 0 && self.peer_edge > self.board.nxt()).then_some(Frto::Second);
                 self.window.cwnd = self.board.in_flight() + 2 * self.smss;
             }
-            Verdict::Spurious => self.undo_time_out(journal),
+            Verdict::Spurious => self.undo_reduction(journal),
         }
     }
 
-    /// The time-out was spurious: as if it had not been (RFC 5682 section 3.4 leaves the response open; RFC 4015).
-    fn undo_time_out(&mut self, journal: &mut Journal) {
-        self.frto = None;
+    /// The time-out, or the fast retransmission, was needless: as if it had not been (RFC 4015; RFC 5682
+    /// section 3.4 leaves the response open).
+    fn undo_reduction(&mut self, journal: &mut Journal) {
         self.board.forgive_losses();
         if let Some((cwnd, ssthresh)) = self.before.take() {
             self.window.reduce(ssthresh, cwnd.max(self.window.cwnd));
         }
         self.algorithm.on_undo();
         self.rtt.reset_backoff();
+        match self.phase {
+            Phase::Loss => {
+                journal.counters.spurious_timeouts += 1;
+                journal.tell(Incident::SpuriousTimeout { path: PATH });
+            }
+            _ => journal.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd }),
+        }
+        (self.frto, self.prr, self.undo) = (None, None, None);
         self.phase = Phase::Open;
         self.dup_acks = 0;
-        journal.counters.spurious_timeouts += 1;
-        journal.tell(Incident::SpuriousTimeout { path: PATH });
     }
 
     /// Leaves, enters or goes on with recovery.
-    fn advance_phase(
-        &mut self,
-        now: Instant,
-        number: u64,
-        advanced: bool,
-        duplicate: bool,
-        delivered: &Delivered,
-        journal: &mut Journal,
-    ) {
-        if advanced && self.phase != Phase::Open && number >= self.recover {
+    fn advance_phase(&mut self, now: Instant, told: &Told, journal: &mut Journal) {
+        let &Told { advanced, duplicate, ref delivered, .. } = told;
+        if advanced && self.phase != Phase::Open && told.number >= self.recover {
             self.leave(journal);
         }
         if duplicate {
+            if self.dup_acks == 0 {
+                self.sent_since_gap = 0;
+            }
             self.dup_acks += 1;
         } else if advanced {
             self.dup_acks = 0;
@@ -279,9 +321,7 @@ impl Sender {
         }
         let lost = match self.recovery {
             Recovery::None => false,
-            Recovery::Reno | Recovery::Newreno => {
-                self.judge_by_duplicates(now, advanced, duplicate, delivered, journal)
-            }
+            Recovery::Reno | Recovery::Newreno => self.judge_by_duplicates(now, told, journal),
             Recovery::Sack => self.judge_by_sacks(now, delivered, journal),
             Recovery::Rack => self.detect_by_time(now, delivered, journal),
         };
@@ -289,14 +329,8 @@ impl Sender {
     }
 
     /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Tells whether a loss was found.
-    fn judge_by_duplicates(
-        &mut self,
-        now: Instant,
-        advanced: bool,
-        duplicate: bool,
-        delivered: &Delivered,
-        journal: &mut Journal,
-    ) -> bool {
+    fn judge_by_duplicates(&mut self, now: Instant, told: &Told, journal: &mut Journal) -> bool {
+        let &Told { advanced, duplicate, ref delivered, .. } = told;
         match self.phase {
             Phase::Open | Phase::Reducing => {
                 let enough = duplicate && self.dup_acks == self.config.dup_ack_threshold;
@@ -362,8 +396,14 @@ impl Sender {
 
     /// A loss: the window shrinks, and the first lost segment goes out at once.
     fn enter_recovery(&mut self, now: Instant, delivered: &Delivered, journal: &mut Journal) {
-        let base = self.congested_base();
-        self.before = Some((self.window.cwnd, self.window.ssthresh));
+        // Each segment that arrived out of order before this acknowledgement may have let another one out.
+        let arrived = match self.sack {
+            true => self.board.sacked_amount().saturating_sub(delivered.amount),
+            false => u64::from(self.config.dup_ack_threshold - 1) * self.smss,
+        };
+        let beyond = arrived.min(self.sent_since_gap);
+        let base = self.congested_base(beyond);
+        self.remember();
         // After a reduction by ECN in the same window ssthresh stands (RFC 3168 section 6.1.2).
         let ssthresh = match self.phase {
             Phase::Reducing => self.window.ssthresh,
@@ -373,11 +413,10 @@ impl Sender {
         if self.is_tahoe() {
             self.enter_loss(now, ssthresh);
         } else {
-            let left_before = self.board.sacked_amount().saturating_sub(delivered.amount);
-            let recover_fs = self.board.outstanding().saturating_sub(left_before);
             self.phase = Phase::Recovery;
             self.recover = self.board.nxt();
             self.reduced_until = self.board.nxt();
+            self.guard = self.board.nxt();
             self.partial_seen = false;
             self.rescued = false;
             self.retransmit_now = true;
@@ -387,14 +426,12 @@ impl Sender {
                 self.board.mark_first_lost();
             }
             let by_sack = matches!(self.recovery, Recovery::Sack | Recovery::Rack);
-            self.prr = (by_sack && self.config.prr).then(|| Prr::new(recover_fs));
+            self.prr = (by_sack && self.config.prr)
+                .then(|| Prr::new(self.board.outstanding().saturating_sub(arrived)));
             let cwnd = if by_sack {
                 ssthresh
             } else {
                 // RFC 5681 section 3.2, step 3: three segments have left the network.
-                if self.recovery == Recovery::Newreno {
-                    self.guard = self.board.nxt();
-                }
                 ssthresh + u64::from(self.config.dup_ack_threshold) * self.smss
             };
             self.window.reduce(ssthresh, cwnd);
@@ -418,7 +455,7 @@ impl Sender {
             Phase::Loss => self.frto = None,
             Phase::Reducing => self.window.cwnd = self.window.ssthresh,
             Phase::Recovery => {
-                // RFC 6582 section 3.2, step 3, full acknowledgement, option 1; RFC 9937 section 6.3.
+                // RFC 6582 section 3.2, step 3, full acknowledgement, option 1; RFC 9937 section 6.
                 self.window.cwnd = match self.recovery {
                     Recovery::Newreno => {
                         let flight = self.board.outstanding().max(self.smss);

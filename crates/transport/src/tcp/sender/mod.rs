@@ -16,7 +16,7 @@ pub(crate) use transmit::Transmission;
 
 use super::config::{Config, Congestion, Framing, Recovery};
 use super::congestion::{Algorithm, Window};
-use super::recovery::{Frto, Probe, Prr, Rack, Scoreboard};
+use super::recovery::{Frto, Probe, Prr, Rack, Scoreboard, Undo};
 use super::rtt::RttEstimator;
 use super::send_buffer::SendBuffer;
 use crate::{Counters, Incident, PathId};
@@ -85,6 +85,7 @@ pub(crate) struct Sender {
     peer_edge: u64,
     peer_window: u64,
     peer_window_most: u64,
+    window_from_syn: bool,
     /// SND.WL1 and SND.WL2 (RFC 9293 section 3.10.7.4): the segment that told the window last.
     window_told_by: (i64, u64),
 
@@ -99,9 +100,12 @@ pub(crate) struct Sender {
     timed_out: bool,
     /// Where the phase ends: recover (RFC 6582), RecoveryPoint (RFC 6675).
     recover: u64,
-    /// Duplicates of acknowledgements up to this offset start no fast retransmit (RFC 6582 section 3.2, step 1).
+    /// Duplicates of acknowledgements up to this offset start no fast retransmit (RFC 6582 section 3.2, step
+    /// 1).
     guard: u64,
     dup_acks: u32,
+    /// New data sent since something arrived out of order: what limited transmit let out, or a part of it.
+    sent_since_gap: u64,
     /// The next retransmission does not ask the congestion window.
     retransmit_now: bool,
     /// RFC 6675 section 4, NextSeg rule 4: one rescue retransmission per recovery.
@@ -111,6 +115,7 @@ pub(crate) struct Sender {
     prr: Option<Prr>,
     rack: Rack,
     frto: Option<Frto>,
+    undo: Option<Undo>,
     probe: Option<Probe>,
     probe_due: bool,
     window_probe: WindowProbe,
@@ -179,6 +184,7 @@ impl Sender {
             peer_edge: 1,
             peer_window: 0,
             peer_window_most: 0,
+            window_from_syn: true,
             window_told_by: (i64::MIN, 0),
             rtt: RttEstimator::new(&config),
             srtt: None,
@@ -188,12 +194,14 @@ impl Sender {
             recover: 1,
             guard: 0,
             dup_acks: 0,
+            sent_since_gap: 0,
             retransmit_now: false,
             rescued: false,
             partial_seen: false,
             prr: None,
             rack: Rack::new(),
             frto: None,
+            undo: None,
             probe: None,
             probe_due: false,
             window_probe: WindowProbe::default(),
@@ -332,8 +340,9 @@ impl Sender {
         self.retransmission_at = self.fires(now, self.rtt.rto());
     }
 
-    /// What the next segment is held against the congestion window with. Without SACK the duplicates that inflate
-    /// the window stand for what left the network, so all that is outstanding counts (RFC 5681 section 3.2).
+    /// What the next segment is held against the congestion window with. Without SACK the duplicates that
+    /// inflate the window stand for what left the network, so all that is outstanding counts (RFC 5681
+    /// section 3.2).
     fn in_flight(&self) -> u64 {
         let inflated = !self.sack && self.phase != Phase::Loss;
         if inflated { self.board.outstanding() } else { self.board.in_flight() }

@@ -6,7 +6,7 @@ use super::{Journal, PATH, Phase, Sender};
 use crate::Incident;
 use crate::tcp::config::{BackoffSsthresh, Recovery, SsthreshFrom};
 use crate::tcp::congestion::CongestionControl;
-use crate::tcp::recovery::{Delivered, Frto, Situation};
+use crate::tcp::recovery::{Delivered, Frto, Situation, Undo};
 
 /// Worst delay of an acknowledgement that a probe waits for (RFC 8985 section 7.2, WCDelAckT).
 const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
@@ -62,19 +62,22 @@ impl Sender {
             return false;
         }
         let first = self.errors == 1;
-        let repeated = self.phase == Phase::Loss && self.board.una() < self.recover;
+        let recovering = matches!(self.phase, Phase::Recovery | Phase::Loss);
         if first {
-            self.before = Some((self.window.cwnd, self.window.ssthresh));
+            self.remember();
         }
         let ssthresh = match self.config.backoff_ssthresh {
-            BackoffSsthresh::Once if !first => self.window.ssthresh,
-            _ => self.algorithm.on_congestion(&self.window, self.congested_base()),
+            BackoffSsthresh::Once | BackoffSsthresh::OncePerLoss if !first => self.window.ssthresh,
+            BackoffSsthresh::OncePerLoss if self.phase == Phase::Recovery => self.window.ssthresh,
+            _ => self.algorithm.on_congestion(&self.window, self.congested_base(0)),
         };
         self.algorithm.on_timeout();
         self.enter_loss(now, ssthresh);
         self.timed_out = true;
-        // RFC 5682 section 2.1, step 1: not for a segment that was retransmitted by a time-out already.
-        self.frto = (self.config.frto && !repeated).then_some(Frto::First);
+        self.dup_acks = 0;
+        // RFC 5682 section 2.1, step 1: not if recovery goes on already; what still arrives then tells
+        // nothing.
+        self.frto = (self.config.frto && !recovering).then_some(Frto::First);
         if local {
             self.retransmission_at = self.fires(now, self.config.local_drop_retry);
         } else {
@@ -86,9 +89,16 @@ impl Sender {
         true
     }
 
+    /// Keeps what an undo restores.
+    pub(super) fn remember(&mut self) {
+        self.before = Some((self.window.cwnd, self.window.ssthresh));
+        self.undo = self.config.undo.then(|| Undo::new(self.board.una()));
+    }
+
     /// All that is outstanding counts as lost; slow start from one segment (RFC 5681 section 3.1, LW).
     pub(super) fn enter_loss(&mut self, now: Instant, ssthresh: u64) {
-        if self.recovery == Recovery::Rack {
+        // Tahoe, which does not know what is on its way, sends all of it again.
+        if self.recovery == Recovery::Rack && !self.is_tahoe() {
             let situation = self.situation();
             self.rack.on_timeout(now, &mut self.board, &situation);
         } else {
@@ -100,25 +110,23 @@ impl Sender {
         self.guard = self.board.nxt();
         self.timed = self.board.nxt();
         // What RACK still believes to be on its way does not count against the first retransmission.
-        self.window.reduce(ssthresh, self.board.in_flight() + self.smss);
+        self.window.reduce(self.window.whole(ssthresh), self.board.in_flight() + self.smss);
         self.prr = None;
         self.probe = None;
         self.probe_at = Instant::NEVER;
         self.probe_due = false;
         self.reordering_at = Instant::NEVER;
         self.retransmit_now = true;
-        self.dup_acks = 0;
     }
 
-    /// What a reduction of the window is reckoned from.
-    pub(super) fn congested_base(&self) -> u64 {
+    /// What a reduction of the window is reckoned from. `beyond`: what was let out although the window was
+    /// full, for something had arrived out of order (limited transmit); it does not count (RFC 5681 section
+    /// 3.2, step 2).
+    pub(super) fn congested_base(&self, beyond: u64) -> u64 {
         match self.config.ssthresh_from {
-            // RFC 5681 section 3.2, step 2: without what limited transmit sent.
-            SsthreshFrom::FlightSize => {
-                let beyond = u64::from(self.dup_acks.min(self.config.dup_ack_threshold - 1)) * self.smss;
-                let limited = self.config.limited_transmit && !self.sack && self.phase == Phase::Open;
-                self.board.outstanding().saturating_sub(if limited { beyond } else { 0 })
-            }
+            SsthreshFrom::FlightSize => self.board.outstanding().saturating_sub(beyond),
+            // Duplicates inflate the window in recovery; what it is worth is ssthresh.
+            SsthreshFrom::Cwnd if self.phase == Phase::Recovery => self.window.ssthresh.min(self.cap),
             SsthreshFrom::Cwnd => self.window.cwnd.min(self.cap),
         }
     }
@@ -131,8 +139,8 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 section 7.2: a probe goes after two round-trip times without an acknowledgement, if the timer has
-    /// nothing to do before.
+    /// RFC 8985 section 7.2: a probe goes after two round-trip times without an acknowledgement, if the timer
+    /// has nothing to do before.
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let wanted = self.recovery == Recovery::Rack
             && self.config.tail_loss_probe

@@ -4,9 +4,10 @@ use netrig_core::Instant;
 
 use super::{Journal, PATH, Phase, Sender};
 use crate::Incident;
-use crate::tcp::config::{Framing, Growth, IdleRestart, Nagle, Recovery};
+use crate::tcp::config::{Framing, Growth, IdleRestart, LimitedTransmit, Nagle, Recovery};
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::recovery::{Frto, Probe};
+use crate::tcp::segment::timestamp;
 
 /// A segment that is to be sent, by stream offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,8 @@ impl Sender {
     fn retransmit_lost(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
         let (i, len) = self.board.next_lost()?;
         let weight = self.board.weight(len);
-        if !self.retransmit_now && self.board.in_flight() + weight > self.window.cwnd {
+        let window = self.window.cwnd + self.beyond_window();
+        if !self.retransmit_now && self.board.in_flight() + weight > window {
             self.usage.limited = true;
             return None;
         }
@@ -66,6 +68,9 @@ impl Sender {
         if let Some(prr) = &mut self.prr {
             prr.on_sent(self.board.weight(sequence_end - start));
         }
+        if let Some(undo) = &mut self.undo {
+            undo.on_resent(timestamp(now));
+        }
         journal.counters.bytes_retransmitted += end - start;
         match self.phase {
             Phase::Loss if self.timed_out => journal.counters.timeout_retransmissions += 1,
@@ -75,8 +80,8 @@ impl Sender {
         Transmission { start, end, fin: sequence_end > end, new: false }
     }
 
-    /// RFC 6675 section 4, NextSeg rule 4: once per recovery, when nothing else may be sent, the last segment that
-    /// the peer is not known to have.
+    /// RFC 6675 section 4, NextSeg rule 4: once per recovery, when nothing else may be sent, the last segment
+    /// that the peer is not known to have.
     fn rescue(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
         if self.recovery != Recovery::Sack || self.rescued || self.unsent() > 0 {
             return None;
@@ -119,7 +124,8 @@ impl Sender {
     fn fit(&mut self, now: Instant, len: u64, fin_waits: bool) -> Option<u64> {
         let usable = self.peer_edge.saturating_sub(self.board.nxt());
         if len <= usable {
-            // (1) A full segment, or (2) all there is, if Nagle's rule does not hold it back. FIN never waits.
+            // (1) A full segment, or (2) all there is, if Nagle's rule does not hold it back. FIN never
+            // waits.
             let whole = len == self.smss || self.config.framing == Framing::WholePackets;
             return (whole || fin_waits || self.may_send_small()).then_some(len);
         }
@@ -145,23 +151,29 @@ impl Sender {
 
     /// Whether the congestion window has room for a new segment.
     fn has_room(&mut self, weight: u64) -> bool {
-        // RFC 3042 section 2: for the first two duplicates, two segments beyond the window. With SACK what they
-        // report has left the count already.
-        let beyond = match self.phase {
-            Phase::Open if self.config.limited_transmit && !self.sack => {
-                u64::from(self.dup_acks.min(self.config.dup_ack_threshold - 1)) * self.smss
-            }
-            _ => 0,
-        };
         let in_flight = match self.phase {
-            Phase::Open if !self.config.limited_transmit => self.board.outstanding(),
+            Phase::Open if self.config.limited_transmit == LimitedTransmit::Off => self.board.outstanding(),
             _ => self.in_flight(),
         };
+        let beyond = self.beyond_window();
         if in_flight > 0 && in_flight + weight > self.window.cwnd + beyond {
             self.usage.limited = true;
             return false;
         }
         self.board.outstanding() + weight <= self.cap || self.board.is_empty()
+    }
+
+    /// RFC 3042 section 2: for the first two duplicates, two segments beyond the window. With SACK what they
+    /// report has left the count already.
+    fn beyond_window(&self) -> u64 {
+        let allowed = match self.phase {
+            Phase::Open => self.config.limited_transmit != LimitedTransmit::Off,
+            Phase::Loss => self.config.limited_transmit == LimitedTransmit::AnyData,
+            Phase::Recovery | Phase::Reducing => false,
+        };
+        // The third duplicate is for fast retransmit.
+        let few = self.dup_acks < self.config.dup_ack_threshold;
+        if allowed && few && !self.sack { u64::from(self.dup_acks) * self.smss } else { 0 }
     }
 
     fn record_sent(&mut self, now: Instant, end: u64, weight: u64) {
@@ -170,6 +182,7 @@ impl Sender {
         if let Some(prr) = &mut self.prr {
             prr.on_sent(weight);
         }
+        self.sent_since_gap += weight;
         self.last_sent = now;
         self.persist_at = Instant::NEVER;
         // RFC 6298 (5.1).
@@ -179,7 +192,8 @@ impl Sender {
         self.schedule_probe(now);
     }
 
-    /// RFC 5681 section 4.1: after more than a time-out of silence the old window says nothing about the path.
+    /// RFC 5681 section 4.1: after more than a time-out of silence the old window says nothing about the
+    /// path.
     fn restart_after_idleness(&mut self, now: Instant) {
         let idle = now.since(self.last_sent);
         let rto = self.rtt.rto();

@@ -1,0 +1,157 @@
+//! `netrig doctor`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::arguments::Doctor;
+use crate::build::BUILD;
+use crate::failure::{Failure, print};
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    /// What is there.
+    is: String,
+    /// What would spoil a measurement, and what mends it.
+    mend: Option<String>,
+}
+
+/// Says what this machine can do, and what would spoil a measurement on it.
+pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
+    let findings =
+        [build(), cores(), load(), governor(), clock(), memory(), disk(), root(), sctp(), netem(), qemu()];
+    if arguments.json {
+        let findings: Vec<Value> =
+            findings.iter().map(|f| json!({ "what": f.what, "is": f.is, "mend": f.mend })).collect();
+        print(serde_json::to_string_pretty(&findings).map_err(Failure::failed)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for Finding { what, is, mend } in &findings {
+        print(format!("{what:<14} {is}"))?;
+        if let Some(mend) = mend {
+            print(format!("{:<14} -> {mend}", ""))?;
+        }
+    }
+    print(
+        "\nsim needs none of this: it runs in virtual time. What only takes longer on a slow machine is no fault.",
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fine(what: &'static str, is: impl Into<String>) -> Finding {
+    Finding { what, is: is.into(), mend: None }
+}
+
+fn proc(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn build() -> Finding {
+    fine("netrig", BUILD.as_str())
+}
+
+fn cores() -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    fine("processors", format!("{cores}; so many runs go on at the same time"))
+}
+
+fn load() -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) as f64;
+    let load =
+        proc("/proc/loadavg").and_then(|text| text.split(' ').next().and_then(|n| n.parse::<f64>().ok()));
+    let Some(load) = load else { return fine("load", "not known on this system") };
+    let mend = (load > 0.5 * cores).then(|| {
+        "other programs are busy: a measurement in real time would measure them too; wait, or end them"
+            .to_owned()
+    });
+    Finding { what: "load", is: format!("{load:.2} over the last minute"), mend }
+}
+
+fn governor() -> Finding {
+    match proc("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+        None => fine("frequency", "not ours to know (a virtual machine, or no governor)"),
+        Some(governor) if governor == "performance" => fine("frequency", governor),
+        Some(governor) => Finding {
+            what: "frequency",
+            is: format!("governor {governor}"),
+            mend: Some("real time: cpupower frequency-set -g performance".into()),
+        },
+    }
+}
+
+fn clock() -> Finding {
+    match proc("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
+        None => fine("clock", "not known on this system"),
+        Some(source) if source == "tsc" || source == "kvm-clock" => fine("clock", source),
+        Some(source) => Finding {
+            what: "clock",
+            is: format!("{source}: reading it is slow"),
+            mend: Some(
+                "real time: echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
+                    .into(),
+            ),
+        },
+    }
+}
+
+fn memory() -> Finding {
+    let available = proc("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:").map(str::to_owned))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    });
+    let Some(kib) = available else { return fine("memory", "not known on this system") };
+    let mend = (kib < 500_000).then(|| "less than 500 MB are free: large sweeps may be killed".to_owned());
+    Finding { what: "memory", is: format!("{:.1} GiB available", kib as f64 / 1048576.0), mend }
+}
+
+fn disk() -> Finding {
+    let probe = Path::new(".netrig-doctor");
+    match std::fs::write(probe, b"probe").and_then(|()| std::fs::remove_file(probe)) {
+        Ok(()) => fine("folder", "can be written; the store and the report go here"),
+        Err(error) => Finding {
+            what: "folder",
+            is: format!("cannot be written: {error}"),
+            mend: Some("run elsewhere, or name a store with --store".into()),
+        },
+    }
+}
+
+fn root() -> Finding {
+    let uid = proc("/proc/self/status").and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("Uid:").map(str::to_owned))?;
+        line.split_whitespace().next().map(str::to_owned)
+    });
+    match uid.as_deref() {
+        Some("0") => fine("root", "yes"),
+        _ => fine("root", "no; sim needs none"),
+    }
+}
+
+fn sctp() -> Finding {
+    let has =
+        proc("/proc/net/protocols").is_some_and(|text| text.lines().any(|line| line.starts_with("SCTP")));
+    fine("kernel SCTP", if has { "yes" } else { "no; sim has its own" })
+}
+
+fn netem() -> Finding {
+    let release = proc("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let has = Path::new("/sys/module/sch_netem").exists()
+        || proc(&format!("/lib/modules/{release}/modules.builtin"))
+            .is_some_and(|text| text.contains("sch_netem"))
+        || proc(&format!("/lib/modules/{release}/modules.dep"))
+            .is_some_and(|text| text.contains("sch_netem"));
+    fine("kernel netem", if has { "yes" } else { "no; sim has its own impairments" })
+}
+
+fn qemu() -> Finding {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join("qemu-system-x86_64"))
+        .find(|file| file.is_file());
+    match found {
+        Some(file) => fine("qemu", file.display().to_string()),
+        None => fine("qemu", "not installed"),
+    }
+}

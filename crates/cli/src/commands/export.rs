@@ -1,0 +1,54 @@
+//! `netrig export`.
+
+use std::process::ExitCode;
+
+use netrig_report::chart::Theme;
+use netrig_runner::provenance;
+use netrig_store::{Store, Table};
+
+use crate::arguments::{Export, ExportFormat};
+use crate::build::BUILD;
+use crate::commands::report::{of, replace, stored};
+use crate::failure::{Failure, print};
+use crate::request::Request;
+
+/// Writes runs as CSV or Parquet, or figures as SVG.
+pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
+    let request = Request::new(&arguments.which)?;
+    match arguments.format {
+        ExportFormat::Csv | ExportFormat::Parquet => runs(arguments, &request)?,
+        ExportFormat::Svg => figures(arguments, &request)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn runs(arguments: &Export, request: &Request) -> Result<(), Failure> {
+    let path = &arguments.place.store;
+    let store = Store::open_read_only(path).map_err(Failure::request)?;
+    let name = &request.experiment.design.name;
+    let known = store.experiments().map_err(Failure::failed)?;
+    let Some(entry) = known.iter().rev().find(|entry| entry.name == *name) else {
+        return Err(Failure::request(format!("the store {} has no runs of `{name}`", path.display())));
+    };
+    let table = Table::of(&store, entry.id).map_err(Failure::failed)?;
+    let mut bytes = Vec::new();
+    match arguments.format {
+        ExportFormat::Parquet => table.write_parquet(&mut bytes),
+        _ => table.write_csv(&mut bytes),
+    }
+    .map_err(Failure::failed)?;
+    replace(&arguments.out, &bytes)?;
+    print(format!("{} runs: {}", table.rows(), arguments.out.display()))
+}
+
+fn figures(arguments: &Export, request: &Request) -> Result<(), Failure> {
+    let provenance = [provenance(&BUILD, &[])];
+    let results = stored(request, &arguments.place.store, &provenance[0])?;
+    let report = of(request, &results, &provenance)?;
+    for (name, svg) in report.figures_svg(Theme::Light) {
+        let path = arguments.out.join(format!("{name}.svg"));
+        replace(&path, svg.as_bytes())?;
+        print(format!("figure: {}", path.display()))?;
+    }
+    Ok(())
+}

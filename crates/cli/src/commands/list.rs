@@ -1,0 +1,50 @@
+//! `netrig list`.
+
+use std::process::ExitCode;
+
+use netrig_store::Store;
+
+use crate::arguments::List;
+use crate::failure::{Failure, print};
+use crate::studies::STUDIES;
+
+/// Runs whose identities are listed of each experiment; the export has them all.
+const LISTED: usize = 10;
+
+/// Lists the shipped studies, and what the store has.
+pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
+    print("Studies:")?;
+    for study in STUDIES {
+        print(format!("  {:<24} {}", study.name, study.title))?;
+        for (name, _) in study.names().filter(|(name, _)| name != study.name) {
+            print(format!("  {name}"))?;
+        }
+    }
+    let path = &arguments.place.store;
+    if !path.exists() {
+        return print(format!("\nThere is no store {} yet; `netrig run` makes one.", path.display()))
+            .map(|()| ExitCode::SUCCESS);
+    }
+    let store = Store::open_read_only(path).map_err(Failure::request)?;
+    print(format!("\nStore {}:", path.display()))?;
+    for entry in store.experiments().map_err(Failure::failed)? {
+        print(format!(
+            "  {:<24} {} runs, file {} of {}",
+            entry.name,
+            entry.runs,
+            &entry.digest[..8],
+            entry.added
+        ))?;
+        let runs = store.replications(entry.id).map_err(Failure::failed)?;
+        for replication in runs.iter().take(LISTED) {
+            let levels: Vec<_> =
+                replication.point.0.iter().map(|(f, level)| format!("{f}={level}")).collect();
+            let (id, number) = (&replication.run.identity[..12], replication.number);
+            print(format!("    {id}  {number:>3}  {}", levels.join(" ")))?;
+        }
+        if runs.len() > LISTED {
+            print(format!("    … and {} more", runs.len() - LISTED))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,23 @@
+//! The verbs, a file each.
+
+mod check;
+mod compare;
+mod doctor;
+mod export;
+mod list;
+mod plan;
+mod report;
+mod run;
+mod schema;
+mod show;
+
+pub use check::check;
+pub use compare::compare;
+pub use doctor::doctor;
+pub use export::export;
+pub use list::list;
+pub use plan::plan;
+pub use report::report;
+pub use run::run;
+pub use schema::schema;
+pub use show::show;

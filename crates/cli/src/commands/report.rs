@@ -1,0 +1,140 @@
+//! `netrig report`, and the report that `netrig run` writes.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use netrig_experiment::{FigureData, FigureSpec, PointResult, Results, Run, Status, Trace, TracedRun};
+use netrig_report::Report;
+use netrig_runner::{Request as Errand, carry_out, provenance};
+use netrig_store::{Provenance, Store};
+
+use crate::arguments;
+use crate::build::BUILD;
+use crate::failure::{Failure, print};
+use crate::request::Request;
+
+/// Writes the report of what the store has; runs nothing.
+pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
+    let request = Request::new(&arguments.which)?;
+    let provenance = [provenance(&BUILD, &[])];
+    let results = stored(&request, &arguments.place.store, &provenance[0])?;
+    let report = of(&request, &results, &provenance)?;
+    match &arguments.out {
+        Some(out) => {
+            write(&report, out)?;
+            print(format!("report: {}", out.display()))?;
+        }
+        None => print(report.terminal(100).trim_end())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the store has of an experiment as it was asked for, judged. Nothing is run: the errand is cancelled
+/// before it begins, and so ends with what was found.
+pub fn stored(request: &Request, path: &Path, provenance: &Provenance) -> Result<Results, Failure> {
+    if !path.exists() {
+        return Err(Failure::request(format!(
+            "there is no store {}; `netrig run` makes one",
+            path.display()
+        )));
+    }
+    let mut store = Store::open(path).map_err(Failure::request)?;
+    let errand = Errand {
+        experiment: &request.experiment,
+        file: &request.text,
+        substrates: &request.substrates,
+        provenance,
+        jobs: None,
+        traced: false,
+        cancel: &AtomicBool::new(true),
+    };
+    let ended = carry_out(&errand, &mut store, &mut ()).map_err(Failure::failed)?;
+    if ended.found == 0 {
+        let name = &request.experiment.design.name;
+        return Err(Failure::request(format!(
+            "the store {} has no runs of `{name}` made by this netrig; `netrig run` makes them",
+            path.display()
+        )));
+    }
+    Ok(Results::judge(&request.experiment.design, &ended.points, &BUILD))
+}
+
+/// The report of results, with its figures over time.
+pub fn of<'a>(
+    request: &'a Request,
+    results: &'a Results,
+    provenance: &'a [Provenance],
+) -> Result<Report<'a>, Failure> {
+    let mut report = Report::new(&request.experiment, &request.text, results).with_provenance(provenance);
+    if let Some(readme) = &request.readme {
+        report = report.with_readme(readme);
+    }
+    for (id, spec) in request.experiment.design.figures.iter().filter(|(_, spec)| spec.is_trace()) {
+        report = report.with_figure(traced(request, id, spec, results)?);
+    }
+    Ok(report)
+}
+
+/// A figure over the time of a run. Its runs are made again, for a simulated run gives the same trace each
+/// time, and a store of all traces would be a hundred times as large.
+fn traced(request: &Request, id: &str, spec: &FigureSpec, results: &Results) -> Result<FigureData, Failure> {
+    let design = &request.experiment.design;
+    let plan = request.experiment.plan();
+    let mut runs: Vec<(&str, Run, Trace)> = Vec::new();
+    let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
+    for point in results.points.iter().filter(shown) {
+        let Some(substrate) = request.substrates.iter().find(|s| s.name() == point.substrate) else {
+            continue;
+        };
+        let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
+        let run = plan.run(place, 1).map_err(Failure::failed)?;
+        let mut trace = Trace::new();
+        substrate.run(&run, &mut trace, &AtomicBool::new(false)).map_err(Failure::failed)?;
+        runs.push((substrate.name(), run, trace));
+    }
+    let traced: Vec<_> = runs
+        .iter()
+        .map(|(substrate, run, trace)| TracedRun {
+            substrate,
+            point: &run.point,
+            scenario: &run.scenario,
+            trace,
+        })
+        .collect();
+    Ok(spec.trace(id, design, &traced))
+}
+
+/// Writes a report in the form that the file's ending asks for.
+pub fn write(report: &Report<'_>, out: &Path) -> Result<(), Failure> {
+    let text = match out.extension().and_then(|ending| ending.to_str()) {
+        Some("html" | "htm") => report.html(),
+        Some("md") => report.markdown(),
+        Some("csv") => report.csv(),
+        Some("json") => report.json(true),
+        _ => {
+            return Err(Failure::request(format!(
+                "cannot tell what to write from the name {}; use .html, .md, .csv or .json",
+                out.display()
+            )));
+        }
+    };
+    replace(out, text.as_bytes())
+}
+
+/// Puts a file in place whole or not at all: a full disk leaves what was there before.
+pub fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", out.display()));
+    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let mut name = out.as_os_str().to_owned();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, out));
+    if written.is_err() {
+        // What could not be finished is not left behind; that it cannot be removed either changes nothing.
+        let _ = std::fs::remove_file(&part);
+    }
+    written.map_err(failed)
+}

@@ -1,0 +1,96 @@
+//! `netrig run`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_experiment::{Results, Status, Verdict};
+use netrig_runner::{Ended, Request as Errand, carry_out, provenance};
+use netrig_store::{Provenance, Store};
+
+use crate::arguments::Run;
+use crate::build::BUILD;
+use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::progress::Line;
+use crate::request::Request;
+
+/// Runs what the store does not have, prints responses and verdicts, and writes the report.
+pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
+    let request = Request::new(&arguments.which)?;
+    for warning in request.experiment.warnings().all() {
+        eprintln!("warning: {}", warning.message);
+    }
+    let provenance = [provenance(&BUILD, &[])];
+    let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
+    let ended = carry(arguments, &request, &provenance[0], &mut store)?;
+    let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
+    let report = super::report::of(&request, &results, &provenance)?;
+    if arguments.json {
+        print(report.json(true).trim_end())?;
+    } else {
+        print(report.terminal(width()).trim_end())?;
+    }
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| beside(&arguments.place.store, &request.experiment.design.name));
+    super::report::write(&report, &out)?;
+    if !arguments.json {
+        print(format!(
+            "\n{} runs made, {} found in {}",
+            ended.ran,
+            ended.found,
+            arguments.place.store.display()
+        ))?;
+        print(format!("report: {}", out.display()))?;
+    }
+    if ended.interrupted {
+        eprintln!("interrupted: what was done is kept; the same command goes on where this one stopped");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(code(&results, arguments.require_claims))
+}
+
+fn carry(
+    arguments: &Run,
+    request: &Request,
+    provenance: &Provenance,
+    store: &mut Store,
+) -> Result<Ended, Failure> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&cancel);
+    // The second Ctrl-C ends the program at once; each completed run is in the store by then.
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    })
+    .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+    let errand = Errand {
+        experiment: &request.experiment,
+        file: &request.text,
+        substrates: &request.substrates,
+        provenance,
+        jobs: arguments.jobs,
+        traced: false,
+        cancel: &cancel,
+    };
+    carry_out(&errand, store, &mut Line::new()).map_err(Failure::failed)
+}
+
+fn code(results: &Results, require_claims: bool) -> ExitCode {
+    let failed = results.points.iter().any(|point| point.status == Status::Failed);
+    let open = require_claims && results.claims.iter().any(|claim| claim.verdict != Verdict::Supported);
+    if failed || open { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+}
+
+/// The report beside the store: `link-down/failover` becomes `link-down-failover.html`.
+fn beside(store: &Path, name: &str) -> PathBuf {
+    store.with_file_name(format!("{}.html", name.replace('/', "-")))
+}
+
+/// Columns of the terminal, or a usual width where there is none.
+fn width() -> usize {
+    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100)
+}

@@ -1,0 +1,149 @@
+//! `netrig show`.
+
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use netrig_experiment::{Assignment, Experiment, Plan, Run, Substrate, Trace};
+use netrig_sim::Simulator;
+use netrig_store::{Replication, Store};
+use netrig_transport::{Constant, Profile, sctp, tcp};
+
+use crate::arguments::{ProfileName, ProtocolName, Show, Shown, Where};
+use crate::build::BUILD;
+use crate::failure::{Failure, print};
+use crate::studies::STUDIES;
+
+/// Shows a study, a profile or a run.
+pub fn show(arguments: &Show) -> Result<ExitCode, Failure> {
+    match &arguments.what {
+        Shown::Study { name } => study(name)?,
+        Shown::Profile { profile, protocol } => show_profile(*profile, *protocol)?,
+        Shown::Run { id, place } => run(id, place)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn study(name: &str) -> Result<(), Failure> {
+    let Some(study) = STUDIES.iter().find(|study| study.name == name) else {
+        let names: Vec<_> = STUDIES.iter().map(|study| study.name).collect();
+        return Err(Failure::request(format!("there is no study `{name}`; there are: {}", names.join(", "))));
+    };
+    print(format!("{}: {}\n", study.name, study.title))?;
+    for (name, text) in study.names() {
+        let experiment = Experiment::parse(&name, text);
+        // A study's claims may refer to its paper, which is not needed to know its question.
+        let question = match &experiment {
+            Ok(experiment) => experiment.question.clone(),
+            Err(_) => question_of(text),
+        };
+        print(format!("  netrig run {name:<28} {question}"))?;
+    }
+    match study.readme {
+        Some(readme) => print(format!("\n{}", readme.trim_end())),
+        None => Ok(()),
+    }
+}
+
+fn question_of(text: &str) -> String {
+    let line = text.lines().find_map(|line| line.strip_prefix("question = \""));
+    line.map_or_else(String::new, |rest| rest.trim_end_matches('"').to_owned())
+}
+
+fn show_profile(name: ProfileName, only: Option<ProtocolName>) -> Result<(), Failure> {
+    let profile = match name {
+        ProfileName::Rfc => Profile::Rfc,
+        ProfileName::Linux => Profile::Linux,
+        ProfileName::Ns2 => Profile::Ns2,
+    };
+    let tables = [
+        (ProtocolName::Tcp, "TCP", tcp::Config::constants(profile)),
+        (ProtocolName::Sctp, "SCTP", sctp::Config::constants(profile)),
+    ];
+    for (protocol, title, constants) in tables {
+        if only.is_none_or(|only| only == protocol) {
+            print(format!("{title}, profile {profile}\n"))?;
+            for constant in constants {
+                print(entry(&constant))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn entry(constant: &Constant) -> String {
+    let Constant { name, doc, value, source } = constant;
+    format!("{name} = {value}\n    {doc}\n    source: {source}\n")
+}
+
+/// A run's levels, responses and time line. The time line is not stored: a simulated run gives the same one
+/// again.
+fn run(id: &str, place: &Where) -> Result<(), Failure> {
+    let store = Store::open_read_only(&place.store).map_err(Failure::request)?;
+    let (text, replication) = find(&store, id)?;
+    let stored = &replication.run;
+    print(format!("run {} on {}, replication {}", stored.identity, stored.substrate, replication.number))?;
+    for (factor, level) in &replication.point.0 {
+        print(format!("  {factor} = {level}"))?;
+    }
+    for (name, response) in &stored.responses {
+        let value = response.measured.value().map_or_else(|| "not measured".to_owned(), |v| v.to_string());
+        print(format!("  {name}: {value} {}", response.unit))?;
+    }
+    if replication.build != *BUILD {
+        let other = &replication.build;
+        print(format!("  made by netrig {other}; the time line below is of this netrig, {}", *BUILD))?;
+    }
+    time_line(&again(&text, &replication)?)
+}
+
+/// The run whose identity begins with `id`, and the text of its experiment.
+fn find(store: &Store, id: &str) -> Result<(String, Replication), Failure> {
+    let mut found = None;
+    for entry in store.experiments().map_err(Failure::failed)? {
+        for replication in store.replications(entry.id).map_err(Failure::failed)? {
+            if !replication.run.identity.starts_with(id) {
+                continue;
+            }
+            match &found {
+                Some((_, other)) if *other != replication.run.identity => {
+                    return Err(Failure::request(format!(
+                        "several runs begin with `{id}`; give more of the identity"
+                    )));
+                }
+                _ => found = Some(((entry.id, replication.clone()), replication.run.identity.clone())),
+            }
+        }
+    }
+    let Some(((experiment, replication), _)) = found else {
+        return Err(Failure::request(format!(
+            "the store has no run `{id}`; `netrig list` prints what it has"
+        )));
+    };
+    Ok((store.experiment_file(experiment).map_err(Failure::failed)?, replication))
+}
+
+/// The stored replication as a run that can be made again.
+fn again(text: &str, replication: &Replication) -> Result<Run, Failure> {
+    let experiment = Experiment::parse("the stored file", text).map_err(Failure::failed)?;
+    let assignments: Vec<Assignment> = replication
+        .point
+        .0
+        .iter()
+        .map(|(factor, level)| Assignment { factor: factor.clone(), levels: vec![level.0.clone()] })
+        .collect();
+    let experiment = experiment.set(&assignments).map_err(Failure::failed)?;
+    let plan: Plan = experiment.plan();
+    let mut run = plan.run(0, replication.number).map_err(Failure::failed)?;
+    run.seed = replication.run.seed;
+    Ok(run)
+}
+
+fn time_line(run: &Run) -> Result<(), Failure> {
+    let mut trace = Trace::new();
+    Simulator.run(run, &mut trace, &AtomicBool::new(false)).map_err(Failure::failed)?;
+    print("")?;
+    for note in trace.notes() {
+        print(format!("{:>12}  {}", note.at.to_string(), note.text))?;
+    }
+    Ok(())
+}

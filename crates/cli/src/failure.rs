@@ -1,0 +1,55 @@
+//! How the program ends when it cannot do what was asked.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// A sentence for the person, and an exit code for the script.
+#[derive(Debug)]
+pub enum Failure {
+    /// The request was wrong: exit code 2.
+    Request(String),
+    /// Something failed while it was carried out: exit code 1.
+    Failed(String),
+    /// The reader of our output has gone (a closed pipe): nothing to say, exit code 0.
+    NobodyListens,
+}
+
+/// A claim was not supported, or a run failed.
+pub const FAILED: u8 = 1;
+/// Interrupted by the person.
+pub const INTERRUPTED: u8 = 130;
+
+impl Failure {
+    /// The request was wrong.
+    pub fn request(why: impl Display) -> Self {
+        Self::Request(why.to_string())
+    }
+
+    /// Something failed.
+    pub fn failed(why: impl Display) -> Self {
+        Self::Failed(why.to_string())
+    }
+
+    /// Says why on stderr, and returns the exit code.
+    pub fn tell(&self) -> ExitCode {
+        let (why, code) = match self {
+            Self::Request(why) => (why, 2),
+            Self::Failed(why) => (why, FAILED),
+            Self::NobodyListens => return ExitCode::SUCCESS,
+        };
+        // Diagnostics of a file begin with the word themselves.
+        let prefix = if why.starts_with("error") { "" } else { "error: " };
+        // If even stderr is closed there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "{prefix}{}", why.trim_end());
+        ExitCode::from(code)
+    }
+}
+
+/// Prints to stdout, and minds a closed pipe.
+pub fn print(text: impl Display) -> Result<(), Failure> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::NobodyListens,
+        _ => Failure::failed(format!("cannot write to the output: {error}")),
+    })
+}

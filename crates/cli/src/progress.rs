@@ -1,0 +1,69 @@
+//! Progress with time left, on a terminal.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use netrig_runner::{Event, Progress, Tally};
+
+/// A line on stderr, if that is a terminal; else nothing.
+pub struct Line {
+    bar: ProgressBar,
+}
+
+impl Line {
+    /// Hidden where nobody watches.
+    pub fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+        let style = ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} runs {msg}");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar }
+    }
+}
+
+impl Progress for Line {
+    fn event(&mut self, event: &Event<'_>, tally: &Tally) {
+        match event {
+            Event::Began { substrate } => self.bar.set_prefix((*substrate).to_owned()),
+            Event::Ended { point, replication, why: Some(why), .. } => {
+                let levels: Vec<_> =
+                    point.0.iter().map(|(factor, level)| format!("{factor} = {level}")).collect();
+                self.bar.suspend(|| eprintln!("run {replication} at {}: {why}", levels.join(", ")));
+            }
+            _ => {}
+        }
+        self.bar.set_length(tally.total());
+        self.bar.set_position(tally.found + tally.ran);
+        let left = tally.left.map(|left| format!("{} left", words(left))).unwrap_or_default();
+        let failed = if tally.failed > 0 { format!("{} failed, ", tally.failed) } else { String::new() };
+        self.bar.set_message(format!("{failed}{left}"));
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A span as a person says it.
+pub fn words(span: Duration) -> String {
+    match span.as_secs() {
+        0 => format!("{:.1} s", span.as_secs_f64()),
+        seconds @ 1..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_said_as_people_say_them() {
+        let of = |seconds| words(Duration::from_secs_f64(seconds));
+        assert_eq!([of(0.25), of(59.4), of(121.0), of(9000.0)], ["0.2 s", "59 s", "3 min", "2.5 h"]);
+    }
+}

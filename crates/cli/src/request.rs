@@ -1,0 +1,138 @@
+//! From what was typed to an experiment and the substrates to run it on.
+
+use std::path::{Path, PathBuf};
+
+use netrig_experiment::{Assignment, Experiment, Paper, Replications, Substrate};
+use netrig_sim::Simulator;
+
+use crate::arguments::Which;
+use crate::failure::Failure;
+use crate::studies;
+
+/// An experiment, ready to be planned.
+pub struct Request {
+    /// The experiment, with the levels and replications that were asked for.
+    pub experiment: Experiment,
+    /// The text of its file.
+    pub text: String,
+    /// The study's README, if it is a shipped one or lies beside the file.
+    pub readme: Option<String>,
+    /// Where it is to run.
+    pub substrates: Vec<&'static dyn Substrate>,
+}
+
+/// No experiment file of a sane person is larger.
+const LARGEST_FILE: u64 = 1 << 20;
+
+impl Request {
+    /// Finds, reads and checks.
+    pub fn new(which: &Which) -> Result<Self, Failure> {
+        let source = Source::find(&which.experiment)?;
+        let paper = source.paper.as_deref().map(|text| paper(&source.paper_name, text)).transpose()?;
+        let parsed = match paper {
+            Some(paper) => Experiment::parse_with_paper(&source.name, &source.text, paper),
+            None => Experiment::parse(&source.name, &source.text),
+        };
+        let mut experiment = parsed.map_err(Failure::request)?;
+        for set in &which.set {
+            let assignments =
+                Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
+            experiment =
+                experiment.set(&assignments).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
+        }
+        if let Some(n) = which.replications {
+            if n == 0 {
+                return Err(Failure::request("--replications 0: at least one is needed"));
+            }
+            experiment.design.replications = Replications::exactly(n);
+        }
+        if let Some(seed) = which.seed {
+            experiment.seed = seed;
+        }
+        Ok(Self { experiment, text: source.text, readme: source.readme, substrates: substrates(&which.on)? })
+    }
+}
+
+/// An experiment's text, wherever it is from.
+struct Source {
+    name: String,
+    text: String,
+    paper: Option<String>,
+    paper_name: String,
+    readme: Option<String>,
+}
+
+impl Source {
+    /// A file if there is one, else a study of that name.
+    fn find(wanted: &str) -> Result<Self, Failure> {
+        let path = Path::new(wanted);
+        if path.is_file() {
+            let beside = |name: &str| path.with_file_name(name);
+            let paper_path: PathBuf = beside("paper.toml");
+            return Ok(Self {
+                name: wanted.to_owned(),
+                text: read(path)?,
+                paper: paper_path.is_file().then(|| read(&paper_path)).transpose()?,
+                paper_name: paper_path.display().to_string(),
+                readme: beside("README.md").is_file().then(|| read(&beside("README.md"))).transpose()?,
+            });
+        }
+        match studies::find(wanted) {
+            Some((study, text)) => Ok(Self {
+                name: format!("{wanted} (shipped study)"),
+                text: text.to_owned(),
+                paper: study.paper.map(str::to_owned),
+                paper_name: format!("{}/paper.toml", study.name),
+                readme: study.readme.map(str::to_owned),
+            }),
+            None => Err(unknown(wanted)),
+        }
+    }
+}
+
+fn unknown(wanted: &str) -> Failure {
+    let path = Path::new(wanted);
+    if path.is_dir() {
+        return Failure::request(format!("`{wanted}` is a folder; name the experiment file in it"));
+    }
+    let names: Vec<String> = studies::STUDIES.iter().flat_map(|s| s.names().map(|(name, _)| name)).collect();
+    Failure::request(format!(
+        "there is no file and no study `{wanted}`; the studies are: {}",
+        names.join(", ")
+    ))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let size = std::fs::metadata(path).map(|meta| meta.len()).unwrap_or(0);
+    if size > LARGEST_FILE {
+        return Err(Failure::request(format!(
+            "{name}: {size} bytes are too many for an experiment file (at most {LARGEST_FILE})"
+        )));
+    }
+    let bytes =
+        std::fs::read(path).map_err(|error| Failure::request(format!("cannot read {name}: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::request(format!("{name}: byte {at} is no UTF-8 text; an experiment file is TOML"))
+    })
+}
+
+fn paper(name: &str, text: &str) -> Result<Paper, Failure> {
+    Paper::parse(text).map_err(|errors| {
+        let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+        let lines: Vec<_> = errors.iter().map(|e| format!("{name}:{}: {e}", line(e.span.start))).collect();
+        Failure::request(lines.join("\n"))
+    })
+}
+
+/// The substrates by their names: the only place that names one.
+fn substrates(names: &[String]) -> Result<Vec<&'static dyn Substrate>, Failure> {
+    names
+        .iter()
+        .map(|name| match name.as_str() {
+            "sim" => Ok(&Simulator as &dyn Substrate),
+            other => Err(Failure::request(format!("there is no substrate `{other}`; there is: sim"))),
+        })
+        .collect()
+}

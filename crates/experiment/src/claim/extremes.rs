@@ -1,0 +1,239 @@
+//! Largest and smallest means, spreads, and differences of them: intervals and tests that noise does not
+//! fool.
+//!
+//! The largest of several noisy means is too large, and so is their spread, also in every resample of a
+//! bootstrap: a system without any effect but with more noise would be found to have the larger spread. What
+//! is true of single contrasts of means is not fooled. A largest mean is above a value if and only if one of
+//! the means is; a spread is above it if one of the pairs is; it is above that of another system if one pair
+//! of the first is further apart than all pairs of the second. So "θ is the largest over rows of the smallest
+//! over columns of a contrast" is shown to be above a value if in one row all contrasts are
+//! (union–intersection with Bonferroni's correction for the rows, intersection–union without one for the
+//! columns), and below it likewise with rows and columns exchanged. Each contrast is Student's t over
+//! replications, so what replications share cancels.
+
+use netrig_stats::compare::Alternative;
+use netrig_stats::distribution::StudentT;
+use netrig_stats::interval::Method;
+use netrig_stats::summary::Summary;
+use netrig_stats::{Interval, StatsError};
+
+use super::sample::{Candidates, Sample};
+
+/// A quantity that is the largest over rows of the smallest over columns of contrasts of means.
+#[derive(Clone, Debug)]
+pub(super) struct Extremes {
+    rows: Vec<Vec<Contrast>>,
+    n: usize,
+}
+
+/// A mean over replications with its standard error.
+#[derive(Clone, Copy, Debug)]
+struct Contrast {
+    mean: f64,
+    error: f64,
+}
+
+impl Extremes {
+    /// `first` less `second` (or less nothing), over these replications.
+    pub(super) fn new(first: &Sample, second: Option<&Sample>, replications: &[u32]) -> Self {
+        let a = first.candidates(replications);
+        let b =
+            second.map_or(Candidates::Only(vec![0.0; replications.len()]), |s| s.candidates(replications));
+        // A largest is looked for among the rows and a smallest among the columns; less a largest is a
+        // smallest.
+        let (a_rows, a_columns) = a.split();
+        let (b_columns, b_rows) = b.split();
+        let contrast = |a: &[f64], b: &[f64]| {
+            let differences: Summary = a.iter().zip(b).map(|(a, b)| a - b).collect();
+            let error = differences.standard_error().unwrap_or(f64::INFINITY);
+            Contrast { mean: differences.mean().unwrap_or(f64::NAN), error }
+        };
+        let row = |(i, k): (usize, usize)| {
+            let columns =
+                a_columns.iter().enumerate().flat_map(|(j, _)| (0..b_columns.len()).map(move |l| (j, l)));
+            let pick = |(j, l): (usize, usize)| {
+                let a = if a_columns.len() > 1 { a_columns[j] } else { a_rows[i] };
+                let b = if b_columns.len() > 1 { b_columns[l] } else { b_rows[k] };
+                contrast(a, b)
+            };
+            columns.map(pick).collect()
+        };
+        let rows = (0..a_rows.len()).flat_map(|i| (0..b_rows.len()).map(move |k| (i, k)));
+        Self { rows: rows.map(row).collect(), n: replications.len() }
+    }
+
+    /// The estimate with its interval.
+    ///
+    /// # Errors
+    /// No replication, or a mean that is not finite.
+    pub(super) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
+        if self.n == 0 {
+            return Err(StatsError::TooFew { needed: 1, got: 0 });
+        }
+        let estimate = self.largest_of_smallest(|contrast| contrast.mean);
+        if !estimate.is_finite() {
+            return Err(StatsError::NotFinite { index: 0 });
+        }
+        let tail = 0.5 * (1.0 - confidence);
+        let ends = if self.n < 2 {
+            None
+        } else {
+            let reach = |many: usize| StudentT::new(self.n as f64 - 1.0)?.quantile(1.0 - tail / many as f64);
+            let (down, up) = (reach(self.rows.len())?, reach(self.columns())?);
+            let low = self.largest_of_smallest(|contrast| contrast.mean - down * contrast.error);
+            let high = self.smallest_of_largest(|contrast| contrast.mean + up * contrast.error);
+            Some((low, high))
+        };
+        let (low, high) = (ends.map(|ends| ends.0), ends.map(|ends| ends.1));
+        Ok(Interval { estimate, low, high, n: self.n, confidence, method: Method::Student })
+    }
+
+    /// The one-sided p-value against `null`; contrasts without spread that are exactly `null` count as beyond
+    /// it if `at_null` is 0.
+    pub(super) fn p(&self, null: f64, side: Alternative, at_null: f64) -> Option<f64> {
+        let student = StudentT::new(self.n as f64 - 1.0).ok()?;
+        let sign = if side == Alternative::Greater { 1.0 } else { -1.0 };
+        let t = |contrast: &Contrast| {
+            let distance = sign * (contrast.mean - null);
+            if contrast.error > 0.0 {
+                distance / contrast.error
+            } else if distance == 0.0 {
+                if at_null == 0.0 { f64::INFINITY } else { f64::NEG_INFINITY }
+            } else {
+                f64::INFINITY.copysign(distance)
+            }
+        };
+        let (t, many) = match side {
+            Alternative::Greater => (self.largest_of_smallest(t), self.rows.len()),
+            // The best column whose worst row is still far enough below.
+            _ => (-self.smallest_of_largest(|contrast| -t(contrast)), self.columns()),
+        };
+        let p = if t == f64::NEG_INFINITY { 1.0 } else { student.upper(t) };
+        Some((many as f64 * p).min(1.0))
+    }
+
+    /// The standard deviation of one replication in the contrast that is the estimate.
+    pub(super) fn sd(&self) -> Option<f64> {
+        let estimate = self.largest_of_smallest(|contrast| contrast.mean);
+        let attained = self.rows.iter().flatten().find(|contrast| contrast.mean == estimate)?;
+        (self.n > 1).then(|| attained.error * (self.n as f64).sqrt())
+    }
+
+    /// Among how many contrasts it is looked for, at most.
+    pub(super) fn looked_at(&self) -> usize {
+        self.rows.len().max(self.columns())
+    }
+
+    fn columns(&self) -> usize {
+        self.rows.first().map_or(0, Vec::len)
+    }
+
+    fn largest_of_smallest(&self, value: impl Fn(&Contrast) -> f64) -> f64 {
+        let smallest = |row: &Vec<Contrast>| row.iter().map(&value).fold(f64::INFINITY, f64::min);
+        self.rows.iter().map(smallest).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn smallest_of_largest(&self, value: impl Fn(&Contrast) -> f64) -> f64 {
+        let largest =
+            |column: usize| self.rows.iter().map(|row| value(&row[column])).fold(f64::NEG_INFINITY, f64::max);
+        (0..self.columns()).map(largest).fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use netrig_core::{Seeds, Stream};
+
+    use super::*;
+    use crate::Derivation;
+
+    /// Levels with these means, ten replications of normal noise.
+    fn sample(derivation: Derivation, means: &[f64], sd: f64, luck: &mut Stream) -> Sample {
+        let mut level =
+            |mean: &f64| (1..=10).map(|r| (r, mean + luck.normal(0.0, sd))).collect::<BTreeMap<u32, f64>>();
+        Sample::derived(derivation, &means.iter().map(&mut level).collect::<Vec<_>>(), &[])
+    }
+
+    /// Without noise every interval is the number itself.
+    #[test]
+    fn estimates_are_what_they_say() {
+        let mut luck = Seeds::new(1).stream("extremes");
+        let mut of = |derivation| sample(derivation, &[1.0, 4.0, 2.5], 0.0, &mut luck);
+        let (spread, max, min) = (of(Derivation::Spread), of(Derivation::Max), of(Derivation::Min));
+        let exactly = |first: &Sample, second: Option<&Sample>| {
+            let interval = Extremes::new(first, second, &first.replications()).interval(0.95).unwrap();
+            assert_eq!((interval.low, interval.high), (Some(interval.estimate), Some(interval.estimate)));
+            interval.estimate
+        };
+        assert_eq!((exactly(&spread, None), exactly(&max, None), exactly(&min, None)), (3.0, 4.0, 1.0));
+        assert_eq!(
+            (exactly(&spread, Some(&max)), exactly(&max, Some(&min)), exactly(&min, Some(&min))),
+            (-1.0, 3.0, 0.0)
+        );
+        assert_eq!(
+            (exactly(&min, Some(&max)), exactly(&min, Some(&spread)), exactly(&max, Some(&spread))),
+            (-3.0, -2.0, 1.0)
+        );
+    }
+
+    /// The share of experiments whose interval misses the truth: at most 5 %, within what 400 trials can tell
+    /// (0.05 + 3 √(0.05 · 0.95 / 400) = 0.083).
+    fn misses(truth: f64, make: impl Fn(&mut Stream) -> Extremes) -> f64 {
+        let trials = 400;
+        let missed = (0..trials).filter(|trial| {
+            let interval = make(&mut Seeds::new(*trial).stream("trial")).interval(0.95).unwrap();
+            !interval.contains(truth)
+        });
+        missed.count() as f64 / trials as f64
+    }
+
+    #[test]
+    fn intervals_hold_the_truth() {
+        let one = |derivation, means: [f64; 5]| {
+            move |luck: &mut Stream| {
+                let sample = sample(derivation, &means, 1.0, luck);
+                Extremes::new(&sample, None, &sample.replications())
+            }
+        };
+        let (flat, apart) = ([0.0; 5], [0.0, 1.0, 2.0, 3.0, 10.0]);
+        for (truth, rate) in [
+            (0.0, misses(0.0, one(Derivation::Spread, flat))),
+            (10.0, misses(10.0, one(Derivation::Spread, apart))),
+            (0.0, misses(0.0, one(Derivation::Max, flat))),
+            (10.0, misses(10.0, one(Derivation::Max, apart))),
+            (0.0, misses(0.0, one(Derivation::Min, flat))),
+        ] {
+            assert!(rate <= 0.083, "{truth}: {rate}");
+        }
+    }
+
+    /// Neither system depends on the factor, but the first has ten times the noise: its spread is not larger.
+    #[test]
+    fn noise_is_no_spread() {
+        let rate = misses(0.0, |luck| {
+            let (noisy, quiet) = (
+                sample(Derivation::Spread, &[5.0; 5], 10.0, luck),
+                sample(Derivation::Spread, &[5.0; 5], 1.0, luck),
+            );
+            Extremes::new(&noisy, Some(&quiet), &noisy.replications())
+        });
+        assert!(rate <= 0.083, "{rate}");
+    }
+
+    /// Tests and intervals agree: the two-sided test at 5 % rejects what lies outside of the 95 % interval.
+    #[test]
+    fn tests_and_intervals_agree() {
+        let mut luck = Seeds::new(3).stream("agree");
+        let a = sample(Derivation::Spread, &[0.0, 2.0, 5.0], 1.0, &mut luck);
+        let b = sample(Derivation::Spread, &[0.0, 1.0, 2.0], 1.0, &mut luck);
+        let extremes = Extremes::new(&a, Some(&b), &a.replications());
+        let interval = extremes.interval(0.95).unwrap();
+        let (low, high) = (interval.low.unwrap(), interval.high.unwrap());
+        let above = |null| extremes.p(null, Alternative::Greater, 1.0).unwrap();
+        let below = |null| extremes.p(null, Alternative::Less, 1.0).unwrap();
+        assert!(above(low - 1e-6) < 0.025 && above(low + 1e-6) > 0.025);
+        assert!(below(high + 1e-6) < 0.025 && below(high - 1e-6) > 0.025);
+    }
+}

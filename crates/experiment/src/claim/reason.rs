@@ -1,0 +1,103 @@
+//! Why a verdict is what it is, in a sentence with the figures that decided it.
+
+use std::collections::BTreeSet;
+
+use super::comparisons::Made;
+use super::decide::{Draft, Ruling, passes};
+use super::spec::Expect;
+use crate::Verdict;
+use crate::judge::words;
+
+impl Draft<'_> {
+    /// The sentence.
+    pub(super) fn why(&self, ruling: &Ruling) -> String {
+        let first = self.comparisons.missing.first();
+        let reason = match ruling.verdict {
+            Verdict::NotTested => match first {
+                Some(missing) => return format!("nothing could be compared: {}", missing.why),
+                None => return "no point that it is about was run".to_owned(),
+            },
+            Verdict::Supported => {
+                let holds = match self.made().count() {
+                    1 => String::new(),
+                    n => format!("all {n} comparisons hold; the weakest: "),
+                };
+                let p = words::p_value(ruling.p_holm, ruling.tested);
+                format!("{holds}{}, p = {p}", self.figures(self.weakest()))
+            }
+            Verdict::Refuted => format!("{}: this excludes it", self.figures(self.strongest_against())),
+            Verdict::Inconclusive => self.open(ruling),
+        };
+        let left_out = first.map(|missing| {
+            let places = words::count(self.comparisons.missing.len(), "place was", "places were");
+            format!("; {places} not compared ({})", missing.why)
+        });
+        reason + &left_out.unwrap_or_default()
+    }
+
+    /// Why it is neither supported nor refuted.
+    fn open(&self, ruling: &Ruling) -> String {
+        let figures = self.figures(self.weakest());
+        let more = ruling.needs.map_or(String::new(), |n| format!("; about {n} replications would tell"));
+        if self.made().any(|made| made.interval.n < 2) {
+            return format!("{figures}: one replication has no interval");
+        }
+        if passes(ruling.p_holm, ruling.level) {
+            return "it holds wherever it could be compared, but not everywhere it should have been"
+                .to_owned();
+        }
+        if passes(self.p, ruling.level) {
+            let p = words::p_value(ruling.p_holm, ruling.tested);
+            return format!("{figures}: it holds by itself, but p = {p} is not enough{more}");
+        }
+        if let Some(against) = self.strongest_against()
+            && against.finding.verdict(ruling.level) == Verdict::Refuted
+        {
+            let (figures, n) = (self.figures(Some(against)), self.made().count());
+            return format!(
+                "{figures}: this excludes it, but of {n} comparisons one may do so by chance{more}"
+            );
+        }
+        format!("{figures}: this neither bears it out nor excludes it{more}")
+    }
+
+    /// The comparison on which support hangs.
+    fn weakest(&self) -> Option<&Made> {
+        let doubt = |made: &Made| made.finding.p.unwrap_or(2.0);
+        self.made().reduce(|worst, next| if doubt(next) > doubt(worst) { next } else { worst })
+    }
+
+    fn strongest_against(&self) -> Option<&Made> {
+        let doubt = |made: &Made| made.finding.p_against.unwrap_or(2.0);
+        self.made().reduce(|best, next| if doubt(next) < doubt(best) { next } else { best })
+    }
+
+    /// The place and the figures of a comparison: `at down_for = 10 s: 9012 [8800, 9224] B/s (n = 10)`.
+    fn figures(&self, made: Option<&Made>) -> String {
+        let Some(made) = made else { return String::new() };
+        let varied: BTreeSet<&String> = self
+            .made()
+            .flat_map(|other| {
+                other.factors.iter().filter(|(factor, level)| made.factors.get(*factor) != Some(*level))
+            })
+            .map(|(factor, _)| factor)
+            .collect();
+        let named = made.factors.iter().filter(|(factor, _)| varied.contains(factor));
+        let place: Vec<String> = named.map(|(factor, level)| format!("{factor} = {level}")).collect();
+        let place = if place.is_empty() { String::new() } else { format!("at {}: ", place.join(", ")) };
+        let what = match (&made.compared, self.relative, self.spec.expect) {
+            (Some([a, b]), true, _) => format!("{a} / {b} = "),
+            (Some([a, b]), false, _) => format!("{a} − {b} = "),
+            (None, _, Expect::Knee) => "knee at ".to_owned(),
+            (None, ..) => String::new(),
+        };
+        let unpaired = match made.unpaired {
+            0 => String::new(),
+            n => format!(
+                ", {} measured on one side only",
+                words::count(n, "replication was", "replications were")
+            ),
+        };
+        format!("{place}{what}{}{unpaired}", words::interval(&made.interval, &self.unit))
+    }
+}

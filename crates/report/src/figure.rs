@@ -1,0 +1,271 @@
+//! From the numbers of a figure to a chart.
+
+use netrig_core::{Kind, quantity};
+use netrig_experiment::{FigureData, FigurePoint, FigureSpec, Level, Panel, PaperPoint};
+
+use crate::Report;
+use crate::chart::{self, Axis, AxisKind, Chart, Layer, Mark, Marks};
+use crate::number::{Estimate, Unit, as_given, percent};
+use crate::sheet::{is_asked_for, level_in_words, replications, sentence, words};
+
+/// Levels up to which each has its tick.
+const MOST_LEVELS: usize = 12;
+
+/// How wide a chart is drawn, in pixels: panels beside each other need room.
+pub(crate) fn width(chart: &Chart) -> f64 {
+    if chart.panels.len() > 2 { 960.0 } else { 760.0 }
+}
+
+/// The chart of a figure.
+pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
+    let builder = Builder::new(report, figure);
+    let zero = builder.starts_at_zero();
+    let y_axis = if figure.y.log { AxisKind::Log } else { AxisKind::Linear { zero } };
+    Chart {
+        title: figure.title.clone(),
+        caption: builder.caption(zero),
+        x: Axis { title: builder.x.heading(&words(&figure.x.label)), scale: builder.x_scale() },
+        y: Axis { title: builder.y.heading(&words(&figure.y.label)), scale: y_axis },
+        series: builder.legend(),
+        theory: builder.theory(),
+        panels: figure.panels.iter().map(|panel| builder.panel(panel)).collect(),
+    }
+}
+
+/// Whether there is anything to draw.
+pub(crate) fn is_empty(figure: &FigureData) -> bool {
+    figure.panels.iter().all(|panel| panel.series.is_empty() && panel.paper.is_empty())
+}
+
+struct Builder<'a> {
+    report: &'a Report<'a>,
+    figure: &'a FigureData,
+    spec: Option<&'a FigureSpec>,
+    x: Unit,
+    y: Unit,
+    /// The names of all panels' series, each once, in the order of their first appearance.
+    names: Vec<&'a str>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(report: &'a Report<'a>, figure: &'a FigureData) -> Self {
+        let figures = &report.experiment.design.figures;
+        let spec = figures.iter().find(|(id, _)| *id == figure.id).map(|(_, spec)| spec);
+        let mut names: Vec<&str> = Vec::new();
+        let all = figure.panels.iter().flat_map(|panel| {
+            panel.series.iter().map(|s| s.name.as_str()).chain(panel.paper.iter().map(|p| p.name.as_str()))
+        });
+        for name in all {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let asked = spec.is_some_and(|spec| spec.y.0.iter().any(|response| is_asked_for(report, response)));
+        let y =
+            if asked { Unit::fixed(&figure.y.unit) } else { Unit::fitting(&figure.y.unit, values(figure)) };
+        Self { report, figure, spec, x: Unit::fixed(&figure.x.unit), y, names }
+    }
+
+    fn x_scale(&self) -> AxisKind {
+        let categories = &self.figure.x.categories;
+        match (categories.is_empty(), self.figure.x.log) {
+            (false, _) => AxisKind::Categories(categories.clone()),
+            (true, true) => AxisKind::Log,
+            (true, false) => match self.levels() {
+                Some(levels) => AxisKind::Levels(levels),
+                None => AxisKind::Linear { zero: false },
+            },
+        }
+    }
+
+    /// The levels on the horizontal axis, if they are few enough to be its ticks.
+    fn levels(&self) -> Option<Vec<f64>> {
+        if self.spec.is_some_and(FigureSpec::is_trace) {
+            return None;
+        }
+        let mut levels: Vec<f64> = self.figure.panels.iter().flat_map(values_across).collect();
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        (1..=MOST_LEVELS).contains(&levels.len()).then_some(levels)
+    }
+
+    /// Values that begin near zero are shown from zero. Where all lie far above it, zero would press what
+    /// distinguishes them into one line; the caption then says that it is not on the axis.
+    fn starts_at_zero(&self) -> bool {
+        let low = values(self.figure).fold(f64::INFINITY, f64::min);
+        let high = values(self.figure).fold(f64::NEG_INFINITY, f64::max);
+        low >= 0.0 && low < 0.5 * high
+    }
+
+    fn legend(&self) -> Vec<String> {
+        let others =
+            self.figure.panels.iter().any(|panel| !panel.paper.is_empty() || !panel.theory.is_empty());
+        match self.names[..] {
+            [_] if others => vec!["measured".to_owned()],
+            [_] => vec![String::new()],
+            _ => self.names.iter().map(|name| self.in_words(name)).collect(),
+        }
+    }
+
+    /// A series' name with as much of its factors as one needs: `5 s` becomes `down for 5 s`.
+    fn in_words(&self, name: &str) -> String {
+        let factors = self.spec.map_or(&[][..], |spec| &spec.series.0);
+        let (levels, rest) = match name.split_once(" (") {
+            Some((levels, rest)) => (levels, format!(" ({rest}")),
+            None => (name, String::new()),
+        };
+        let parts: Vec<&str> = levels.split(", ").collect();
+        if parts.len() != factors.len() {
+            return words(name);
+        }
+        let level = |(factor, part): (&String, &&str)| level_in_words(factor, &Level((**part).to_owned()));
+        factors.iter().zip(&parts).map(level).collect::<Vec<_>>().join(", ") + &rest
+    }
+
+    /// What the dashed lines are; with several of them what they have in common.
+    fn theory(&self) -> String {
+        let mut lines = self.figure.panels.iter().flat_map(|panel| &panel.theory);
+        let Some(first) = lines.next() else { return String::new() };
+        let name =
+            if lines.any(|line| line.name != first.name) { first.name.split(", ").next() } else { None };
+        name.unwrap_or(&first.name).to_owned()
+    }
+
+    /// Levels that all points have in common, n, and how the bars are to be read.
+    fn caption(&self, zero: bool) -> String {
+        let mut said = Vec::new();
+        let fixed = self.spec.into_iter().flat_map(|spec| &spec.at.0).filter_map(|(factor, levels)| {
+            match &levels[..] {
+                [only] => Some(level_in_words(factor, only)),
+                _ => None,
+            }
+        });
+        let fixed: Vec<String> = fixed.collect();
+        if !fixed.is_empty() {
+            said.push(fixed.join(", "));
+        }
+        let points =
+            || self.figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
+        let trace = self.spec.is_some_and(FigureSpec::is_trace);
+        if trace {
+            said.push("single runs".to_owned());
+        } else if let Some(n) = replications(points().map(|point| point.n)) {
+            said.push(format!("replications at each point: {n}"));
+        }
+        if points().any(|point| point.low.is_some()) {
+            said.push(format!("bars: {} intervals", percent(self.report.results.confidence)));
+        }
+        if !trace && !zero && !self.figure.y.log && values(self.figure).all(|v| v > 0.0) {
+            said.push("the vertical axis does not start at zero".to_owned());
+        }
+        sentence(&said.join("; "))
+    }
+
+    fn panel(&self, panel: &Panel) -> chart::Panel {
+        let mut layers: Vec<Layer> = Vec::new();
+        for line in &panel.theory {
+            let of_series = panel.series.iter().find(|s| line.name.ends_with(&format!(", {}", s.name)));
+            let points = line.points.iter().map(|(x, y)| Mark::at(*x, self.y.convert(*y))).collect();
+            layers.push(Layer {
+                series: of_series.and_then(|s| self.series(&s.name)),
+                marks: Marks::Theory,
+                points,
+            });
+        }
+        for line in &panel.paper {
+            let series = self.series(&line.name);
+            let across = |point: &&PaperPoint| point.x.is_none();
+            let (levels, points): (Vec<_>, Vec<_>) = line.points.iter().partition(across);
+            for (marks, points) in [(Marks::PaperLevel, levels), (Marks::Paper, points)] {
+                if !points.is_empty() {
+                    layers.push(Layer {
+                        series,
+                        marks,
+                        points: points.into_iter().map(|p| self.paper(p)).collect(),
+                    });
+                }
+            }
+        }
+        for series in &panel.series {
+            let points = series.points.iter().map(|point| self.measured(point)).collect();
+            layers.push(Layer { series: self.series(&series.name), marks: self.marks(), points });
+        }
+        let end = || values_across(panel).fold(0.0, f64::max);
+        let spans = panel.outage.map(|(from, to)| (from, to.unwrap_or_else(end), "link down".to_owned()));
+        chart::Panel { title: self.heading(&panel.title), layers, spans: spans.into_iter().collect() }
+    }
+
+    fn marks(&self) -> Marks {
+        let Some(spec) = self.spec.filter(|spec| spec.is_trace()) else { return Marks::Measured };
+        let traced = quantity::ALL.iter().find(|quantity| spec.y.contains(quantity.name));
+        match traced.map(|quantity| quantity.kind) {
+            Some(Kind::Mark | Kind::Value) => Marks::Events,
+            _ => Marks::Trace,
+        }
+    }
+
+    /// `down_for = 5 s, profile = ns2` as words.
+    fn heading(&self, title: &str) -> String {
+        let part = |part: &str| match part.split_once(" = ") {
+            Some((factor, level)) => level_in_words(factor, &Level(level.to_owned())),
+            None => part.to_owned(),
+        };
+        title.split(", ").map(part).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The place of a series; values of a paper know no substrate and go with the first.
+    fn series(&self, name: &str) -> Option<usize> {
+        let same = |known: &&str| {
+            *known == name || known.strip_prefix(name).is_some_and(|rest| rest.starts_with(" ("))
+        };
+        self.names
+            .iter()
+            .position(|known| *known == name)
+            .or_else(|| self.names.iter().position(|known| same(&known)))
+    }
+
+    fn measured(&self, point: &FigurePoint) -> Mark {
+        let interval = point.low.zip(point.high);
+        let says = Estimate { value: point.y, interval, n: point.n }.says(&self.y);
+        let interval = interval.map(|(low, high)| (self.y.convert(low), self.y.convert(high)));
+        Mark {
+            x: point.x,
+            y: self.y.convert(point.y),
+            interval,
+            says: format!("{}: {says}", self.at(point.x)),
+        }
+    }
+
+    fn paper(&self, point: &PaperPoint) -> Mark {
+        let about = if point.approximate { "≈ " } else { "" };
+        let value = self.y.behind(&as_given(self.y.convert(point.y)));
+        let place = if point.place.is_empty() { String::new() } else { format!(" ({})", point.place) };
+        let at = point.x.map_or_else(|| "everywhere".to_owned(), |x| self.at(x));
+        let says = format!("{at}: the paper has {about}{value}{place}");
+        // What holds for the whole axis has no place on it.
+        Mark { x: point.x.unwrap_or(f64::NAN), y: self.y.convert(point.y), interval: None, says }
+    }
+
+    /// Where a point stands, in words.
+    fn at(&self, x: f64) -> String {
+        match self.figure.x.categories.get(x as usize) {
+            Some(level) => level.clone(),
+            None => format!("{} {}", words(&self.figure.x.label), self.x.behind(&as_given(x))),
+        }
+    }
+}
+
+/// All that has a place on the vertical axis.
+fn values(figure: &FigureData) -> impl Iterator<Item = f64> {
+    figure.panels.iter().flat_map(|panel| {
+        let measured = panel.series.iter().flat_map(|series| &series.points);
+        let measured = measured.flat_map(|p| [Some(p.y), p.low, p.high]).flatten();
+        let paper = panel.paper.iter().flat_map(|paper| &paper.points).map(|p| p.y);
+        measured.chain(paper).filter(|v| v.is_finite())
+    })
+}
+
+/// All that has a place on the horizontal axis.
+fn values_across(panel: &Panel) -> impl Iterator<Item = f64> {
+    panel.series.iter().flat_map(|series| series.points.iter().map(|point| point.x))
+}

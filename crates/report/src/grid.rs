@@ -1,0 +1,100 @@
+//! Tables as rows of text, for Markdown and the terminal.
+
+use netrig_experiment::{Status, TableCell, TableResult, TableRow};
+
+use crate::Report;
+use crate::number::{Estimate, Unit, as_given, relative};
+use crate::sheet::{Sheet, column_units, word};
+
+/// Headings and rows of text. The first `keys` columns say where a row is, the others are numbers.
+pub(crate) struct Grid {
+    pub keys: usize,
+    pub headings: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// Every response at every point; factors that have one level everywhere are left to the words around it.
+    pub fn of_points(report: &Report<'_>, sheet: &Sheet<'_>) -> Self {
+        let substrate = sheet.substrates.then(|| "substrate".to_owned());
+        let keys = substrate.into_iter().chain(sheet.varied.iter().map(|name| (*name).to_owned()));
+        let keys: Vec<String> = keys.collect();
+        let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(name));
+        let rows = report.results.points.iter().map(|point| {
+            let substrate = sheet.substrates.then(|| point.substrate.clone());
+            let level =
+                |name: &&str| point.factors.level(name).map_or(String::new(), |level| level.0.clone());
+            let value = |(name, unit): &(&str, Unit)| {
+                let estimate = point.responses.get(*name).and_then(Estimate::of_response);
+                let nothing = if point.status == Status::Ok { "–" } else { word(point.status) };
+                estimate.map_or_else(|| nothing.to_owned(), |estimate| estimate.written(unit).to_string())
+            };
+            substrate
+                .into_iter()
+                .chain(sheet.varied.iter().map(level))
+                .chain(sheet.responses.iter().map(value))
+                .collect()
+        });
+        Self {
+            keys: keys.len(),
+            rows: rows.collect(),
+            headings: keys.iter().cloned().chain(responses).collect(),
+        }
+    }
+
+    /// A derived table, with a column for the paper's values beside each column of which it gives some.
+    pub fn of_table(report: &Report<'_>, table: &TableResult) -> Self {
+        let units = column_units(report, table);
+        let has_paper = |n: usize| table.rows.iter().any(|row| row.cells[n].paper.is_some());
+        let beside = |n: usize, own: String, theirs: &dyn Fn() -> String| {
+            let theirs = has_paper(n).then(theirs);
+            [own].into_iter().chain(theirs)
+        };
+        let heading = |n: usize| {
+            let name = &table.columns[n].name;
+            beside(n, units[n].heading(name), &|| "paper (ours is)".to_owned())
+        };
+        let row = |row: &TableRow| {
+            let cell =
+                |n: usize| beside(n, ours(&row.cells[n], &units[n]), &|| theirs(&row.cells[n], &units[n]));
+            let keys = row.key.iter().map(|level| level.0.clone());
+            keys.chain((0..units.len()).flat_map(cell)).collect()
+        };
+        let headings = table.factors.iter().cloned().chain((0..units.len()).flat_map(heading));
+        Self {
+            keys: table.factors.len(),
+            headings: headings.collect(),
+            rows: table.rows.iter().map(row).collect(),
+        }
+    }
+
+    /// The n-th column's width in characters.
+    pub fn width(&self, n: usize) -> usize {
+        self.rows
+            .iter()
+            .map(|row| &row[n])
+            .chain([&self.headings[n]])
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+fn ours(cell: &TableCell, unit: &Unit) -> String {
+    Estimate::of_cell(cell).map_or_else(|| "–".to_owned(), |estimate| estimate.written(unit).to_string())
+}
+
+/// `≈ 54 (+5.1 %)`; nothing where the paper says nothing.
+fn theirs(cell: &TableCell, unit: &Unit) -> String {
+    let Some(paper) = &cell.paper else { return String::new() };
+    let about = if paper.approximate { "≈ " } else { "" };
+    let difference = cell.estimate.and_then(|ours| relative(ours, paper.value));
+    let difference = difference.map_or(String::new(), |difference| format!(" ({difference})"));
+    format!("{about}{}{difference}", as_given(unit.convert(paper.value)))
+}
+
+/// `text`, filled up with spaces to `width` characters.
+pub(crate) fn padded(text: &str, width: usize, right: bool) -> String {
+    let fill = " ".repeat(width.saturating_sub(text.chars().count()));
+    if right { fill + text } else { text.to_owned() + &fill }
+}

@@ -1,0 +1,189 @@
+//! The verdicts, each with what decided it.
+
+use netrig_experiment::{ClaimPoint, ClaimResult, Level};
+
+use super::{details, headings, table};
+use crate::Report;
+use crate::markup::Markup;
+use crate::number::{Estimate, Unit, p_value};
+use crate::sheet::{in_order, is_ratio, level_in_words, sentence, sign};
+
+/// Comparisons up to which they stand open.
+const OPEN: usize = 4;
+
+pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
+    let several =
+        report.results.claims.iter().any(|claim| claim.substrate != report.results.claims[0].substrate);
+    for (n, claim) in report.results.claims.iter().enumerate() {
+        let verdict = claim.verdict.name();
+        let class = format!("claim {}", verdict.replace(' ', "-"));
+        m.inside("article", &[("class", &class), ("id", &format!("claim-{}", n + 1))], |m| {
+            m.inside("h3", &[], |m| {
+                m.inside("span", &[("class", "badge")], |m| {
+                    m.element("span", &[("aria-hidden", "true")], sign(claim.verdict));
+                    m.text(format!(" {verdict}"));
+                });
+                m.text(" ");
+                m.text(&claim.says);
+            });
+            m.inside("p", &[], |m| {
+                m.text(sentence(&claim.why));
+                m.text(" ");
+                m.element("span", &[("class", "muted")], facts(claim, several));
+            });
+            if !claim.points.is_empty() {
+                comparisons(m, report, claim);
+            }
+        });
+    }
+    m.element(
+        "p",
+        &[("class", "muted")],
+        "A claim is supported or refuted only where the intervals leave no doubt at the stated confidence; else it is \
+         inconclusive. The p-values are adjusted for the number of claims (Holm).",
+    );
+}
+
+/// How else the claim is known: `Claim multihoming-wins on sim, adjusted p < 0.001.`
+fn facts(claim: &ClaimResult, several: bool) -> String {
+    let on = if several { format!(" on {}", claim.substrate) } else { String::new() };
+    let p = claim.p_holm.map_or(String::new(), |p| format!(", adjusted {}", p_value(p)));
+    format!("Claim {}{on}{p}.", claim.id)
+}
+
+/// What the data say of one claim: its comparisons as a table.
+fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
+    let points = in_order(report, claim);
+    let shown = Shown::new(report, claim, &points);
+    let summary = match points.len() {
+        1 => "What decided it".to_owned(),
+        count => format!("The {count} comparisons that decided it"),
+    };
+    details(m, &summary, points.len() <= OPEN, |m| {
+        table(m, "numbers", &format!("What decided claim {}", claim.id), |m| {
+            let at = (!shown.factors.is_empty() || shown.compared).then(|| "at".to_owned());
+            let rest =
+                [shown.heading.clone(), "interval".into(), "drawn".into(), "n".into(), "verdict".into()];
+            headings(m, at.into_iter().chain(rest));
+            m.inside("tbody", &[], |m| {
+                for point in &points {
+                    m.inside("tr", &[], |m| shown.row(m, point));
+                }
+            });
+        });
+    });
+}
+
+/// How the comparisons of a claim are shown.
+struct Shown<'a> {
+    /// Factors whose levels say which comparison it is; those that have one level everywhere say nothing.
+    factors: Vec<&'a str>,
+    /// What the estimates are of, with their unit.
+    heading: String,
+    /// Whether each row says which levels it compares.
+    compared: bool,
+    ratio: bool,
+    unit: Unit,
+    scale: Scale,
+}
+
+impl<'a> Shown<'a> {
+    fn new(report: &'a Report<'_>, claim: &ClaimResult, points: &[&ClaimPoint]) -> Self {
+        let ratio = is_ratio(report, claim);
+        let unit = Unit::fitting(
+            &claim.unit,
+            points.iter().flat_map(|p| [Some(p.estimate), p.low, p.high]).flatten(),
+        );
+        let factors = report.experiment.design.factors.iter().filter(|factor| factor.levels.len() > 1);
+        let factors = factors.map(|factor| factor.name.as_str());
+        let factors: Vec<&str> =
+            factors.filter(|name| points.iter().any(|p| p.factors.contains_key(*name))).collect();
+        let first = points.first().and_then(|point| point.compared.as_ref());
+        let same = points.iter().all(|point| point.compared.as_ref() == first);
+        let what = match first.filter(|_| same) {
+            Some(levels) => contrast(levels, ratio),
+            None => "estimate".to_owned(),
+        };
+        let scale = Scale::new(points, ratio);
+        Self { factors, heading: unit.heading(&what), compared: !same, ratio, unit, scale }
+    }
+
+    fn row(&self, m: &mut Markup, point: &ClaimPoint) {
+        let level = |name: &&str| point.factors.get(*name).map(|level| level_in_words(name, level));
+        let compared =
+            point.compared.as_ref().filter(|_| self.compared).map(|levels| contrast(levels, self.ratio));
+        let at: Vec<String> = self.factors.iter().filter_map(level).chain(compared).collect();
+        if !self.factors.is_empty() || self.compared {
+            m.element("th", &[("scope", "row")], at.join(", "));
+        }
+        let written = Estimate::of_claim(point).map(|estimate| estimate.written(&self.unit));
+        let (value, interval) = written.map_or_else(|| ("–".to_owned(), None), |w| (w.value, w.interval));
+        m.element("td", &[("class", "n")], value);
+        m.element("td", &[("class", "n")], interval.unwrap_or_default());
+        m.inside("td", &[], |m| self.scale.draw(m, point));
+        m.element("td", &[("class", "n")], point.n);
+        let class = format!("verdict {}", point.verdict.name().replace(' ', "-"));
+        m.element("td", &[("class", &class)], format!("{} {}", sign(point.verdict), point.verdict.name()));
+    }
+}
+
+/// How two levels are compared: `sctp − tcp`, `sctp / tcp`.
+fn contrast([first, second]: &[Level; 2], ratio: bool) -> String {
+    format!("{first} {} {second}", if ratio { "/" } else { "−" })
+}
+
+/// The scale on which all comparisons of a claim are drawn under each other.
+struct Scale {
+    low: f64,
+    high: f64,
+    /// No difference: where a stroke goes across; absent where nothing is compared.
+    same: Option<f64>,
+}
+
+/// Width and height of a drawing, pixels.
+const DRAWN: (f64, f64) = (150.0, 14.0);
+
+impl Scale {
+    fn new(points: &[&ClaimPoint], ratio: bool) -> Self {
+        let compares = points.iter().any(|point| point.compared.is_some());
+        let same = compares.then_some(if ratio { 1.0 } else { 0.0 });
+        let ends = points.iter().flat_map(|p| [Some(p.estimate), p.low, p.high]).chain([same]).flatten();
+        let ends = ends.filter(|v| v.is_finite());
+        let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (v.min(l), v.max(h)));
+        let pad = if high > low { 0.06 * (high - low) } else { 0.5 };
+        Self { low: low - pad, high: high + pad, same }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        (value - self.low) / (self.high - self.low) * DRAWN.0
+    }
+
+    /// The interval as a line, the estimate as a disc, no difference as a stroke across.
+    fn draw(&self, m: &mut Markup, point: &ClaimPoint) {
+        let (width, height) = DRAWN;
+        let middle = height / 2.0;
+        let mut svg = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" class="chart small" viewBox="0 0 {width} {height}" width="{width}" height="{height}" aria-hidden="true">"#
+        );
+        if let Some(same) = self.same {
+            svg += &format!(r#"<path class="axis" d="M{:.1} 0V{height}"/>"#, self.place(same));
+        }
+        if let Some((low, high)) =
+            point.low.zip(point.high).filter(|(low, high)| low.is_finite() && high.is_finite())
+        {
+            let (low, high) = (self.place(low), self.place(high));
+            svg += &format!(
+                r#"<path class="line s0" d="M{low:.1} {middle}H{high:.1}M{low:.1} {}v8M{high:.1} {}v8" stroke-width="1.5"/>"#,
+                middle - 4.0,
+                middle - 4.0
+            );
+        }
+        if point.estimate.is_finite() {
+            svg += &format!(
+                r#"<circle class="mark s0" cx="{:.1}" cy="{middle}" r="3"/>"#,
+                self.place(point.estimate)
+            );
+        }
+        m.raw(&(svg + "</svg>"));
+    }
+}

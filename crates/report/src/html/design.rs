@@ -1,0 +1,232 @@
+//! What was measured of what, and how: all that one needs to do it again.
+
+use std::collections::BTreeSet;
+
+use netrig_experiment::{IntervalMethod, LinkSpec, Replications, Scenario, WarmUp};
+use netrig_store::Provenance;
+
+use super::{details, factor_heading, headings, substrates, table};
+use crate::Report;
+use crate::markup::Markup;
+use crate::number::percent;
+use crate::sheet::words;
+
+pub(super) fn definitions(m: &mut Markup, report: &Report<'_>) {
+    table(m, "words", "Responses and their definitions", |m| {
+        headings(m, ["response", "of", "metric", "unit", "definition", "interval"].map(str::to_owned));
+        m.inside("tbody", &[], |m| {
+            for (name, spec) in &report.experiment.design.responses {
+                m.inside("tr", &[], |m| {
+                    m.element("th", &[("scope", "row")], words(name));
+                    m.inside("td", &[], |m| m.element("code", &[], &spec.of));
+                    m.inside("td", &[], |m| m.element("code", &[], &spec.metric));
+                    m.element("td", &[], spec.unit());
+                    m.element("td", &[], spec.definition());
+                    m.element("td", &[], method(spec.interval));
+                });
+            }
+        });
+    });
+}
+
+const fn method(interval: IntervalMethod) -> &'static str {
+    match interval {
+        IntervalMethod::Student => "Student's t over the replications",
+        IntervalMethod::SkewAdjusted => "Student's t, adjusted for skewness (Willink 2005)",
+        IntervalMethod::Log => "Student's t over the logarithms; the mean is the geometric one",
+        IntervalMethod::Bootstrap => "bias-corrected and accelerated bootstrap (Efron 1987)",
+    }
+}
+
+pub(super) fn design(m: &mut Markup, report: &Report<'_>) {
+    let design = &report.experiment.design;
+    if !design.factors.is_empty() {
+        table(m, "words", "Factors and their levels", |m| {
+            headings(m, ["factor", "levels"].map(str::to_owned));
+            m.inside("tbody", &[], |m| {
+                for factor in &design.factors {
+                    m.inside("tr", &[], |m| {
+                        m.element("th", &[("scope", "row")], factor_heading(&factor.name));
+                        let levels: Vec<&str> = factor.levels.iter().map(|level| level.0.as_str()).collect();
+                        m.element("td", &[], levels.join(", "));
+                    });
+                }
+            });
+        });
+    }
+    m.inside("dl", &[], |m| {
+        let mut say = |term: &str, text: String| {
+            m.element("dt", &[], term);
+            m.element("dd", &[], text);
+        };
+        say("Replications", stopping(&design.replications));
+        let last = report.experiment.seed.wrapping_add(u64::from(design.replications.max.saturating_sub(1)));
+        let seeds = if last == report.experiment.seed { format!("{last}") } else { format!("{} to {last}", report.experiment.seed) };
+        say("Seeds", format!("{seeds}: the n-th replication of every point has the same, so that all points see the same bad luck"));
+        say("Warm-up", warm_up(report.experiment.warm_up));
+    });
+    let Ok(scenario) = report.experiment.plan().scenario(0) else { return };
+    m.element("h3", &[], "Topology");
+    m.element("p", &[("class", "muted")], "As it is at the first point; factors may change it at others.");
+    topology(m, &scenario);
+}
+
+fn stopping(replications: &Replications) -> String {
+    match &replications.until {
+        None if replications.min == replications.max => format!("{} of each point", replications.max),
+        None => format!("{} to {} of each point", replications.min, replications.max),
+        Some(rule) => format!(
+            "{} to {} of each point: until half the interval of {} is no wider than {} of its mean",
+            replications.min,
+            replications.max,
+            words(&rule.response),
+            rule.half_width
+        ),
+    }
+}
+
+fn warm_up(warm_up: WarmUp) -> String {
+    match warm_up {
+        WarmUp::None => "nothing is taken off".to_owned(),
+        WarmUp::Fixed(time) => format!("the first {time} of each run are taken off"),
+        WarmUp::Mser5 => "what the MSER-5 rule finds in each run (White 1997) is taken off".to_owned(),
+    }
+}
+
+fn topology(m: &mut Markup, scenario: &Scenario) {
+    let mut groups = BTreeSet::new();
+    table(m, "words", "Links", |m| {
+        let with_more = scenario.links.iter().any(|link| !impairments(link).is_empty());
+        let names = ["link", "between", "rate", "delay, one way", "queue"]
+            .into_iter()
+            .chain(with_more.then_some("also"));
+        headings(m, names.map(str::to_owned));
+        m.inside("tbody", &[], |m| {
+            // Of links that a count made, one stands for all.
+            for link in scenario.links.iter().filter(|link| groups.insert(link.group.clone())) {
+                let count = scenario.links.iter().filter(|other| other.group == link.group).count();
+                m.inside("tr", &[], |m| self::link(m, scenario, link, count, with_more));
+            }
+        });
+    });
+    let mut groups = BTreeSet::new();
+    table(m, "words", "Flows", |m| {
+        headings(m, ["flow", "from", "to", "transport", "paths", "application"].map(str::to_owned));
+        m.inside("tbody", &[], |m| {
+            for flow in scenario.flows.iter().filter(|flow| groups.insert(flow.group.clone())) {
+                let count = scenario.flows.iter().filter(|other| other.group == flow.group).count();
+                let node = |n: usize| scenario.nodes.get(n).map_or("", |node| node.name.as_str());
+                let paths: Vec<&str> = flow.paths.iter().map(|path| path.name.as_str()).collect();
+                m.inside("tr", &[], |m| {
+                    m.element("th", &[("scope", "row")], times(&flow.group, count));
+                    for text in [node(flow.from), node(flow.to), &flow.transport, &paths.join(", ")] {
+                        m.element("td", &[], text);
+                    }
+                    m.element("td", &[], settings(&flow.application));
+                });
+            }
+        });
+    });
+}
+
+/// What a link does to packets beside carrying them.
+fn impairments(link: &LinkSpec) -> String {
+    let line = &link.forward;
+    let all = [
+        ("jitter", line.jitter.is_some()),
+        ("loss", line.loss.is_some()),
+        ("reordering", line.reorder.is_some()),
+        ("duplicates", line.duplicate.is_some()),
+        ("corruption", line.corrupt.is_some()),
+        ("losses by ordinal", !line.drop.is_empty()),
+    ];
+    all.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+}
+
+fn link(m: &mut Markup, scenario: &Scenario, link: &LinkSpec, count: usize, with_more: bool) {
+    let ends = link.ends.map(|n| scenario.nodes.get(n).map_or("", |node| node.name.as_str()));
+    let both = |forward: String, backward: String| {
+        if forward == backward { forward } else { format!("{forward}; back {backward}") }
+    };
+    let (there, back) = (&link.forward, &link.backward);
+    m.element("th", &[("scope", "row")], times(&link.group, count));
+    m.element("td", &[], ends.join(" – "));
+    m.element("td", &[], both(there.rate.to_string(), back.rate.to_string()));
+    m.element("td", &[], both(there.delay.to_string(), back.delay.to_string()));
+    m.element("td", &[], both(settings(&there.queue), settings(&back.queue)));
+    if with_more {
+        m.element("td", &[], impairments(link));
+    }
+}
+
+fn times(name: &str, count: usize) -> String {
+    if count == 1 { name.to_owned() } else { format!("{count} × {name}") }
+}
+
+/// Settings as a file would have them, without the marks of JSON: `fifo: packets 50`.
+fn settings(settings: &impl serde::Serialize) -> String {
+    // What has no JSON form has nothing to say here.
+    serde_json::to_value(settings).map(|value| plain(&value)).unwrap_or_default()
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(entries) => {
+            let entry = |(key, value): (&String, &Value)| match value {
+                Value::Object(inner) if !inner.is_empty() => format!("{} ({})", words(key), plain(value)),
+                Value::Null => String::new(),
+                Value::Object(_) => words(key),
+                _ => format!("{} {}", words(key), plain(value)),
+            };
+            entries.iter().map(entry).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
+pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
+    let results = report.results;
+    m.inside("dl", &[], |m| {
+        let mut say = |term: &str, text: &str| {
+            if !text.is_empty() {
+                m.element("dt", &[], term);
+                m.element("dd", &[], text);
+            }
+        };
+        say("netrig", &results.build);
+        say("Substrates", &substrates(report).join(", "));
+        say("Confidence", &format!("{} for every interval", percent(results.confidence)));
+        if let Some(paper) = &report.experiment.design.paper {
+            say("Paper", if paper.citation.is_empty() { &paper.title } else { &paper.citation });
+        }
+    });
+    for provenance in report.provenance {
+        machine(m, provenance);
+    }
+    details(m, "The experiment file", false, |m| {
+        m.inside("pre", &[("tabindex", "0"), ("aria-label", "The experiment file")], |m| {
+            m.element("code", &[], report.text)
+        });
+    });
+}
+
+fn machine(m: &mut Markup, provenance: &Provenance) {
+    let Provenance { build, os, kernel, cpu, cpus, host, settings } = provenance;
+    details(m, &format!("Runs of {build} on {host}"), false, |m| {
+        m.inside("dl", &[], |m| {
+            let cpu = if *cpus > 0 { format!("{cpu} ({cpus} used)") } else { cpu.clone() };
+            let fixed = [("Operating system", os), ("Kernel", kernel), ("Processor", &cpu)];
+            let fixed = fixed.into_iter().map(|(term, text)| (term, text.as_str()));
+            for (term, text) in
+                fixed.chain(settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+            {
+                m.element("dt", &[], term);
+                m.element("dd", &[], text);
+            }
+        });
+    });
+}

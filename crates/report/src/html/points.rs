@@ -1,0 +1,97 @@
+//! Every response at every point, and how far substrates agree.
+
+use netrig_experiment::{Agreement, PointResult, Status};
+
+use super::{details, factor_heading, headings, table, tables};
+use crate::Report;
+use crate::markup::Markup;
+use crate::number::{Estimate, Unit};
+use crate::sheet::{Sheet, replications, word, words};
+
+/// Points up to which the table stands open.
+const OPEN: usize = 24;
+
+pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
+    let sheet = Sheet::new(report);
+    let points = &report.results.points;
+    if !sheet.constants.is_empty() {
+        let constants: Vec<String> =
+            sheet.constants.iter().map(|(name, level)| format!("{} {level}", words(name))).collect();
+        m.element("p", &[], format!("At all points: {}.", constants.join(", ")));
+    }
+    let counts = || points.iter().flat_map(|point| point.responses.values()).map(|r| r.n).filter(|n| *n > 0);
+    let same = counts().all(|n| Some(n) == counts().next());
+    let said = replications(counts()).unwrap_or_else(|| "nothing measured".into());
+    let caption = format!("Means with their intervals, {said}");
+    details(m, &format!("{} points", points.len()), points.len() <= OPEN, |m| {
+        table(m, "numbers sortable", &caption, |m| {
+            let substrate = sheet.substrates.then(|| "substrate".to_owned());
+            let factors = sheet.varied.iter().map(|name| factor_heading(name));
+            let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(&words(name)));
+            headings(m, substrate.into_iter().chain(factors).chain(responses));
+            m.inside("tbody", &[], |m| {
+                for point in points {
+                    m.inside("tr", &[], |m| row(m, point, &sheet, same));
+                }
+            });
+        });
+    });
+}
+
+fn row(m: &mut Markup, point: &PointResult, sheet: &Sheet<'_>, same: bool) {
+    if sheet.substrates {
+        m.element("th", &[("scope", "row")], &point.substrate);
+    }
+    for factor in &sheet.varied {
+        let level = point.factors.level(factor);
+        let order = level.and_then(|level| level.number()).map(|number| number.to_string());
+        let text = level.map_or("", |level| &level.0);
+        match order {
+            Some(order) => m.element("th", &[("scope", "row"), ("data-v", &order)], text),
+            None => m.element("th", &[("scope", "row")], text),
+        }
+    }
+    if point.status != Status::Ok && point.responses.is_empty() {
+        let why = point.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
+        let span = sheet.responses.len().max(1).to_string();
+        m.element("td", &[("colspan", &span), ("class", "muted")], format!("{}{why}", word(point.status)));
+        return;
+    }
+    for (name, unit) in &sheet.responses {
+        let measured = point.responses.get(*name);
+        let Some(estimate) = measured.and_then(Estimate::of_response) else {
+            m.element(
+                "td",
+                &[("class", "n muted")],
+                if point.status == Status::Ok { "–" } else { word(point.status) },
+            );
+            continue;
+        };
+        m.inside("td", &[("class", "n"), ("data-v", &estimate.value.to_string())], |m| {
+            tables::value(m, &estimate, unit, !same);
+        });
+    }
+}
+
+/// How far substrates agree, over all points and point by point.
+pub(super) fn agreement(m: &mut Markup, report: &Report<'_>) {
+    m.element("p", &[], "The mean on the second substrate divided by the mean on the first; 1 is agreement.");
+    table(m, "numbers sortable", "Agreement of substrates", |m| {
+        headings(m, ["response", "substrates", "at", "ratio"].map(str::to_owned));
+        m.inside("tbody", &[], |m| {
+            for agreement in &report.results.agreement {
+                m.inside("tr", &[], |m| ratio(m, agreement));
+            }
+        });
+    });
+}
+
+fn ratio(m: &mut Markup, agreement: &Agreement) {
+    m.element("th", &[("scope", "row")], words(&agreement.response));
+    m.element("td", &[], format!("{} / {}", agreement.of[1], agreement.of[0]));
+    let at = agreement.factors.to_string();
+    m.element("td", &[], if at.is_empty() { "all points".to_owned() } else { at });
+    let interval = agreement.low.zip(agreement.high);
+    let written = Estimate { value: agreement.ratio, interval, n: 0 }.written(&Unit::fixed("1"));
+    m.element("td", &[("class", "n"), ("data-v", &agreement.ratio.to_string())], written);
+}

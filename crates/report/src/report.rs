@@ -1,0 +1,90 @@
+//! What a report is made from.
+
+use netrig_experiment::{Experiment, FigureData, Results};
+use netrig_store::Provenance;
+
+use crate::chart::{Chart, Theme};
+use crate::{csv, figure, html, json, markdown, terminal};
+
+/// The results of an experiment, ready to be shown.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) text: &'a str,
+    pub(crate) results: &'a Results,
+    pub(crate) figures: Vec<FigureData>,
+    pub(crate) readme: &'a str,
+    pub(crate) provenance: &'a [Provenance],
+}
+
+impl<'a> Report<'a> {
+    /// A report of `results`, which `experiment` (read from `text`) led to. Its figures over the levels of factors
+    /// are worked out here; figures over time need traced runs: [`Report::with_figure`].
+    pub fn new(experiment: &'a Experiment, text: &'a str, results: &'a Results) -> Self {
+        let design = &experiment.design;
+        let figures = design.figures.iter().filter(|(_, spec)| !spec.is_trace());
+        let figures = figures.map(|(id, spec)| spec.evaluate(id, design, results)).collect();
+        Self { experiment, text, results, figures, readme: "", provenance: &[] }
+    }
+
+    /// The same with a figure over time; it stands where the file has it.
+    #[must_use]
+    pub fn with_figure(mut self, figure: FigureData) -> Self {
+        let place = |id: &str| self.experiment.design.figures.iter().position(|(known, _)| known == id);
+        self.figures.retain(|known| known.id != figure.id);
+        let at = self.figures.partition_point(|known| place(&known.id) < place(&figure.id));
+        self.figures.insert(at, figure);
+        self
+    }
+
+    /// The same with the words of the study's README (Markdown).
+    #[must_use]
+    pub fn with_readme(self, readme: &'a str) -> Self {
+        Self { readme, ..self }
+    }
+
+    /// The same with where and with what its runs were made.
+    #[must_use]
+    pub fn with_provenance(self, provenance: &'a [Provenance]) -> Self {
+        Self { provenance, ..self }
+    }
+
+    /// One page that opens without a network: HTML that is well-formed XML too, with its style and its script
+    /// inside. Everything can be read without the script.
+    pub fn html(&self) -> String {
+        html::page(self)
+    }
+
+    /// Claims, tables and responses as Markdown with aligned tables.
+    pub fn markdown(&self) -> String {
+        markdown::text(self)
+    }
+
+    /// One row for each response at each point, in the units of the results (RFC 4180, with a heading).
+    pub fn csv(&self) -> String {
+        csv::rows(self)
+    }
+
+    /// What `netrig run` prints: responses with their intervals (the tables, where there are many points) and a
+    /// line for each claim, in at most `width` columns, without colour.
+    pub fn terminal(&self, width: usize) -> String {
+        terminal::text(self, width)
+    }
+
+    /// The results as one JSON document, the contract in `schema/results.schema.json`; in lines if `pretty`. The
+    /// same results give the same bytes.
+    pub fn json(&self, pretty: bool) -> String {
+        json::document(self.results, pretty)
+    }
+
+    /// Each figure by its name in the file, drawn for a paper.
+    pub fn figures_svg(&self, theme: Theme) -> Vec<(String, String)> {
+        let charts = self.figures.iter().map(|figure| (figure, self.chart(figure)));
+        charts.map(|(figure, chart)| (figure.id.clone(), chart.svg(figure::width(&chart), theme))).collect()
+    }
+
+    /// A figure, ready to be drawn.
+    pub fn chart(&self, figure: &FigureData) -> Chart {
+        figure::chart(self, figure)
+    }
+}

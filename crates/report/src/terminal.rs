@@ -1,0 +1,168 @@
+//! What `netrig run` prints when it is done.
+
+use netrig_experiment::{ClaimResult, Status, Verdict};
+
+use crate::Report;
+use crate::grid::{Grid, padded};
+use crate::number::{p_value, percent};
+use crate::sheet::{Sheet, replications, sign, word};
+
+/// Points beyond which the derived tables are shown in their place.
+const MOST_POINTS: usize = 40;
+
+/// From the margin to a claim's sentence.
+const INDENT: usize = 16;
+
+pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
+    let width = width.max(40);
+    let sheet = Sheet::new(report);
+    let mut out = heading(report, &sheet, width);
+    let points = report.results.points.len();
+    if points <= MOST_POINTS || report.results.tables.is_empty() {
+        let mut grid = Grid::of_points(report, &sheet);
+        grid.rows.truncate(MOST_POINTS);
+        out += &columns(&grid, width);
+        if points > MOST_POINTS {
+            out += &format!("… and {} more points: see the report\n", points - MOST_POINTS);
+        }
+    } else {
+        let several =
+            report.results.tables.iter().any(|table| table.substrate != report.results.tables[0].substrate);
+        for (n, table) in report.results.tables.iter().enumerate() {
+            let on = if several { format!(" on {}", table.substrate) } else { String::new() };
+            out += &format!(
+                "{}{}\n",
+                if n > 0 { "\n" } else { "" },
+                wrapped(&format!("{}{on}", printable(&table.title)), width, 0)
+            );
+            out += &columns(&Grid::of_table(report, table), width);
+        }
+    }
+    out += &troubles(report, width);
+    if !report.results.claims.is_empty() {
+        out.push('\n');
+        let several =
+            report.results.claims.iter().any(|claim| claim.substrate != report.results.claims[0].substrate);
+        for result in &report.results.claims {
+            out += &claim(result, several, width);
+        }
+    }
+    out
+}
+
+fn heading(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
+    let results = report.results;
+    let counts =
+        results.points.iter().flat_map(|point| point.responses.values()).map(|r| r.n).filter(|n| *n > 0);
+    let mut facts = vec![format!(
+        "{} {}",
+        results.points.len(),
+        if results.points.len() == 1 { "point" } else { "points" }
+    )];
+    if let (false, Some(first)) = (sheet.substrates, results.points.first()) {
+        facts[0] += &format!(" on {}", first.substrate);
+    }
+    facts.extend(replications(counts));
+    facts.push(format!("± is half the {} interval", percent(results.confidence)));
+    facts.extend(sheet.constants.iter().map(|(name, level)| printable(&format!("{name} = {level}"))));
+    format!("{}\n{}\n\n", printable(&results.experiment), wrapped(&facts.join(", "), width, 0))
+}
+
+/// A table in at most `width` columns: what does not fit beside the keys comes below, with the keys again.
+fn columns(grid: &Grid, width: usize) -> String {
+    let widths: Vec<usize> = (0..grid.headings.len()).map(|n| grid.width(n)).collect();
+    let keys = widths[..grid.keys].iter().map(|w| w + 2).sum::<usize>();
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    let mut used = usize::MAX;
+    for n in grid.keys..widths.len() {
+        match blocks.last_mut().filter(|_| used + 2 + widths[n] <= width) {
+            Some(block) => {
+                block.push(n);
+                used += 2 + widths[n];
+            }
+            None => {
+                blocks.push(vec![n]);
+                used = keys + widths[n];
+            }
+        }
+    }
+    let mut out = String::new();
+    for (number, block) in blocks.iter().enumerate() {
+        let chosen: Vec<usize> = (0..grid.keys).chain(block.iter().copied()).collect();
+        let line = |cells: &[String]| {
+            let cells = chosen.iter().map(|n| padded(&printable(&cells[*n]), widths[*n], *n >= grid.keys));
+            cut(cells.collect::<Vec<_>>().join("  ").trim_end(), width) + "\n"
+        };
+        out += if number > 0 { "\n" } else { "" };
+        out += &line(&grid.headings);
+        out.extend(grid.rows.iter().map(|row| line(row)));
+    }
+    out
+}
+
+/// A line for each kind of point that has no numbers, with the first one's reason.
+fn troubles(report: &Report<'_>, width: usize) -> String {
+    let mut out = String::new();
+    for status in [Status::Failed, Status::Invalid, Status::Unsupported] {
+        let mut ended = report.results.points.iter().filter(|point| point.status == status);
+        let Some(first) = ended.next() else { continue };
+        let why = first.why.as_deref().unwrap_or("no reason is given");
+        let line = format!(
+            "{} {}: {} on {}: {why}",
+            ended.count() + 1,
+            word(status),
+            first.factors,
+            first.substrate
+        );
+        out += &format!("\n{}\n", wrapped(&printable(&line), width, 2));
+    }
+    out
+}
+
+/// `✓ supported     sentence (p < 0.001)`; what is not supported says why below.
+fn claim(claim: &ClaimResult, several: bool, width: usize) -> String {
+    let p = claim.p_holm.map_or(String::new(), |p| format!(" ({})", p_value(p)));
+    let on = if several { format!("[{}] ", claim.substrate) } else { String::new() };
+    let verdict = padded(&format!("{} {}", sign(claim.verdict), claim.verdict.name()), INDENT, false);
+    let mut out = wrapped(&format!("{verdict}{on}{}{p}", printable(&claim.says)), width, INDENT) + "\n";
+    if claim.verdict != Verdict::Supported && !claim.why.is_empty() {
+        let why = format!("{}{}", " ".repeat(INDENT), printable(&claim.why));
+        out += &(wrapped(&why, width, INDENT) + "\n");
+    }
+    out
+}
+
+/// `text` in lines of at most `width` characters, all but the first indented. Spaces at its start stay.
+fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let start: String = text.chars().take_while(|c| *c == ' ').collect();
+    let mut line = start;
+    let mut fresh = true;
+    for word in text.trim_start().split(' ') {
+        let length = line.chars().count();
+        if !fresh && length + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            fresh = true;
+        }
+        if !fresh {
+            line.push(' ');
+        }
+        line.push_str(word);
+        fresh = false;
+    }
+    lines.push(line);
+    lines.iter().map(|line| cut(line.trim_end(), width)).collect::<Vec<_>>().join("\n")
+}
+
+/// `line`, if need be cut to `width` characters with an ellipsis.
+fn cut(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    line.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// `text` without control characters: a name must not move the cursor.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,257 @@
+//! Every figure of a report: words, units, contrast, and labels that do not lie on each other.
+
+use netrig_report::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel, Theme, contrast};
+use roxmltree::{Document, Node};
+
+use super::fixture;
+use super::page::{report, text};
+
+const THEMES: [Theme; 2] = [Theme::Light, Theme::Dark];
+
+/// All figures of both studies in a theme, by name.
+fn figures(theme: Theme) -> Vec<(String, String)> {
+    let (outage, queue) = (fixture::outage(), fixture::queue());
+    let mut all = report(&outage).with_figure(fixture::window()).figures_svg(theme);
+    all.extend(report(&queue).figures_svg(theme));
+    all
+}
+
+fn parsed(svg: &str) -> Document<'_> {
+    Document::parse(svg).unwrap_or_else(|e| panic!("not well-formed: {e}"))
+}
+
+fn number(node: Node<'_, '_>, name: &str) -> f64 {
+    node.attribute(name)
+        .and_then(|v| v.parse().ok())
+        .unwrap_or_else(|| panic!("no number {name} in {node:?}"))
+}
+
+fn words(document: &Document<'_>) -> Vec<String> {
+    document.descendants().filter(|n| n.tag_name().name() == "text").map(text).collect()
+}
+
+#[test]
+fn axes_have_titles_with_units_and_series_their_names() {
+    let expected: [(&str, &[&str]); 5] = [
+        (
+            "by-interarrival",
+            &[
+                "interarrival (ms)",
+                "throughput (KB/s)",
+                "tcp",
+                "sctp",
+                "sctp-multihomed",
+                "down for 5 s",
+                "hollow: the paper's value",
+            ],
+        ),
+        ("by-outage", &["down for (s)", "longest stall (s)", "tcp", "0", "5", "10", "20"]),
+        (
+            "by-transport",
+            &["transport", "throughput (KB/s)", "down for 0 s", "down for 20 s", "tcp", "sctp-multihomed"],
+        ),
+        ("window", &["time (s)", "cwnd (KB)", "tcp", "sctp", "link down"]),
+        ("waiting", &["interarrival (ms)", "waiting time (ms)", "measured", "dashed: M/M/1 waiting"]),
+    ];
+    let figures = figures(Theme::Light);
+    let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, expected.map(|(name, _)| name));
+    for ((_, svg), (name, wanted)) in figures.iter().zip(expected) {
+        let document = parsed(svg);
+        let words = words(&document);
+        for wanted in wanted {
+            assert!(words.iter().any(|word| word == wanted), "{name}: {wanted} in {words:?}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+    }
+}
+
+#[test]
+fn every_series_of_every_panel_is_drawn_with_its_intervals() {
+    let figures = figures(Theme::Light);
+    let document = parsed(&figures[0].1);
+    let count = |class: &str| {
+        let has = |n: &Node<'_, '_>| n.attribute("class").is_some_and(|c| c.split(' ').any(|c| c == class));
+        document
+            .descendants()
+            .filter(|n| has(n) && n.ancestors().any(|a| a.attribute("class") == Some("panel")))
+            .count()
+    };
+    // 4 outages, 3 transports, 4 gaps; the paper gives one value for TCP and one for each of three outages.
+    assert_eq!((count("panel"), count("mark"), count("interval"), count("paper")), (4, 48, 48, 4));
+    let said: Vec<String> =
+        document.descendants().filter(|n| n.tag_name().name() == "title").map(text).collect();
+    assert_eq!(
+        said.iter().filter(|title| title.contains(" ± ") && title.contains("KB/s, n = 10")).count(),
+        48
+    );
+}
+
+#[test]
+fn everything_stands_out_from_the_background() {
+    for theme in THEMES {
+        let background = theme.palette().background;
+        for (name, svg) in figures(theme) {
+            let document = parsed(&svg);
+            assert!(
+                document
+                    .descendants()
+                    .any(|n| n.attribute("class") == Some("bg") && n.attribute("fill") == Some(background))
+            );
+            for node in document.descendants().filter(Node::is_element) {
+                let class = node.attribute("class").unwrap_or_default();
+                let meant_to_be_faint =
+                    ["grid", "span", "bg"].iter().any(|faint| class.split(' ').any(|c| c == *faint));
+                let wanted = if node.tag_name().name() == "text" { 4.5 } else { 3.0 };
+                for colour in ["fill", "stroke"]
+                    .iter()
+                    .filter_map(|paint| node.attribute(*paint))
+                    .filter(|c| *c != "none")
+                {
+                    let contrast = contrast(colour, background).expect("a colour");
+                    assert!(
+                        meant_to_be_faint || contrast >= wanted,
+                        "{name} in {theme:?}: {node:?} has {contrast:.1}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Advance of a letter of DejaVu Sans, a wide font, in multiples of its size: from the font's own table, letters
+/// of about the same width taken together.
+fn advance(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | '\'' => 0.28,
+        ' ' | '.' | ',' | '\u{202f}' => 0.32,
+        'f' | ':' | ';' | '/' | '|' | '-' => 0.36,
+        'r' | 't' | '(' | ')' => 0.41,
+        's' | 'c' | 'z' => 0.54,
+        'k' | 'v' | 'x' | 'y' => 0.59,
+        'm' | '%' | 'W' => 0.97,
+        'w' | 'M' | '=' | '<' | '±' | '−' | '≈' => 0.84,
+        c if c.is_ascii_uppercase() => 0.7,
+        _ => 0.635,
+    }
+}
+
+/// A box around a text that is not turned.
+fn outline(node: Node<'_, '_>) -> (f64, f64, f64, f64) {
+    let (x, y, size) = (number(node, "x"), number(node, "y"), number(node, "font-size"));
+    let bold = if node.attribute("font-weight").is_some() { 1.1 } else { 1.0 };
+    let wide = text(node).chars().map(advance).sum::<f64>() * size * bold;
+    let left = match node.attribute("text-anchor") {
+        Some("middle") => x - wide / 2.0,
+        Some("end") => x - wide,
+        _ => x,
+    };
+    (left, y - 0.76 * size, left + wide, y + 0.2 * size)
+}
+
+fn assert_apart(name: &str, svg: &str) {
+    let document = parsed(svg);
+    let (width, height) =
+        (number(document.root_element(), "width"), number(document.root_element(), "height"));
+    let texts: Vec<_> = document.descendants().filter(|n| n.tag_name().name() == "text").collect();
+    for (n, one) in texts.iter().enumerate() {
+        let (left, top, right, bottom) = outline(*one);
+        if one.attribute("transform").is_some() {
+            continue;
+        }
+        assert!(
+            left >= -1.0 && top >= -1.0 && right <= width + 1.0 && bottom <= height + 1.0,
+            "{name}: {:?} leaves the picture",
+            text(*one)
+        );
+        for other in texts[n + 1..].iter().filter(|other| other.attribute("transform").is_none()) {
+            let (l, t, r, b) = outline(*other);
+            let apart = r <= left || right <= l || b <= top || bottom <= t;
+            assert!(apart, "{name}: {:?} lies on {:?}", text(*one), text(*other));
+        }
+    }
+}
+
+#[test]
+fn no_word_lies_on_another_or_leaves_the_picture() {
+    for (name, svg) in figures(Theme::Light) {
+        assert_apart(&name, &svg);
+    }
+}
+
+/// A chart with as many panels and series as asked for, and names as long as people make them.
+fn crowded(panels: usize, series: usize, x: AxisKind) -> Chart {
+    let layer = |n: usize| Layer {
+        series: Some(n),
+        marks: Marks::Measured,
+        points: (0..6)
+            .map(|x| Mark {
+                interval: Some((990.0, 1_010.0)),
+                ..Mark::at(f64::from(x) + 1.0, 1000.0 + n as f64)
+            })
+            .collect(),
+    };
+    let panel = |n: usize| Panel {
+        title: format!("down for {n} s, path max retrans 5, potentially failed: true"),
+        layers: (0..series).map(layer).collect(),
+        spans: vec![(2.0, 2.1, "link down".into()), (2.2, 2.3, "link down".into())],
+    };
+    Chart {
+        title:
+            "Throughput against the mean inter-arrival time of the objects at each of the sources of the flow"
+                .into(),
+        caption: String::new(),
+        x: Axis { title: "x".into(), scale: x },
+        y: Axis { title: "y (KB/s)".into(), scale: AxisKind::Linear { zero: false } },
+        series: (0..series)
+            .map(|n| format!("sctp-multihomed, down for {n} s, potentially failed: true"))
+            .collect(),
+        theory: String::new(),
+        panels: (0..panels).map(panel).collect(),
+    }
+}
+
+#[test]
+fn crowded_charts_keep_their_words_apart() {
+    let levels = AxisKind::Levels(vec![1.0, 1.02, 1.05, 2.0, 4.0, 6.0]);
+    let words = AxisKind::Categories(
+        ["tcp", "sctp", "sctp-multihomed", "mptcp-over-both-paths", "udp", "quic", "dccp"]
+            .map(str::to_owned)
+            .to_vec(),
+    );
+    for x in [levels, words, AxisKind::Log, AxisKind::Linear { zero: true }] {
+        for (panels, series, width) in [(1, 12, 500.0), (3, 3, 960.0), (7, 2, 960.0), (28, 4, 760.0)] {
+            assert_apart(
+                &format!("{panels} panels, {series} series, {x:?}"),
+                &crowded(panels, series, x.clone()).svg(width, Theme::Light),
+            );
+        }
+    }
+}
+
+#[test]
+fn marks_of_one_level_stand_beside_each_other() {
+    let svg = crowded(1, 3, AxisKind::Levels(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])).svg(900.0, Theme::Light);
+    let document = parsed(&svg);
+    let panel = document.descendants().find(|n| n.attribute("class") == Some("panel")).expect("a panel");
+    let first = |series: &str| {
+        let layer =
+            panel.descendants().find(|n| n.attribute("data-series") == Some(series)).expect("a series");
+        let interval = layer
+            .descendants()
+            .find(|n| n.attribute("class").is_some_and(|c| c.starts_with("interval")))
+            .expect("an interval");
+        let d = interval.attribute("d").expect("a path");
+        d[1..].split(' ').next().and_then(|x| x.parse::<f64>().ok()).expect("a number")
+    };
+    let places = ["0", "1", "2"].map(first);
+    assert!(places.windows(2).all(|pair| (2.0..20.0).contains(&(pair[1] - pair[0]))), "{places:?}");
+}
+
+#[test]
+fn a_long_trace_stays_a_small_picture() {
+    let figures = figures(Theme::Light);
+    let (_, svg) = figures.iter().find(|(name, _)| name == "window").expect("the trace");
+    // 100 000 samples; four per pixel and series are at most 6000 places of a dozen characters.
+    assert!(svg.len() < 100_000, "{} bytes", svg.len());
+}

@@ -1,0 +1,221 @@
+//! What other programs read: CSV, JSON, Markdown.
+
+use serde_json::Value;
+
+use super::fixture;
+use super::page::report;
+
+/// Reads CSV as RFC 4180 has it, by a state machine that knows nothing of the writer.
+fn records(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut letters = text.chars().peekable();
+    while let Some(c) = letters.next() {
+        match c {
+            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(std::mem::take(&mut cell)),
+            '\r' if !quoted => {}
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => cell.push(c),
+        }
+    }
+    assert!(!quoted && row.is_empty() && cell.is_empty(), "ends with a line's end");
+    rows
+}
+
+#[test]
+fn csv_comes_back_as_the_same_numbers() {
+    let study = fixture::outage();
+    let rows = records(&report(&study).csv());
+    assert_eq!(
+        rows[0],
+        [
+            "substrate",
+            "transport",
+            "down_for",
+            "interarrival",
+            "profile",
+            "status",
+            "response",
+            "unit",
+            "mean",
+            "low",
+            "high",
+            "n"
+        ]
+    );
+    assert_eq!(rows.len(), 1 + 48 * 3);
+    let mut rows = rows[1..].iter();
+    for point in &study.results.points {
+        for name in ["throughput", "goodput", "longest_stall"] {
+            let (row, measured) = (rows.next().expect("a row"), &point.responses[name]);
+            assert_eq!(row[1], point.factors.level("transport").expect("a level").0);
+            assert_eq!((row[6].as_str(), row[7].as_str()), (name, measured.unit.as_str()));
+            let numbers: Vec<Option<f64>> = row[8..11].iter().map(|cell| cell.parse().ok()).collect();
+            assert_eq!(numbers, [measured.mean, measured.low, measured.high]);
+            assert_eq!(row[11], measured.n.to_string());
+        }
+    }
+}
+
+#[test]
+fn csv_quotes_what_needs_it_and_leaves_out_nothing() {
+    let mut study = fixture::queue();
+    study.results.points[0].substrate = "a \"quoted\", name\nin two lines".into();
+    study.results.points[1].responses.clear();
+    study.results.points[1].status = netrig_experiment::Status::Unsupported;
+    let rows = records(&report(&study).csv());
+    assert_eq!(rows[1][0], "a \"quoted\", name\nin two lines");
+    assert_eq!(rows.len(), 1 + 5 * 2);
+    assert_eq!(rows[3], ["sim", "20 ms", "unsupported", "waiting_time", "s", "", "", "", "0"]);
+}
+
+/// Whether `value` is what `schema` says. Knows the words that the schema uses, and refuses others.
+fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{path}: {what}, not {value}"));
+    for (word, rule) in schema.as_object().expect("a schema") {
+        let bound = rule.as_f64().unwrap_or(f64::NAN);
+        let number = value.as_f64();
+        match word.as_str() {
+            "description" | "title" | "$schema" | "$defs" => {}
+            "$ref" => {
+                let pointer = rule.as_str().and_then(|r| r.strip_prefix('#')).expect("a local reference");
+                check(value, root.pointer(pointer).expect("the definition exists"), root, path)?;
+            }
+            "type" => {
+                let named = |name: &Value| match name.as_str().expect("a type") {
+                    "object" => value.is_object(),
+                    "array" => value.is_array(),
+                    "string" => value.is_string(),
+                    "boolean" => value.is_boolean(),
+                    "number" => value.is_number(),
+                    "integer" => value.is_u64() || value.is_i64(),
+                    "null" => value.is_null(),
+                    other => panic!("unknown type {other}"),
+                };
+                let fits = rule.as_array().map_or_else(|| named(rule), |names| names.iter().any(named));
+                if !fits {
+                    return wrong(&format!("expected {rule}"));
+                }
+            }
+            "enum" if !rule.as_array().expect("values").contains(value) => {
+                return wrong(&format!("expected one of {rule}"));
+            }
+            "minimum" if number.is_some_and(|n| n < bound) => return wrong("too small"),
+            "exclusiveMinimum" if number.is_some_and(|n| n <= bound) => return wrong("too small"),
+            "exclusiveMaximum" if number.is_some_and(|n| n >= bound) => return wrong("too large"),
+            "minItems" if value.as_array().is_some_and(|a| (a.len() as f64) < bound) => {
+                return wrong("too few");
+            }
+            "maxItems" if value.as_array().is_some_and(|a| a.len() as f64 > bound) => {
+                return wrong("too many");
+            }
+            "enum" | "minimum" | "exclusiveMinimum" | "exclusiveMaximum" | "minItems" | "maxItems" => {}
+            "required" => {
+                for key in rule.as_array().expect("keys").iter().filter_map(Value::as_str) {
+                    if value.get(key).is_none() {
+                        return wrong(&format!("`{key}` is missing"));
+                    }
+                }
+            }
+            "items" => {
+                for (n, item) in value.as_array().into_iter().flatten().enumerate() {
+                    check(item, rule, root, &format!("{path}/{n}"))?;
+                }
+            }
+            "properties" => {
+                for (key, rule) in rule.as_object().expect("properties") {
+                    if let Some(value) = value.get(key) {
+                        check(value, rule, root, &format!("{path}/{key}"))?;
+                    }
+                }
+            }
+            "additionalProperties" => {
+                for (key, value) in value.as_object().into_iter().flatten() {
+                    let known = schema.get("properties").is_some_and(|p| p.get(key).is_some());
+                    match rule {
+                        Value::Bool(false) if !known => {
+                            return Err(format!("{path}: `{key}` is not in the contract"));
+                        }
+                        Value::Object(_) if !known => check(value, rule, root, &format!("{path}/{key}"))?,
+                        _ => {}
+                    }
+                }
+            }
+            other => panic!("the checker does not know `{other}`"),
+        }
+    }
+    Ok(())
+}
+
+fn schema() -> Value {
+    serde_json::from_str(include_str!("../../schema/results.schema.json")).expect("the schema is JSON")
+}
+
+#[test]
+fn json_keeps_the_contract() {
+    let schema = schema();
+    let mut incomplete = fixture::queue();
+    incomplete.results.points[0].status = netrig_experiment::Status::Unsupported;
+    incomplete.results.points[0].why = Some("no root".into());
+    incomplete.results.points[0].responses.clear();
+    for study in [fixture::outage(), fixture::queue(), incomplete] {
+        let text = report(&study).json(false);
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        check(&value, &schema, &schema, "").unwrap_or_else(|e| panic!("{e}"));
+        let pretty: Value = serde_json::from_str(&report(&study).json(true)).expect("JSON");
+        assert_eq!(pretty, value);
+    }
+}
+
+#[test]
+fn the_checker_finds_what_breaks_the_contract() {
+    let schema = schema();
+    let whole: Value = serde_json::from_str(&report(&fixture::outage()).json(false)).expect("JSON");
+    let broken = |pointer: &str, value: Value| {
+        let mut copy = whole.clone();
+        *copy.pointer_mut(pointer).expect("the place exists") = value;
+        check(&copy, &schema, &schema, "").expect_err(pointer)
+    };
+    assert!(broken("/confidence", 1.5.into()).contains("too large"));
+    assert!(broken("/points/0/status", "fine".into()).contains("expected one of"));
+    assert!(broken("/points/0/responses/throughput/n", (-1).into()).contains("too small"));
+    assert!(broken("/claims/0/says", 3.into()).contains("expected \"string\""));
+    assert!(broken("/tables/0/rows/0/cells/0", serde_json::json!({"estimate": 1})).contains("is missing"));
+    let mut more = whole.clone();
+    more["finished_at"] = "noon".into();
+    assert!(check(&more, &schema, &schema, "").expect_err("a stranger").contains("finished_at"));
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    let (one, other) = (fixture::outage(), fixture::outage());
+    let (one, other) = (report(&one), report(&other));
+    assert_eq!(one.json(true), other.json(true));
+    assert_eq!(one.html(), other.html());
+    assert_eq!(one.csv(), other.csv());
+}
+
+#[test]
+fn markdown_tables_are_aligned() {
+    let study = fixture::outage();
+    let text = report(&study).markdown();
+    let blocks: Vec<Vec<&str>> = text
+        .split("\n\n")
+        .map(|block| block.lines().filter(|line| line.starts_with('|')).collect::<Vec<_>>())
+        .filter(|block| !block.is_empty())
+        .collect();
+    assert_eq!(blocks.len(), 3);
+    for block in blocks {
+        let bars = |line: &str| -> Vec<usize> {
+            line.chars().enumerate().filter(|(_, c)| *c == '|').map(|(n, _)| n).collect()
+        };
+        for line in &block {
+            assert_eq!(bars(line), bars(block[0]), "{line}");
+        }
+        assert!(block[1].chars().all(|c| "|:-".contains(c)), "{}", block[1]);
+    }
+}

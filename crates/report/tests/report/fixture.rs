@@ -1,0 +1,143 @@
+//! Two experiments with made-up results: values by a formula and a little luck from named streams, judged by the
+//! same code as real ones.
+
+use netrig_core::{Seeds, Stream};
+use netrig_experiment::{
+    AxisData, Experiment, FigureData, FigurePoint, Panel, Paper, Point, PointRuns, Results, RunRecord,
+    Series, Status,
+};
+
+pub const OUTAGE: &str = include_str!("outage.toml");
+const PAPER: &str = include_str!("outage-paper.toml");
+pub const QUEUE: &str = include_str!("queue.toml");
+
+/// An experiment and what came out of it.
+pub struct Study {
+    pub experiment: Experiment,
+    pub text: String,
+    pub results: Results,
+}
+
+impl Study {
+    /// Reads `text` and runs every point `n` times by `formula`, which gives the responses by their names.
+    pub fn new(
+        text: &str,
+        paper: Option<&str>,
+        n: u32,
+        formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
+    ) -> Self {
+        let experiment = match paper {
+            Some(paper) => {
+                Experiment::parse_with_paper("example.toml", text, Paper::parse(paper).expect("a paper"))
+            }
+            None => Experiment::parse("example.toml", text),
+        };
+        let experiment = experiment.unwrap_or_else(|e| panic!("{e}"));
+        let plan = experiment.plan();
+        let points: Vec<PointRuns> = (0..plan.len()).map(|i| runs(plan.point(i), n, &formula)).collect();
+        let results = Results::judge(&experiment.design, &points, "0.1.0+abc1234");
+        Self { experiment, text: text.to_owned(), results }
+    }
+}
+
+fn runs(point: Point, n: u32, formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>) -> PointRuns {
+    let run = |replication| {
+        let values = formula(&Place { point: &point, replication });
+        RunRecord {
+            replication,
+            seed: u64::from(replication),
+            valid: true,
+            responses: values.into_iter().map(|(name, value)| (name.to_owned(), Some(value))).collect(),
+            ..RunRecord::default()
+        }
+    };
+    let runs = (1..=n).map(run).collect();
+    PointRuns { substrate: "sim".into(), point: point.clone(), status: Status::Ok, why: None, runs }
+}
+
+/// One point and one replication, as a formula sees them.
+pub struct Place<'a> {
+    pub point: &'a Point,
+    pub replication: u32,
+}
+
+impl Place<'_> {
+    pub fn level(&self, factor: &str) -> &str {
+        &self.point.level(factor).expect("the factor exists").0
+    }
+
+    /// In base units.
+    pub fn number(&self, factor: &str) -> f64 {
+        self.point.level(factor).and_then(|level| level.number()).expect("the level is a number")
+    }
+
+    /// Luck of this run alone.
+    pub fn luck(&self) -> Stream {
+        Seeds::new(u64::from(self.replication)).stream(&self.point.to_string())
+    }
+}
+
+/// Web traffic over a link that goes down: 48 points with 10 runs each.
+pub fn outage() -> Study {
+    Study::new(OUTAGE, Some(PAPER), 10, |place| {
+        let (down, gap) = (place.number("down_for"), place.number("interarrival"));
+        let stall = match place.level("transport") {
+            "tcp" => down * 1.35,
+            "sctp" => down * 1.3 + f64::from(down > 0.0),
+            _ => 0.9 * f64::from(down > 0.0),
+        };
+        let luck = place.luck().normal(0.0, 1.0);
+        let throughput = 61_200.0 * (1.0 - stall / 100.0) * (1.0 - 0.03 * gap) + 180.0 * luck;
+        vec![
+            ("throughput", throughput),
+            ("goodput", 0.955 * throughput + 20.0 * luck),
+            ("longest_stall", stall + 0.4 + 0.05 * luck.abs()),
+        ]
+    })
+}
+
+/// A queue with exponential gaps and sizes: 5 points with 10 to 20 runs each.
+pub fn queue() -> Study {
+    Study::new(QUEUE, None, 20, |place| {
+        let load = 0.008 / place.number("interarrival");
+        let spread = 0.04 / (1.0 - load);
+        let factor = 1.0 + spread * place.luck().normal(0.0, 1.0);
+        vec![("waiting_time", factor * load * 0.008 / (1.0 - load)), ("utilisation", load)]
+    })
+}
+
+/// Congestion windows over time with 50 000 samples each, down from 50 s to 60 s.
+pub fn window() -> FigureData {
+    let axis = |label: &str, unit: &str| AxisData {
+        label: label.into(),
+        unit: unit.into(),
+        log: false,
+        categories: Vec::new(),
+    };
+    let series = |name: &str, period: f64, top: f64| Series {
+        name: name.into(),
+        substrate: "sim".into(),
+        points: (0..50_000)
+            .map(|n| f64::from(n) * 0.002)
+            .map(|x| {
+                let rises = (x % period) / period;
+                let y = if (50.0..60.0).contains(&x) { 1500.0 } else { top * (0.5 + 0.5 * rises) };
+                FigurePoint { x, y, low: None, high: None, n: 1 }
+            })
+            .collect(),
+    };
+    let panel = Panel {
+        title: String::new(),
+        series: vec![series("tcp", 7.0, 67_500.0), series("sctp", 6.1, 66_000.0)],
+        paper: Vec::new(),
+        theory: Vec::new(),
+        outage: Some((50.0, Some(60.0))),
+    };
+    FigureData {
+        id: "window".into(),
+        title: "Congestion window around the outage".into(),
+        x: axis("time", "s"),
+        y: axis("cwnd", "B"),
+        panels: vec![panel],
+    }
+}

@@ -1,0 +1,9 @@
+//! Reports of made-up results, looked at as a reader's programs do: as XML, as CSV, as JSON.
+#![allow(clippy::disallowed_methods, reason = "a test of drawings may use the platform's arithmetic")]
+
+mod charts;
+mod exchange;
+mod fixture;
+mod hostile;
+mod page;
+mod terminal;

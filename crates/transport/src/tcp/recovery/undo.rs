@@ -1,0 +1,73 @@
+//! Was a retransmission needless? By timestamps (Eifel, RFC 3522) and by reports of duplicates (RFC 3708).
+
+/// What is known of the retransmissions since the last reduction of the window. Times are those of the
+/// timestamps option, milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Undo {
+    /// Reports of duplicates before this offset tell of older retransmissions.
+    from: u64,
+    first_resent: Option<u32>,
+    resent: u32,
+    /// Segments sent again that the peer has not reported to have twice.
+    unreported: u32,
+}
+
+impl Undo {
+    /// The window is reduced; SND.UNA is `una`.
+    pub const fn new(una: u64) -> Self {
+        Self { from: una, first_resent: None, resent: 0, unreported: 0 }
+    }
+
+    /// A segment is sent again.
+    pub fn on_resent(&mut self, clock: u32) {
+        self.first_resent.get_or_insert(clock);
+        self.resent += 1;
+        self.unreported += 1;
+    }
+
+    /// The peer has so many segments from `start` on twice.
+    pub fn on_duplicates(&mut self, start: u64, segments: u32) {
+        if start >= self.from {
+            self.unreported = self.unreported.saturating_sub(segments);
+        }
+    }
+
+    /// RFC 3708 section 2: all that was sent again had arrived before.
+    pub const fn is_refuted_by_duplicates(&self) -> bool {
+        self.resent > 0 && self.unreported == 0
+    }
+
+    /// RFC 3522 section 3.2, step 4: the acknowledgement of something sent again echoes a timestamp from
+    /// before.
+    pub fn is_refuted_by_echo(&self, echoed: u32) -> bool {
+        self.first_resent.is_some_and(|resent| crate::Serial(echoed).before(crate::Serial(resent)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_from_before_the_retransmission_refutes_it() {
+        let mut undo = Undo::new(1000);
+        assert!(!undo.is_refuted_by_echo(5), "nothing was sent again");
+        undo.on_resent(70);
+        undo.on_resent(75);
+        assert!(undo.is_refuted_by_echo(69));
+        assert!(!undo.is_refuted_by_echo(70));
+    }
+
+    #[test]
+    fn every_retransmission_must_be_reported() {
+        let mut undo = Undo::new(1000);
+        assert!(!undo.is_refuted_by_duplicates());
+        undo.on_resent(1);
+        undo.on_resent(1);
+        undo.on_duplicates(500, 1);
+        undo.on_duplicates(1000, 1);
+        assert!(!undo.is_refuted_by_duplicates());
+        undo.on_duplicates(2000, 1);
+        assert!(undo.is_refuted_by_duplicates());
+    }
+}
