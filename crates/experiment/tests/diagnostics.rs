@@ -171,6 +171,7 @@ fn replications() {
             "[replications]\nmin = 10\nmax = 40\nuntil = { response = \"goodput\", half_width = \"200 %\" }"
         ),
         ("a confidence in percent", "", "[replications]\nconfidence = 95"),
+        ("a low confidence", "", "[replications]\nconfidence = \"5 %\""),
         ("a fraction of a replication", "", "[replications]\ncount = 2.5"),
     ]));
 }
@@ -225,6 +226,11 @@ fn transports_and_flows() {
         ("an unknown profile", "kind = \"tcp\"", "kind = \"tcp\"\nprofile = \"linus\""),
         ("an unknown constant", "kind = \"tcp\"", "kind = \"tcp\"\nrto_minimum = \"1 s\""),
         ("a constant of another protocol", "kind = \"tcp\"", "kind = \"tcp\"\npath_max_retrans = 5"),
+        (
+            "a word that a constant does not know",
+            "kind = \"tcp\"",
+            "kind = \"tcp\"\ninitial_ssthresh = \"unbound\""
+        ),
         ("headers for TCP", "kind = \"tcp\"", "kind = \"tcp\"\nheaders = \"none\""),
         ("TCP over two paths", "kind = \"tcp\"", "kind = \"tcp\"\npaths = [\"line\", \"line\"]"),
         ("the same path twice", "kind = \"tcp\"", "kind = \"sctp\"\npaths = [\"line\", \"line\"]"),

@@ -301,6 +301,27 @@ fn mptcp_is_read_with_the_constants_of_tcp() {
 }
 
 #[test]
+fn a_constant_that_is_a_number_or_a_word_is_read() {
+    let text = LINK_DOWN.replacen(
+        "kind = \"tcp\"\n",
+        "kind = \"tcp\"\nsend_window = \"${window}\"\ninitial_ssthresh = \"unbounded\"\n",
+        1,
+    );
+    let text = text.replacen("[factors]", "[factors]\nwindow = 45", 1);
+    for (window, expected) in [("45", serde_json::json!(45)), ("unbounded", serde_json::json!("unbounded"))] {
+        let levels = format!("window={window},transport=tcp,down_for=0s,interarrival=45ms,shape=1.5");
+        let Carrier::Tcp(config) = scenario(&text, &levels).flows[0].carrier.clone() else {
+            panic!("not TCP")
+        };
+        let config = serde_json::to_value(config).unwrap();
+        assert_eq!(
+            (&config["send_window"], &config["initial_ssthresh"]),
+            (&expected, &serde_json::json!("unbounded"))
+        );
+    }
+}
+
+#[test]
 fn the_kind_of_a_queue_may_be_a_factor() {
     let plan = set(DUMBBELL, "pairs=2,discipline=fifo,red");
     let error = plan.unwrap_err().to_string();

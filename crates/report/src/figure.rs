@@ -218,10 +218,7 @@ impl<'a> Builder<'a> {
         let same = |known: &&str| {
             *known == name || known.strip_prefix(name).is_some_and(|rest| rest.starts_with(" ("))
         };
-        self.names
-            .iter()
-            .position(|known| *known == name)
-            .or_else(|| self.names.iter().position(|known| same(&known)))
+        self.names.iter().position(|known| *known == name).or_else(|| self.names.iter().position(same))
     }
 
     fn measured(&self, point: &FigurePoint) -> Mark {

@@ -74,15 +74,15 @@ fn columns(grid: &Grid, width: usize) -> String {
     let keys = widths[..grid.keys].iter().map(|w| w + 2).sum::<usize>();
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
-    for n in grid.keys..widths.len() {
-        match blocks.last_mut().filter(|_| used + 2 + widths[n] <= width) {
+    for (n, wide) in widths.iter().enumerate().skip(grid.keys) {
+        match blocks.last_mut().filter(|_| used + 2 + wide <= width) {
             Some(block) => {
                 block.push(n);
-                used += 2 + widths[n];
+                used += 2 + wide;
             }
             None => {
                 blocks.push(vec![n]);
-                used = keys + widths[n];
+                used = keys + wide;
             }
         }
     }

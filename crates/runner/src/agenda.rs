@@ -3,6 +3,7 @@
 //! No threads and no clock here: the agenda is told what ended, and says what comes next.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use netrig_experiment::{Decision, Plan, Point, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate};
 use netrig_store::{End, ExperimentId, Member, Response, Store, StoreError, StoredRun};
@@ -22,6 +23,8 @@ pub(crate) struct Agenda<'a> {
     unfiled: Vec<(usize, u32, String)>,
     /// Runs that the store had.
     pub(crate) found: u64,
+    /// The point with which to go on within a round of replications.
+    cursor: usize,
 }
 
 /// What the runs of one substrate have in common.
@@ -70,6 +73,7 @@ impl<'a> Agenda<'a> {
             wanted_by: BTreeMap::new(),
             unfiled: Vec::new(),
             found: 0,
+            cursor: 0,
         };
         for place in 0..scope.plan.len() {
             agenda.points.push(PointState {
@@ -91,7 +95,7 @@ impl<'a> Agenda<'a> {
 
     /// What is to be run next. Another process may have recorded it since we asked: then it is found now.
     pub(crate) fn next(&mut self, store: &Store) -> Result<Option<Errand>, StoreError> {
-        while let Some(((replication, place), identity)) = self.waiting.pop_first() {
+        while let Some(((replication, place), identity)) = self.take() {
             if let Some(stored) = valid(store, &identity)? {
                 self.found(&stored, store)?;
                 continue;
@@ -104,6 +108,23 @@ impl<'a> Agenda<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Of the earliest round, the first from the cursor on; then round again.
+    fn take(&mut self) -> Option<((u32, usize), String)> {
+        let (first, _) = self.waiting.first_key_value()?;
+        let round = first.0;
+        let mut rest = self.waiting.range((round, self.cursor)..=(round, usize::MAX));
+        let key = *rest.next().map_or(first, |(key, _)| key);
+        self.waiting.remove_entry(&key)
+    }
+
+    /// Another process works on the same store and was faster with a run: we go on somewhere else, or each
+    /// would make every run that the other makes. Where, is left to chance, for the other may step aside
+    /// too. No result depends on it.
+    pub(crate) fn step_aside(&mut self) {
+        let chance = RandomState::new().build_hasher().finish();
+        self.cursor = (chance % self.points.len().max(1) as u64) as usize;
     }
 
     /// A run of this agenda ended like this.

@@ -226,7 +226,10 @@ impl<'a> Sweep<'a> {
         let stored = match recorded {
             Recorded::Stored => None,
             // Another process was faster. What the store has is what everybody sees.
-            Recorded::AlreadyThere => self.store.run(&entry.identity)?,
+            Recorded::AlreadyThere => {
+                self.agenda.step_aside();
+                self.store.run(&entry.identity)?
+            }
         };
         let (end, responses) = match &stored {
             Some(stored) => (&stored.end, &stored.responses),

@@ -3,8 +3,11 @@
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_transport::Counters;
 
+/// Takes one number out of an endpoint's counters.
+pub(crate) type Count = fn(&Counters) -> u64;
+
 /// Quantities that the endpoints count themselves.
-static COUNTED_BY_ENDPOINTS: [(&Quantity, fn(&Counters) -> u64); 6] = [
+static COUNTED_BY_ENDPOINTS: [(&Quantity, Count); 6] = [
     (&quantity::PACKETS_SENT, |c| c.packets_sent),
     (&quantity::DATA_PACKETS_SENT, |c| c.data_packets_sent),
     (&quantity::RETRANSMITTED_BYTES, |c| c.bytes_retransmitted),
@@ -81,12 +84,7 @@ impl FlowMeter {
 
     /// Reports what was added since the last tick. `endpoints` gives what the flow's connections have
     /// counted since the start; it is asked only for what the sink wants.
-    pub fn tick(
-        &mut self,
-        now: Instant,
-        endpoints: impl Fn(fn(&Counters) -> u64) -> u64,
-        sink: &mut dyn Sink,
-    ) {
+    pub fn tick(&mut self, now: Instant, endpoints: impl Fn(Count) -> u64, sink: &mut dyn Sink) {
         let own = [
             (&quantity::OFFERED_BYTES, &mut self.offered_bytes),
             (&quantity::RECEIVED_BYTES, &mut self.received_bytes),

@@ -64,7 +64,7 @@ impl FlowEnd {
         packet: Packet,
         world: &mut World,
     ) -> Option<Packet> {
-        let opened_by_peer = (conn % 2 == 0) == (self.plan.side == Side::Server);
+        let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == Side::Server);
         if !opened_by_peer {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, Fraction};
 
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
 use super::document::{self, Entry, Kind, MAX_FILE, Value};
@@ -400,7 +400,7 @@ impl<'a> ExperimentFile<'a> {
             self.reader.report(self.reader.about(value, &[key], why));
             None
         };
-        let confidence = section.confidence.unwrap_or(CONFIDENCE);
+        let confidence = section.confidence.map_or(CONFIDENCE, Fraction::get);
         if !(0.5..1.0).contains(&confidence) {
             return refuse(
                 "confidence",

@@ -85,37 +85,49 @@ impl Diagnostic {
     /// Says which of `known` was meant by `given`, or lists them; both, if they are few.
     pub(crate) fn among<'a>(mut self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         const FEW: usize = 12;
+        const MANY: usize = 24;
+        const NEAREST: usize = 4;
         let known: Vec<&str> = known.into_iter().collect();
         let meant = closest(given, &known);
         self.help = meant.map(|meant| format!("did you mean `{meant}`?"));
-        if meant.is_none() || (2..=FEW).contains(&known.len()) {
-            self.expected = list(&known);
-        }
+        self.expected = match known.len() {
+            2..=FEW => list(&known),
+            _ if meant.is_some() => None,
+            ..=MANY => list(&known),
+            _ => {
+                let mut nearest = known;
+                nearest.sort_by(|a, b| similarity(given, b).total_cmp(&similarity(given, a)));
+                nearest.truncate(NEAREST);
+                list(&nearest).map(|names| format!("{names}, or another of the keys that can stand here"))
+            }
+        };
         self
     }
 }
 
+/// How alike two names are, from 0 to 1; letters' cases and the signs between words make no difference.
+fn similarity(a: &str, b: &str) -> f64 {
+    strsim::jaro_winkler(&plain(a), &plain(b))
+}
+
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', ' '], "-")
+}
+
 /// The one of `known` that `given` most likely is a slip of.
 pub(crate) fn closest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
-    let plain = |text: &str| text.to_ascii_lowercase().replace(['_', ' '], "-");
-    let given = plain(given);
-    let similarity = |name: &&str| strsim::jaro_winkler(&given, &plain(name));
-    let best = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
+    let best = known.iter().max_by(|a, b| similarity(given, a).total_cmp(&similarity(given, b)))?;
     // Two letters that changed places are a slip too, which in a short word changes much.
-    let slip = given.len() > 2 && strsim::damerau_levenshtein(&given, &plain(best)) == 1;
-    (slip || similarity(best) > 0.8).then_some(*best)
+    let slip = given.len() > 2 && strsim::damerau_levenshtein(&plain(given), &plain(best)) == 1;
+    (slip || similarity(given, best) > 0.8).then_some(*best)
 }
 
 /// `one of a, b, c`: what was expected where something else stood. Nothing if there is nothing to choose.
 pub(crate) fn list(known: &[&str]) -> Option<String> {
-    const SHOWN: usize = 24;
-    let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    match names.len() {
-        0 => None,
-        1 => Some(names[0].clone()),
-        _ if known.len() > SHOWN => {
-            Some(format!("one of {} and {} more", names.join(", "), known.len() - SHOWN))
-        }
+    let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => None,
+        [only] => Some(only.clone()),
         _ => Some(format!("one of {}", names.join(", "))),
     }
 }

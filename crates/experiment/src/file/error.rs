@@ -41,7 +41,13 @@ impl std::error::Error for Error {}
 
 impl de::Error for Error {
     fn custom<T: Display>(message: T) -> Self {
-        Self::new(Diagnostic::error(0..0, message.to_string()))
+        let message = message.to_string();
+        // Serde's words for what is neither of two types: only constants of transports are such values.
+        if message.starts_with("data did not match any variant of untagged enum") {
+            let problem = Diagnostic::error(0..0, "the key does not take this value");
+            return Self::new(problem.note("`netrig show profile` prints every constant with its meaning"));
+        }
+        Self::new(Diagnostic::error(0..0, message))
     }
 
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn de::Expected) -> Self {

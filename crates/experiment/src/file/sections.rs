@@ -82,7 +82,7 @@ pub(crate) struct ReplicationsSection {
     /// When to stop between the two. Judged on replications 1 to n in order.
     pub(crate) until: Option<Precision>,
     /// Confidence of every interval: 0.95 if not given.
-    pub(crate) confidence: Option<f64>,
+    pub(crate) confidence: Option<Fraction>,
 }
 
 /// A host or router, or several.

@@ -95,20 +95,23 @@ struct Section {
 /// What the report has something to say about, the most important first.
 fn sections(report: &Report<'_>) -> Vec<Section> {
     let results = report.results;
-    let all: [(bool, &'static str, &'static str, fn(&mut Markup, &Report<'_>)); 10] = [
-        (!results.claims.is_empty(), "claims", "Verdicts", claims::section),
-        (warnings::are_there(report), "warnings", "Warnings", warnings::section),
-        (!results.tables.is_empty(), "tables", "Tables", tables::section),
-        (!report.figures.is_empty(), "figures", "Figures", figures::section),
-        (!results.agreement.is_empty(), "agreement", "Agreement of substrates", points::agreement),
-        (true, "responses", "Every response at every point", points::section),
-        (true, "definitions", "What was measured", design::definitions),
-        (true, "design", "Design", design::design),
-        (true, "made", "How it was made", design::made),
-        (!report.readme.is_empty(), "readme", "About the study", about),
-    ];
-    let wanted = all.into_iter().filter(|(is_wanted, ..)| *is_wanted);
-    wanted.map(|(_, id, title, write)| Section { id, title, write }).collect()
+    let mut sections = Vec::new();
+    let mut add = |wanted: bool, id, title, write: fn(&mut Markup, &Report<'_>)| {
+        if wanted {
+            sections.push(Section { id, title, write });
+        }
+    };
+    add(!results.claims.is_empty(), "claims", "Verdicts", claims::section);
+    add(warnings::are_there(report), "warnings", "Warnings", warnings::section);
+    add(!results.tables.is_empty(), "tables", "Tables", tables::section);
+    add(!report.figures.is_empty(), "figures", "Figures", figures::section);
+    add(!results.agreement.is_empty(), "agreement", "Agreement of substrates", points::agreement);
+    add(true, "responses", "Every response at every point", points::section);
+    add(true, "definitions", "What was measured", design::definitions);
+    add(true, "design", "Design", design::design);
+    add(true, "made", "How it was made", design::made);
+    add(!report.readme.is_empty(), "readme", "About the study", about);
+    sections
 }
 
 fn header(m: &mut Markup, report: &Report<'_>) {

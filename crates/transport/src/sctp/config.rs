@@ -457,6 +457,12 @@ constants! {
             linux: B(212_992), "net.core.wmem_default";
             ns2: B(1_000_000_000), "sctp/sctp.cc: the application is asked whenever the window allows";
         }
+        /// What the send buffer charges for each chunk besides its user bytes.
+        chunk_overhead: Size {
+            rfc: B(0), "RFC 9260 leaves it to the host";
+            linux: B(1_100), "net/sctp/socket.c, sctp_set_owner_w: truesize of the socket buffer and struct sctp_chunk, about this much more than the user bytes for 365 to 1452 B";
+            ns2: B(0), "unused";
+        }
         /// A message of which so much has arrived is handed on before its end.
         partial_delivery: Size {
             rfc: B(131_072), "RFC 9260 section 6.9 allows it; as usrsctp: half of the receive buffer";

@@ -2,12 +2,12 @@
 
 use netrig_core::{CloseReason, Data, Duration, Ecn, Instant};
 
+use super::clock::ago;
 use super::config::EcnMode;
 use super::connection::{Connection, echoed};
 use super::segment::{Flags, HEADER_LEN, Segment};
 use super::sender::{Acknowledgement, Agreement};
 use super::state::State;
-use super::timers::ago;
 use crate::{Packet, Payload};
 
 impl Connection {

@@ -4,8 +4,8 @@ use netrig_core::{Duration, Fraction, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::RtoFloor;
 use crate::profile::constants;
+use crate::{RtoFloor, TimerWheel};
 
 macro_rules! behaviour {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident,)+ }) => {
@@ -220,18 +220,6 @@ behaviour! {
         PerAck,
         /// One per round trip: one segment is timed at a time.
         PerRound,
-    }
-}
-
-behaviour! {
-    /// How late timers fire.
-    pub enum TimerWheel {
-        /// On the nanosecond.
-        None,
-        /// As Linux's timer wheel at 250 Hz: a delay of up to 62 ticks of 4 ms fires on the tick after it;
-        /// each further level of the wheel spans eight times as long with buckets eight times as wide.
-        #[serde(rename = "linux-hz250")]
-        LinuxHz250,
     }
 }
 
@@ -565,11 +553,11 @@ constants! {
             linux: RttSampling::PerAck, "tcp_ack_update_rtt, net/ipv4/tcp_input.c";
             ns2: RttSampling::PerRound, "rtt_active_ in TcpAgent::output, tcp.cc";
         }
-        /// How late timers fire: `none` or `linux-hz250`.
+        /// How late timers fire: `exact` or `linux250`.
         timer_wheel: TimerWheel {
-            rfc: TimerWheel::None, "no model of a clock";
-            linux: TimerWheel::LinuxHz250, "calc_wheel_index, kernel/time/timer.c with CONFIG_HZ_250";
-            ns2: TimerWheel::None, "ns-2's timers are exact";
+            rfc: TimerWheel::Exact, "no model of a clock";
+            linux: TimerWheel::Linux250, "calc_wheel_index, kernel/time/timer.c with CONFIG_HZ_250";
+            ns2: TimerWheel::Exact, "ns-2's timers are exact";
         }
         /// So many times a SYN is sent again before the opening fails.
         syn_retries: Limit {
@@ -617,13 +605,13 @@ mod tests {
     #[test]
     fn settings_override_the_profile() {
         let settings: Settings = serde_json::from_str(
-            r#"{"congestion": "cubic", "send_window": 45, "initial_ssthresh": "unbounded", "timer_wheel": "linux-hz250"}"#,
+            r#"{"congestion": "cubic", "send_window": 45, "initial_ssthresh": "unbounded", "timer_wheel": "linux250"}"#,
         )
         .unwrap();
         let config = Config::of(Profile::Ns2).with(&settings);
         assert_eq!(config.send_window, Limit::Count(45));
         assert_eq!(config.congestion, Congestion::Cubic);
-        assert_eq!(config.timer_wheel, TimerWheel::LinuxHz250);
+        assert_eq!(config.timer_wheel, TimerWheel::Linux250);
         assert_eq!(config.recovery, Config::of(Profile::Ns2).recovery);
         assert!(serde_json::from_str::<Settings>(r#"{"window": 45}"#).is_err());
     }

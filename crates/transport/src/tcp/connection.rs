@@ -7,9 +7,10 @@ use netrig_core::{
     CloseReason, ConnectionEvent, Data, Dscp, Ecn, Endpoint, FiveTuple, Header, Instant, StreamId,
 };
 
+use super::clock::timestamp;
 use super::config::{Config, EcnMode, Framing, Handshake, OptionBytes};
 use super::receiver::Receiver;
-use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps, timestamp};
+use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps};
 use super::sender::{Journal, PATH, Sender, Transmission};
 use super::state::State;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};

@@ -14,6 +14,7 @@
 //! `connection` and `arrival` hold the states between them.
 
 mod arrival;
+mod clock;
 mod config;
 mod congestion;
 mod connection;
@@ -25,12 +26,11 @@ mod segment;
 mod send_buffer;
 mod sender;
 mod state;
-mod timers;
 
 pub use config::{
     Avoidance, BackoffSsthresh, Config, Congestion, EcnMode, Framing, Growth, Handshake, HyStart,
     IdleRestart, Limit, LimitedTransmit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic,
-    RttSampling, Settings, SsthreshFrom, TimerWheel, Unbounded, WindowCounts,
+    RttSampling, Settings, SsthreshFrom, Unbounded, WindowCounts,
 };
 pub use connection::{Connection, refuse};
 pub use segment::{Flags, SackBlocks, Segment, Timestamps};

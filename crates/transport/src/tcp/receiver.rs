@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use netrig_core::{ConnectionEvent, Data, Duration, Instant, StreamId};
 
-use super::config::{Config, TimerWheel};
+use super::config::Config;
 use super::ranges::Ranges;
 use super::segment::SackBlocks;
-use crate::{Counters, Serial};
+use crate::{Counters, Serial, TimerWheel};
 
 /// The segment size that a peer is believed to use before anything came (RFC 9293 section 3.7.1).
 const DEFAULT_SEGMENT: u64 = 536;

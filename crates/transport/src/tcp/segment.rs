@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-use netrig_core::{Data, Instant};
+use netrig_core::Data;
 
 use crate::Serial;
 
@@ -130,11 +130,6 @@ impl fmt::Debug for SackBlocks {
 
 /// Length of the timestamps option with its two no-operations (RFC 7323 appendix A), bytes.
 pub(crate) const TIMESTAMPS_LEN: u32 = 12;
-
-/// The clock of the timestamps option: milliseconds, as RFC 7323 section 5.4 allows.
-pub(crate) fn timestamp(now: Instant) -> u32 {
-    (now.as_nanos() / 1_000_000) as u32
-}
 
 /// A TCP segment. Everything is in its wire format's units, but nothing is encoded.
 #[derive(Clone, Debug)]

@@ -288,6 +288,23 @@ fn a_probe_that_nobody_answers_is_a_failure() {
     assert_eq!(pair.client.closed(), Some(netrig_core::CloseReason::TimedOut));
 }
 
+/// What the buffer charges for its bookkeeping counts too: 100,000 / (365 + 1135) = 66 chunks.
+#[test]
+fn small_chunks_fill_the_send_buffer_sooner() {
+    let config = Config {
+        send_buffer: bytes(100_000),
+        chunk_overhead: bytes(1135),
+        max_chunk: bytes(365),
+        message_size: bytes(365),
+        initial_cwnd: InitialCwnd::Size(bytes(1 << 20)),
+        max_burst: 0,
+        ..rfc()
+    };
+    let mut pair = Pair::connected(&config, 1, ms(100));
+    pair.fill(1_000_000);
+    assert_eq!(pair.data_packets().flat_map(Crossing::data).count(), 66);
+}
+
 #[test]
 fn a_gigabyte_waits_in_one_record() {
     let mut pair = Pair::connected(&rfc(), 1, ms(1));

@@ -3,9 +3,9 @@
 use netrig_core::{CloseReason, Data, Duration, Instant};
 use netrig_transport::tcp::{
     BackoffSsthresh, Config, Congestion, IdleRestart, Limit, LimitedTransmit, NewrenoTimer, Recovery,
-    SackBlocks, SsthreshFrom, TimerWheel,
+    SackBlocks, SsthreshFrom,
 };
-use netrig_transport::{Connection as _, Control, Incident, PathId, Profile};
+use netrig_transport::{Connection as _, Control, Incident, PathId, Profile, TimerWheel};
 
 use crate::pair::{Fate, MS, Pair, Side, at_ms, plain};
 
@@ -444,7 +444,7 @@ fn newreno_is_impatient_or_slow_but_steady() {
 #[test]
 fn fifteen_retries_of_linux_are_924_6_seconds() {
     let config =
-        Config { tail_loss_probe: false, timer_wheel: TimerWheel::None, ..Config::of(Profile::Linux) };
+        Config { tail_loss_probe: false, timer_wheel: TimerWheel::Exact, ..Config::of(Profile::Linux) };
     let mut pair = Pair::new(&config).with_delay(Duration::from_nanos(1));
     pair.connect();
     pair.run_until(at_ms(1000));

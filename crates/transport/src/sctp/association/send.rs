@@ -227,8 +227,9 @@ impl Association {
         let most = self.most_user_bytes();
         let Some(len) = self.queue.next_len(most) else { return false };
         let windowed = u64::from(path::counted(self.config.window_counts, len));
+        let overhead = self.config.chunk_overhead.bytes();
         windowed <= self.peer_rwnd.saturating_sub(self.outstanding.in_flight())
-            && self.outstanding.user_bytes() + len <= self.config.send_buffer.bytes()
+            && self.outstanding.charged(overhead) + len + overhead <= self.config.send_buffer.bytes()
     }
 
     /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): little data waits while other data is

@@ -63,6 +63,8 @@ pub(crate) struct Outstanding {
     acked: SmallVec<[Run; 4]>,
     /// User bytes not acknowledged in any way.
     user_bytes: u64,
+    /// User bytes that the send buffer keeps: all of the queue.
+    kept: u64,
     /// Bytes in flight, as the receiver's window counts them.
     in_flight: u64,
 }
@@ -76,6 +78,7 @@ impl Outstanding {
             lost_from: initial_tsn,
             acked: SmallVec::new(),
             user_bytes: 0,
+            kept: 0,
             in_flight: 0,
         }
     }
@@ -98,6 +101,12 @@ impl Outstanding {
         self.user_bytes
     }
 
+    /// What the send buffer is charged with, if each chunk costs `overhead` besides its user bytes. What gap
+    /// blocks acknowledge is kept, for the receiver may take it back.
+    pub(crate) fn charged(&self, overhead: u64) -> u64 {
+        self.kept + overhead * self.queue.len() as u64
+    }
+
     /// Bytes in flight: what the receiver's window must have room for (RFC 9260 section 6.2.1).
     pub(crate) const fn in_flight(&self) -> u64 {
         self.in_flight
@@ -111,6 +120,7 @@ impl Outstanding {
     pub(crate) fn push(&mut self, sent: Sent) {
         debug_assert_eq!(sent.chunk.tsn, self.next_tsn());
         self.user_bytes += sent.chunk.data.size();
+        self.kept += sent.chunk.data.size();
         self.in_flight += u64::from(sent.windowed);
         self.queue.push_back(sent);
     }
@@ -126,6 +136,7 @@ impl Outstanding {
         let count = tsn.offset_from(self.cumulative).max(0) as usize;
         for sent in self.queue.drain(..count.min(self.queue.len())) {
             let newly = sent.state != SentState::GapAcked;
+            self.kept -= sent.chunk.data.size();
             if newly {
                 self.user_bytes -= sent.chunk.data.size();
             }

@@ -3,7 +3,7 @@
 use netrig_core::{Duration, Instant};
 
 use super::scoreboard::{Delivered, Scoreboard};
-use crate::tcp::timers::ago;
+use crate::tcp::clock::ago;
 
 /// How many recoveries without a duplicate report end the larger reordering window (RFC 8985 section 6.2,
 /// `RACK.reo_wnd_persist`).

@@ -4,11 +4,11 @@ use netrig_core::{Duration, Instant};
 
 use super::{Journal, PATH, Phase, Sender, Usage};
 use crate::Incident;
+use crate::tcp::clock::{ago, timestamp};
 use crate::tcp::config::{Growth, NewrenoTimer, Recovery, RttSampling};
 use crate::tcp::congestion::{Acked, CongestionControl};
 use crate::tcp::recovery::{Delivered, Evidence, Frto, ProbeVerdict, Prr, Verdict};
-use crate::tcp::segment::{SackBlocks, timestamp};
-use crate::tcp::timers::ago;
+use crate::tcp::segment::SackBlocks;
 
 /// The acknowledging part of a segment, by stream offsets.
 #[derive(Clone, Debug)]

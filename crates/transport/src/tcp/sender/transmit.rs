@@ -4,10 +4,10 @@ use netrig_core::Instant;
 
 use super::{Journal, PATH, Phase, Sender};
 use crate::Incident;
+use crate::tcp::clock::timestamp;
 use crate::tcp::config::{Framing, Growth, IdleRestart, LimitedTransmit, Nagle, Recovery};
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::recovery::{Frto, Probe};
-use crate::tcp::segment::timestamp;
 
 /// A segment that is to be sent, by stream offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
