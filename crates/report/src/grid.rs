@@ -9,6 +9,8 @@ use crate::sheet::{Sheet, column_units, word};
 /// Headings and rows of text. The first `keys` columns say where a row is, the others are numbers.
 pub(crate) struct Grid {
     pub keys: usize,
+    /// Columns that say little without the one before them.
+    pub beside: Vec<usize>,
     pub headings: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
@@ -38,6 +40,7 @@ impl Grid {
         Self {
             keys: keys.len(),
             rows: rows.collect(),
+            beside: Vec::new(),
             headings: keys.iter().cloned().chain(responses).collect(),
         }
     }
@@ -46,22 +49,26 @@ impl Grid {
     pub fn of_table(report: &Report<'_>, table: &TableResult) -> Self {
         let units = column_units(report, table);
         let has_paper = |n: usize| table.rows.iter().any(|row| row.cells[n].paper.is_some());
-        let beside = |n: usize, own: String, theirs: &dyn Fn() -> String| {
+        let with_paper = |n: usize, own: String, theirs: &dyn Fn() -> String| {
             let theirs = has_paper(n).then(theirs);
             [own].into_iter().chain(theirs)
         };
         let heading = |n: usize| {
             let name = &table.columns[n].name;
-            beside(n, units[n].heading(name), &|| "paper (ours is)".to_owned())
+            with_paper(n, units[n].heading(name), &|| "paper (ours is)".to_owned())
         };
         let row = |row: &TableRow| {
-            let cell =
-                |n: usize| beside(n, ours(&row.cells[n], &units[n]), &|| theirs(&row.cells[n], &units[n]));
+            let cell = |n: usize| {
+                with_paper(n, ours(&row.cells[n], &units[n]), &|| theirs(&row.cells[n], &units[n]))
+            };
             let keys = row.key.iter().map(|level| level.0.clone());
             keys.chain((0..units.len()).flat_map(cell)).collect()
         };
         let headings = table.factors.iter().cloned().chain((0..units.len()).flat_map(heading));
+        let before = |n: usize| table.factors.len() + n + (0..n).filter(|m| has_paper(*m)).count();
+        let beside = (0..units.len()).filter(|n| has_paper(*n)).map(|n| before(n) + 1);
         Self {
+            beside: beside.collect(),
             keys: table.factors.len(),
             headings: headings.collect(),
             rows: table.rows.iter().map(row).collect(),

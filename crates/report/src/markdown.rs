@@ -58,6 +58,7 @@ fn claims(claims: &[ClaimResult]) -> Grid {
     let keys = if several { 3 } else { 2 };
     Grid {
         keys,
+        beside: Vec::new(),
         headings: headings.chain(["adjusted p", "estimates"].map(str::to_owned)).collect(),
         rows: rows.collect(),
     }
@@ -81,7 +82,7 @@ fn aligned(grid: &Grid) -> String {
     let rows: Vec<Vec<String>> =
         grid.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
     let headings = grid.headings.iter().map(|heading| escaped(heading)).collect();
-    let grid = Grid { keys: grid.keys, headings, rows };
+    let grid = Grid { keys: grid.keys, beside: Vec::new(), headings, rows };
     let columns = 0..grid.headings.len();
     let widths: Vec<usize> = columns.map(|n| grid.width(n).max(3)).collect();
     let line = |cells: &[String]| {

@@ -15,7 +15,7 @@ const LADDERS: &[&[(&str, f64)]] = &[
 ];
 
 /// Decimals beyond which a number is written with a power of ten.
-const MOST_DECIMALS: i32 = 6;
+const MOST_DECIMALS: i32 = 7;
 
 /// Digits of a number that has no interval, and at most of one that has a very narrow one.
 const DIGITS: i32 = 4;

@@ -75,7 +75,9 @@ fn columns(grid: &Grid, width: usize) -> String {
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
     for (n, wide) in widths.iter().enumerate().skip(grid.keys) {
-        match blocks.last_mut().filter(|_| used + 2 + wide <= width) {
+        // A column and the one that belongs to it come together, if they can.
+        let with = if grid.beside.contains(&(n + 1)) { 2 + widths[n + 1] } else { 0 };
+        match blocks.last_mut().filter(|_| used + 2 + wide + with <= width) {
             Some(block) => {
                 block.push(n);
                 used += 2 + wide;

@@ -348,7 +348,7 @@ impl<'a> ExperimentFile<'a> {
 
     /// The parts of `[section.*]` in the order of the file, if all can be read.
     fn named<T: serde::de::DeserializeOwned>(&self, section: &str) -> Option<Vec<(String, T)>> {
-        let parts: Vec<Option<(String, T)>> = resolve::tables(&self.definition.root, section)
+        let parts: Vec<Option<(String, T)>> = resolve::tables(&self.definition.root, section, self.reader)
             .map(|entry| {
                 let named = resolve::check_name(entry, self.reader);
                 let part = self.reader.read(&entry.value)?;

@@ -95,10 +95,11 @@ impl Diagnostic {
             _ if meant.is_some() => None,
             ..=MANY => list(&known),
             _ => {
-                let mut nearest = known;
-                nearest.sort_by(|a, b| similarity(given, b).total_cmp(&similarity(given, a)));
-                nearest.truncate(NEAREST);
-                list(&nearest).map(|names| format!("{names}, or another of the keys that can stand here"))
+                let mut nearest: Vec<(f64, &str)> =
+                    known.iter().map(|name| (similarity(given, name), *name)).collect();
+                nearest.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+                let nearest: Vec<&str> = nearest.iter().take(NEAREST).map(|(_, name)| *name).collect();
+                list(&nearest).map(|names| format!("{names}, or another of those that there are"))
             }
         };
         self
@@ -116,10 +117,11 @@ fn plain(name: &str) -> String {
 
 /// The one of `known` that `given` most likely is a slip of.
 pub(crate) fn closest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
-    let best = known.iter().max_by(|a, b| similarity(given, a).total_cmp(&similarity(given, b)))?;
+    let likeness = known.iter().map(|name| (similarity(given, name), *name));
+    let (likeness, best) = likeness.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     // Two letters that changed places are a slip too, which in a short word changes much.
     let slip = given.len() > 2 && strsim::damerau_levenshtein(&plain(given), &plain(best)) == 1;
-    (slip || similarity(given, best) > 0.8).then_some(*best)
+    (slip || likeness > 0.8).then_some(best)
 }
 
 /// `one of a, b, c`: what was expected where something else stood. Nothing if there is nothing to choose.

@@ -17,6 +17,9 @@ use super::placeholder::{self, Piece};
 /// The level that each factor has where a file is being read.
 pub(crate) type Levels<'r> = BTreeMap<&'r str, &'r Value>;
 
+/// More problems than anybody reads, although some of them may turn out to be the same.
+const ENOUGH: usize = 5 * Diagnostics::SHOWN;
+
 /// The key that names an enum's variant.
 const TAG: &str = "kind";
 
@@ -75,6 +78,11 @@ impl<'r> Reader<'r> {
     /// Keeps a problem.
     pub(crate) fn report(&self, problem: Diagnostic) {
         self.problems.borrow_mut().push(problem);
+    }
+
+    /// Whether so much is wrong that there is no use in looking further.
+    pub(crate) fn has_enough(&self) -> bool {
+        self.problems.borrow().len() > ENOUGH
     }
 
     /// All problems.

@@ -36,7 +36,7 @@ pub(super) fn events(
     let Some(blocks) = root.table().and_then(|root| root.get("event")) else { return Some(Vec::new()) };
     let mut script = Script { topology, flows, actions: Vec::new(), outages: BTreeMap::new() };
     let mut whole = true;
-    for value in blocks.elements() {
+    for value in blocks.elements().iter().take_while(|_| !reader.has_enough()) {
         whole &= EventFile { value, reader, end }.read(&mut script).is_some();
     }
     whole &= script.check_overlaps(reader);

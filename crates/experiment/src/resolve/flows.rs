@@ -32,7 +32,7 @@ pub(super) type Transports<'v> = BTreeMap<&'v str, Transport<'v>>;
 
 /// Reads `[transport.*]`.
 pub(super) fn transports<'v>(root: &'v Value, reader: &Reader<'_>) -> Option<Transports<'v>> {
-    let read = tables(root, "transport").map(|entry| {
+    let read = tables(root, "transport", reader).map(|entry| {
         let named = check_name(entry, reader);
         let transport = transport(&entry.value, reader)?;
         named.then_some((entry.key.as_str(), transport))
@@ -86,7 +86,7 @@ pub(super) fn flows(
     let mut router = Router::new(topology);
     let mut flows = Vec::new();
     let mut whole = true;
-    for entry in tables(root, "flow") {
+    for entry in tables(root, "flow", reader) {
         let mut file = FlowFile { entry, reader, topology, transports, end, router: &mut router };
         whole &= file.read(&mut flows).is_some();
     }

@@ -80,10 +80,15 @@ fn frame(root: &Value, reader: &Reader<'_>) -> Option<Frame> {
 }
 
 /// The named tables of a section: `[node.client]`, `[node.server]` of `node`. What stands there and is no table
-/// is reported when the file is read.
-pub(crate) fn tables<'v>(root: &'v Value, section: &str) -> impl Iterator<Item = &'v Entry> {
+/// is reported when the file is read. Ends early once enough is wrong.
+pub(crate) fn tables<'v>(
+    root: &'v Value,
+    section: &str,
+    reader: &Reader<'_>,
+) -> impl Iterator<Item = &'v Entry> {
     let table = root.table().and_then(|root| root.get(section)).and_then(Value::table);
-    table.into_iter().flat_map(|table| &table.entries).filter(|entry| entry.value.table().is_some())
+    let entries = table.into_iter().flat_map(|table| &table.entries);
+    entries.filter(|entry| entry.value.table().is_some()).take_while(|_| !reader.has_enough())
 }
 
 /// How many of something there are, and how they are called.

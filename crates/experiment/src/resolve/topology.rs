@@ -29,10 +29,10 @@ impl Topology {
             link_groups: Groups::new(),
         };
         let mut whole = true;
-        for entry in tables(root, "node") {
+        for entry in tables(root, "node", reader) {
             whole &= topology.read_node(entry, reader).is_some();
         }
-        for entry in tables(root, "link") {
+        for entry in tables(root, "link", reader) {
             whole &= topology.read_link(entry, reader, ip, whole).is_some();
         }
         whole.then_some(topology)

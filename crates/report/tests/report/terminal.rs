@@ -3,10 +3,17 @@
 use super::fixture::{self, Study};
 use super::page::report;
 
-/// The study with a reason of our own, whatever words the judge has for it.
+/// The study with reasons, p-values and intervals of our own, so that only what this crate does is under test.
 fn judged(mut study: Study) -> Study {
     for claim in &mut study.results.claims {
-        claim.why = "at down_for = 20 s the interval is too wide to tell, and this goes on for so long that it takes two lines".into();
+        claim.p_holm = Some(0.0123);
+        claim.why =
+            "at down_for = 20 s the interval is too wide to tell, and this takes two lines to say".into();
+    }
+    for cell in
+        study.results.tables.iter_mut().flat_map(|table| &mut table.rows).flat_map(|row| &mut row.cells)
+    {
+        (cell.low, cell.high) = (cell.estimate.map(|v| v * 0.998), cell.estimate.map(|v| v * 1.002));
     }
     study
 }
@@ -40,5 +47,17 @@ fn no_column_is_lost_on_a_narrow_terminal() {
     let text = report(&study).terminal(60);
     for column in ["throughput (KB/s)", "spread (KB/s)", "longest_stall (s)"] {
         assert!(text.contains(column), "{column} in\n{text}");
+    }
+}
+
+#[test]
+fn the_papers_values_stay_beside_ours() {
+    let study = fixture::outage();
+    for width in 64..140 {
+        let text = report(&study).terminal(width);
+        for column in ["throughput (KB/s)", "spread (KB/s)"] {
+            let after = text.lines().find_map(|line| line.split_once(column)).expect("the column").1;
+            assert!(after.trim_start().starts_with("paper (ours is)"), "{column} at {width}:\n{text}");
+        }
     }
 }
