@@ -6,35 +6,30 @@ const EXPERIMENT: &str = include_str!("../../studies/link-down/experiment.toml")
 const RUN_LENGTH: &str = include_str!("../../studies/link-down/run-length.toml");
 const PAPER: &str = include_str!("../../studies/link-down/paper.toml");
 
-/// Packets that ns-2 delivers in 100 s for outages of 0, 5, 10 and 20 s, from a bulk source and from the web source,
-/// and the time of the first of them. The two sources differ only in the phase in which the outage finds the line;
-/// over two paths that is worth 35 packets.
-const NS2: [(&str, [[u32; 2]; 4], f64); 3] = [
-    ("tcp", [[4100, 4100], [3594, 3594], [3224, 3224], [2484, 2484]], 0.62528),
-    ("sctp", [[4056, 4056], [3651, 3652], [3295, 3295], [2582, 2583]], 1.02694),
-    ("sctp-multihomed", [[4056, 4056], [3920, 3955], [3920, 3955], [3920, 3955]], 1.02694),
+/// Packets that ns-2 delivers in 100 s for outages of 0, 5, 10 and 20 s, and the time of the first of them. Over two
+/// paths they are those of its web source, which this experiment has too; its bulk source delivers 3920.
+const NS2: [(&str, [u32; 4], f64); 3] = [
+    ("tcp", [4100, 3594, 3224, 2484], 0.62528),
+    ("sctp", [4056, 3652, 3295, 2583], 1.02694),
+    ("sctp-multihomed", [4056, 3955, 3955, 3955], 1.02694),
 ];
 
 #[test]
-fn throughput_is_ns2s_within_half_a_percent() {
+fn throughput_is_ns2s_within_a_fifth_of_a_percent() {
     let corner = |levels: &std::collections::BTreeMap<String, String>| {
         levels["interarrival"] == "45 ms" && levels["shape"] == "1.5"
     };
     let runs = simulate(EXPERIMENT, Some(PAPER), 1, corner);
     assert_eq!(runs.len(), 12);
     for (transport, packets, first) in NS2 {
-        for (down_for, packets) in ["0 s", "5 s", "10 s", "20 s"].into_iter().zip(packets) {
+        for (down_for, n) in ["0 s", "5 s", "10 s", "20 s"].into_iter().zip(packets) {
             let here = |levels: &std::collections::BTreeMap<String, String>| {
                 levels["transport"] == transport && levels["down_for"] == down_for
             };
             let run = runs.iter().find(|run| here(&run.levels)).expect("the point was run");
-            let ours = run.responses["throughput"];
-            let [low, high] = packets.map(|n| 1500.0 * f64::from(n) / (100.0 - first));
-            let near = low * 0.995..=high * 1.005;
-            assert!(
-                near.contains(&ours),
-                "{transport}, {down_for}: {ours:.0} B/s, ns-2 {low:.0} to {high:.0}"
-            );
+            let (ours, theirs) = (run.responses["throughput"], 1500.0 * f64::from(n) / (100.0 - first));
+            let off = 100.0 * (ours / theirs - 1.0);
+            assert!(off.abs() < 0.2, "{transport}, {down_for}: {ours:.0} B/s, ns-2 {theirs:.0} ({off:+.2} %)");
             assert!(run.outcome.balance.holds(), "{transport}, {down_for}: {:?}", run.outcome.balance);
         }
     }
