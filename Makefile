@@ -1,10 +1,9 @@
 # netrig: two commands for a newcomer, `make run` and `make test`. Both set the machine up first.
 
-.PHONY: setup run test bench lint release clean
+.PHONY: setup run test bench lint fuzz release clean
 SHELL := /bin/bash
 
-
-# Results that a run leaves in the folder it is started in.
+# The report of `make run`. What was measured is in netrig.db, where every netrig command here looks for it.
 OUT ?= netrig-report/link-down.html
 
 setup:
@@ -16,18 +15,27 @@ release: setup
 # The link-down study on the simulator: the paper's tables beside ours, and the report.
 run: release
 	@mkdir -p $(dir $(OUT))
-	target/release/netrig run link-down --store netrig-report/netrig.db --out $(OUT)
+	target/release/netrig run link-down --out $(OUT)
 
 # Everything that CI runs, in its order.
-test: setup
-	@. scripts/env && scripts/test
+test:
+	@scripts/test
 
 lint: setup
 	@. scripts/env && scripts/lint
 
-# What ns-2 and ns-3 need for one delivered packet on this machine.
-bench: setup
-	@. scripts/env && bench/peers/run.sh
+# What a delivered packet costs in netrig, ns-2 and ns-3, side by side on this machine.
+bench: release
+	@scripts/setup --bench
+	@. scripts/env && bench/run
 
+# Seconds that each target is fuzzed for.
+SECONDS_EACH ?= 600
+
+# Feeds what the parsers must survive. Needs a nightly compiler and cargo-fuzz.
+fuzz:
+	@scripts/fuzz $(SECONDS_EACH)
+
+# Leaves netrig.db: what was measured may have cost a day.
 clean:
 	rm -rf target netrig-report

@@ -1,17 +1,24 @@
 //! What tests that concern more than one crate have in common. The tests are under `tests/tests`.
 #![forbid(unsafe_code)]
 
+mod tape;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::Instant;
-use netrig_experiment::{Experiment, Outcome, Paper, Reduction, Substrate};
+use netrig_core::{Instant, Sink};
+use netrig_experiment::{Experiment, Outcome, Paper, Plan, Reduction, Run, Substrate};
 use netrig_sim::Simulator;
+
+pub use tape::Tape;
+
+/// The factors of a point with their levels.
+pub type Levels = BTreeMap<String, String>;
 
 /// What one run measured.
 pub struct Measured {
     /// The factors with their levels.
-    pub levels: BTreeMap<String, String>,
+    pub levels: Levels,
     /// From 1.
     pub replication: u32,
     /// What the run says of itself.
@@ -28,7 +35,7 @@ pub fn simulate(
     text: &str,
     paper: Option<&str>,
     n: u32,
-    wanted: impl Fn(&BTreeMap<String, String>) -> bool,
+    wanted: impl Fn(&Levels) -> bool,
 ) -> Vec<Measured> {
     let experiment = match paper {
         Some(paper) => {
@@ -41,8 +48,7 @@ pub fn simulate(
     let plan = experiment.plan();
     let mut all = Vec::new();
     for place in 0..plan.len() {
-        let levels: BTreeMap<String, String> =
-            plan.point(place).0.into_iter().map(|(factor, level)| (factor, level.0)).collect();
+        let levels = levels(&plan, place);
         if !wanted(&levels) {
             continue;
         }
@@ -50,9 +56,7 @@ pub fn simulate(
             let run = plan.run(place, replication).unwrap_or_else(|problems| panic!("{problems}"));
             let mut reduction =
                 Reduction::new(&experiment.design.responses, experiment.warm_up, &run.scenario);
-            let outcome = Simulator
-                .run(&run, &mut reduction, &AtomicBool::new(false))
-                .unwrap_or_else(|error| panic!("{levels:?}: {error}"));
+            let outcome = carry_out(&run, &levels, &mut reduction);
             let end = Instant::ZERO + run.scenario.duration;
             let measured = reduction.finish(&outcome, end);
             let responses = measured.into_iter().filter_map(|(name, m)| Some((name, m.value()?))).collect();
@@ -60,4 +64,35 @@ pub fn simulate(
         }
     }
     all
+}
+
+/// Simulates the first replication of every point of an experiment, and keeps all that the runs report: traces of the
+/// endpoints and the time line too.
+///
+/// # Panics
+/// As [`simulate`].
+pub fn record(text: &str) -> Vec<(Levels, Tape)> {
+    let experiment = Experiment::parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    let plan = experiment.plan();
+    let mut all = Vec::new();
+    for place in 0..plan.len() {
+        let levels = levels(&plan, place);
+        let run = plan.run(place, 1).unwrap_or_else(|problems| panic!("{problems}"));
+        let mut tape = Tape::default();
+        carry_out(&run, &levels, &mut tape);
+        all.push((levels, tape));
+    }
+    all
+}
+
+fn levels(plan: &Plan, place: usize) -> Levels {
+    plan.point(place).0.into_iter().map(|(factor, level)| (factor, level.0)).collect()
+}
+
+fn carry_out(run: &Run, levels: &Levels, sink: &mut dyn Sink) -> Outcome {
+    let outcome = Simulator
+        .run(run, sink, &AtomicBool::new(false))
+        .unwrap_or_else(|error| panic!("{levels:?}: {error}"));
+    assert!(outcome.balance.holds(), "{levels:?}: {:?}", outcome.balance);
+    outcome
 }

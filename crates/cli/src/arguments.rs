@@ -76,6 +76,9 @@ pub struct Run {
     /// Runs at the same time; as many as there are cores if not given
     #[arg(long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,
+    /// Keep the time series and the time line of each run that is made in the store
+    #[arg(long)]
+    pub traces: bool,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,

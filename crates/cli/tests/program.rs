@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use netrig_store::Store;
+
 const EXPERIMENT: &str = r#"
 format = 1
 name = "small"
@@ -71,38 +73,109 @@ fn a_run_prints_decides_and_leaves_a_report() {
     assert!(again.contains("0 runs made, 6 found"), "{again}");
 }
 
-#[test]
-fn the_same_bytes_for_any_number_of_jobs() {
-    let folder = folder_with("small.toml", EXPERIMENT);
-    let json = |jobs: &str, store: &str| {
-        let output =
-            netrig(folder.path(), &["run", "small.toml", "--json", "--jobs", jobs, "--store", store]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+/// Both protocols with all that draws or computes: random gaps, sizes, loss and jitter, CUBIC, an outage.
+const TRACED: &str = r#"
+format = 1
+name = "traced"
+duration = "8 s"
+[factors]
+transport = ["tcp", "sctp"]
+[replications]
+count = 3
+[node.a]
+[node.b]
+[link.one]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "10 ms"
+queue = { kind = "red", packets = 50, thresholds = { packets = { min = 5, max = 20 } } }
+loss = { kind = "gilbert-elliott", p = "1 %", r = "40 %" }
+jitter = { spread = { normal = "2 ms" } }
+[link.two]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "30 ms"
+queue = { kind = "fifo", packets = 50 }
+[transport.tcp]
+kind = "tcp"
+profile = "linux"
+paths = ["one"]
+[transport.sctp]
+kind = "sctp"
+paths = ["one", "two"]
+path_max_retrans = 0
+[[event]]
+at = "4 s"
+link = "one"
+do = { down_for = "2 s" }
+[flow.web]
+from = "a"
+to = "b"
+transport = "${transport}"
+application = { kind = "web", interarrival = { exponential = "50 ms" }, size = { pareto = { mean = "8 KB", shape = 1.5 } } }
+[response.goodput]
+of = "flow.web"
+metric = "goodput"
+[response.object_time]
+of = "flow.web"
+metric = "object_time"
+statistic = "p95"
+[figure.window]
+x = "time"
+y = "cwnd"
+of = "flow.web"
+series = "transport"
+"#;
+
+/// All that `netrig` with these jobs and C library tells and keeps of all runs: the JSON document, the table and the
+/// figure that it exports, every time series as it was stored, and every time line as it is stored and shown.
+fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
+    let folder = folder_with("traced.toml", TRACED);
+    let run = |arguments: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_netrig"))
+            .args(arguments.split(' '))
+            .env("GLIBC_TUNABLES", tunables)
+            .current_dir(folder.path())
+            .output()
+            .expect("netrig starts");
+        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
         text(&output.stdout)
     };
-    let (one, two) = (json("1", "one.db"), json("2", "two.db"));
-    assert_eq!(one, two);
-    let document: serde_json::Value = serde_json::from_str(&one).expect("one JSON document");
+    let mut all = vec![run(&format!("run traced.toml --json --traces --jobs {jobs}"))];
+    for (format, out) in [("csv", "runs.csv"), ("svg", ".")] {
+        run(&format!("export traced.toml --format {format} --out {out}"));
+    }
+    for file in ["runs.csv", "window.svg"] {
+        all.push(std::fs::read_to_string(folder.path().join(file)).expect("it was exported"));
+    }
+    let store = Store::open_read_only(&folder.path().join("netrig.db")).expect("the store opens");
+    let experiment = store.experiments().expect("it can be read").remove(0).id;
+    for replication in store.replications(experiment).expect("it can be read") {
+        let identity = &replication.run.identity;
+        let (series, notes) =
+            (store.series(identity).expect("series"), store.notes(identity).expect("notes"));
+        assert!(series.iter().any(|series| series.quantity == "cwnd") && !notes.is_empty());
+        // The shortest text that reads back as the number: other bits are other text.
+        all.push(format!("{series:?}"));
+        all.push(format!("{notes:?}"));
+        all.push(run(&format!("show run {identity}")));
+    }
+    all
+}
+
+#[test]
+fn the_same_bytes_for_any_number_of_jobs() {
+    let one = everything_of("1", "");
+    let document: serde_json::Value = serde_json::from_str(&one[0]).expect("one JSON document");
     assert_eq!(document["points"].as_array().map(Vec::len), Some(2));
-    assert_eq!(document["claims"][0]["verdict"], "supported");
+    assert_eq!(one.len(), 3 + 2 * 3 * 3);
+    assert_eq!(one, everything_of("2", ""));
 }
 
 /// The pure crates use the pure-Rust libm, so a processor without FMA and AVX2 gives the same bytes.
 #[test]
 fn the_same_bytes_without_fma() {
-    let folder = folder_with("small.toml", EXPERIMENT);
-    let json = |store: &str, tunables: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_netrig"))
-            .args(["run", "small.toml", "--json", "--store", store])
-            .env("GLIBC_TUNABLES", tunables)
-            .current_dir(folder.path())
-            .output()
-            .expect("netrig starts");
-        text(&output.stdout)
-    };
-    let plain = json("plain.db", "");
-    assert!(plain.contains("goodput"));
-    assert_eq!(plain, json("old.db", "glibc.cpu.hwcaps=-FMA,-AVX2"));
+    assert_eq!(everything_of("2", ""), everything_of("1", "glibc.cpu.hwcaps=-FMA,-AVX2"));
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Data {
     }
 }
 
-/// The number of a stream within a connection (RFC 9260 section 1.6); TCP has only stream 0.
+/// The number of a stream within a connection (RFC 9260 section 1.3); TCP has only stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u16);
 

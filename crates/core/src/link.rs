@@ -179,6 +179,12 @@ pub trait QueueDiscipline<P> {
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>);
     /// The line is free at `now`: the next packet.
     fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P>;
+    /// A packet arrives while nothing waits and the line is free. The same as [`QueueDiscipline::enqueue`] and then
+    /// [`QueueDiscipline::dequeue`], for disciplines that can do it in less.
+    fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
+        self.enqueue(now, packet, obs);
+        self.dequeue(now, obs)
+    }
     /// Drops all that waits. Not a loop over `dequeue`: a shaper would refuse, an AQM would learn from it.
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>);
     /// What waits.

@@ -2,6 +2,7 @@
 //! resolved: all that a substrate needs to know.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use netrig_core::{Direction, Duration, Instant, LinkEvent};
 use netrig_link::LineSettings;
@@ -84,11 +85,11 @@ pub struct Flow {
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
     /// A TCP connection.
-    Tcp(Box<tcp::Config>),
+    Tcp(Arc<tcp::Config>),
     /// An SCTP association over all paths.
-    Sctp(Box<sctp::Config>),
+    Sctp(Arc<sctp::Config>),
     /// A Multipath TCP connection (RFC 8684) over all paths.
-    Mptcp(Box<tcp::Config>),
+    Mptcp(Arc<tcp::Config>),
     /// Datagrams. Without headers a datagram's payload is the packet, as queueing theory has it.
     Udp {
         /// Whether IP and UDP headers count.

@@ -1,6 +1,10 @@
 //! What holds for any text: no panic, an answer for everything, and places that exist.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod any_text;
+
+use std::path::Path;
+
 use netrig_experiment::{Assignment, Experiment};
 use proptest::prelude::*;
 
@@ -9,27 +13,6 @@ const FILES: [&str; 3] = [
     include_str!("files/link-down.toml"),
     include_str!("files/dumbbell.toml"),
 ];
-
-/// Reads a file and looks at everything that is said of it.
-fn read(bytes: &[u8]) {
-    match Experiment::parse("any.toml", bytes) {
-        Ok(experiment) => {
-            let _ = experiment.warnings().to_string();
-            let plan = experiment.plan();
-            assert!(plan.run(plan.len() - 1, 1).is_ok());
-        }
-        Err(diagnostics) => {
-            assert!(!diagnostics.is_empty());
-            assert!(diagnostics.to_string().contains("any.toml:"));
-            let lines = bytes.iter().filter(|b| **b == b'\n').count() + 1;
-            for diagnostic in diagnostics.all() {
-                assert!((1..=lines).contains(&diagnostic.line));
-                assert!(diagnostic.column >= 1);
-                assert!(!diagnostic.message.is_empty());
-            }
-        }
-    }
-}
 
 /// Words that mean something in a file, and some that do not.
 const WORDS: [&str; 40] = [
@@ -80,12 +63,12 @@ proptest! {
 
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        read(&bytes);
+        any_text::check(&bytes);
     }
 
     #[test]
     fn any_words(words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..40)) {
-        read(format!("format = 1\nname = \"x\"\nduration = \"1 s\"\n{}", words.concat()).as_bytes());
+        any_text::check(format!("format = 1\nname = \"x\"\nduration = \"1 s\"\n{}", words.concat()).as_bytes());
     }
 
     /// A good file in which a stretch of bytes was replaced.
@@ -100,7 +83,7 @@ proptest! {
         let start = at.index(bytes.len());
         let end = (start + length).min(bytes.len());
         bytes.splice(start..end, by.into_bytes());
-        read(&bytes);
+        any_text::check(&bytes);
     }
 
     #[test]
@@ -122,6 +105,21 @@ fn nesting_does_not_exhaust_the_stack() {
     for text in
         [format!("[{dotted}]\n{dotted} = {nested}"), "[".repeat(100_000), "a.".repeat(100_000), nested]
     {
-        read(format!("format = 1\n{text}").as_bytes());
+        any_text::check(format!("format = 1\n{text}").as_bytes());
     }
+}
+
+/// What fuzzing found worth keeping.
+#[test]
+fn every_text_of_the_corpus_is_answered() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/experiment");
+    let mut replayed = 0;
+    for file in folder.read_dir().unwrap() {
+        let file = file.unwrap().path();
+        // Its name stands in what is printed if it is not answered.
+        println!("{}", file.display());
+        any_text::check(&std::fs::read(&file).unwrap());
+        replayed += 1;
+    }
+    assert!(replayed >= 100, "{replayed} texts");
 }

@@ -23,6 +23,8 @@ pub(crate) struct Flying<P> {
 #[derive(Clone, Debug)]
 pub(crate) struct Flight<P> {
     in_order: VecDeque<Flying<P>>,
+    /// Arrival of the last that went to `in_order`.
+    latest: Instant,
     overtaking: BinaryHeap<Overtaking<P>>,
     /// How many have overtaken since the start: the order of sending among them.
     overtaken: u64,
@@ -30,7 +32,7 @@ pub(crate) struct Flight<P> {
 
 impl<P> Flight<P> {
     pub(crate) fn new() -> Self {
-        Self { in_order: VecDeque::new(), overtaking: BinaryHeap::new(), overtaken: 0 }
+        Self { in_order: VecDeque::new(), latest: Instant::ZERO, overtaking: BinaryHeap::new(), overtaken: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -39,12 +41,19 @@ impl<P> Flight<P> {
 
     #[inline]
     pub(crate) fn push(&mut self, flying: Flying<P>) {
-        if self.in_order.back().is_none_or(|last| last.at <= flying.at) {
+        if self.latest <= flying.at || self.in_order.is_empty() {
+            self.latest = flying.at;
             self.in_order.push_back(flying);
         } else {
-            self.overtaken += 1;
-            self.overtaking.push(Overtaking { number: self.overtaken, flying });
+            self.overtake(flying);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overtake(&mut self, flying: Flying<P>) {
+        self.overtaken += 1;
+        self.overtaking.push(Overtaking { number: self.overtaken, flying });
     }
 
     /// When the next one arrives.
@@ -66,6 +75,8 @@ impl<P> Flight<P> {
         self.in_order.pop_front_if(|flying| flying.at <= now)
     }
 
+    #[cold]
+    #[inline(never)]
     fn pop_either_by(&mut self, now: Instant) -> Option<Flying<P>> {
         let head = self.in_order.front().map(|flying| flying.at);
         match self.overtaking.peek() {
@@ -78,7 +89,7 @@ impl<P> Flight<P> {
 
     /// Takes away all that arrive after `now`, in the order in which they would have arrived.
     pub(crate) fn cut(&mut self, now: Instant, mut lost: impl FnMut(P)) {
-        let mut arrived = VecDeque::new();
+        let mut arrived: VecDeque<Flying<P>> = VecDeque::new();
         while let Some(flying) = self.pop_by(Instant::NEVER) {
             if flying.at <= now {
                 arrived.push_back(flying);
@@ -86,6 +97,7 @@ impl<P> Flight<P> {
                 lost(flying.packet);
             }
         }
+        self.latest = arrived.back().map_or(Instant::ZERO, |flying| flying.at);
         self.in_order = arrived;
     }
 }

@@ -42,6 +42,7 @@ mod line;
 mod loss;
 mod pace;
 pub mod queue;
+mod service;
 mod settings;
 
 pub use counters::{Counters, Imbalance, Tally};
@@ -51,4 +52,5 @@ pub use impairments::{Corruption, Jitter, Pareto, Reorder, Shift, Spread};
 pub use line::Line;
 pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
 pub use queue::{Discipline, Queue};
+pub use service::Service;
 pub use settings::{LineSettings, Outage};

@@ -45,7 +45,7 @@ pub struct Line<P, Q = Discipline<P>> {
 
 impl<P: PacketMeta> Line<P> {
     /// The line that `settings` describe, called `name` (such as `primary/forward`): its random streams are
-    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate` and `/red`.
+    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate`, `/service` and `/red`.
     ///
     /// # Errors
     /// As [`LineSettings::check`].
@@ -72,7 +72,7 @@ impl<P, Q> Line<P, Q> {
         Ok(Self {
             queue,
             flight: Flight::new(),
-            pace: Pace::new(settings.rate, settings.framing),
+            pace: Pace::new(settings, seeds, name),
             delay: settings.delay,
             free_at: Instant::ZERO,
             ask_at: Instant::NEVER,
@@ -128,13 +128,19 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
     fn ask(&mut self, obs: &mut impl Observer<P>) {
         let start = self.ask_at;
         let next = self.queue.dequeue(start, obs);
-        let backlog = self.queue.backlog();
-        obs.queued(start, backlog);
+        obs.queued(start, self.queue.backlog());
+        self.follow(start, next, obs);
+    }
+
+    /// Does what the queue said at `start`.
+    #[inline]
+    fn follow(&mut self, start: Instant, next: Dequeue<P>, obs: &mut impl Observer<P>) {
         match next {
             Dequeue::Packet(packet, since) => {
                 obs.served(start, &packet, start.since(since));
                 self.send(start, packet, obs);
-                self.ask_at = if backlog.packets > 0 { self.free_at } else { Instant::NEVER };
+                let more = self.queue.backlog().packets > 0;
+                self.ask_at = if more { self.free_at } else { Instant::NEVER };
             }
             Dequeue::NotBefore(moment) => {
                 debug_assert!(moment > start, "a discipline must name a later moment");
@@ -217,6 +223,13 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
         }
         if self.outage == Some(Waiting::Drop) {
             return obs.dropped(now, &packet, DropReason::LinkDown);
+        }
+        if self.free_at <= now && self.outage.is_none() && self.queue.backlog().packets == 0 {
+            let next = self.queue.pass(now, packet, obs);
+            if let Dequeue::NotBefore(_) = next {
+                obs.queued(now, self.queue.backlog());
+            }
+            return self.follow(now, next, obs);
         }
         self.queue.enqueue(now, packet, obs);
         obs.queued(now, self.queue.backlog());

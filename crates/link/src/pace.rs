@@ -1,8 +1,8 @@
 //! How long the line needs for a packet.
 
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Seeds, Stream};
 
-use crate::Framing;
+use crate::{Framing, LineSettings, Service};
 
 /// Bits per byte times nanoseconds per second.
 const NANOBITS_PER_BYTE: u64 = 8_000_000_000;
@@ -23,18 +23,34 @@ pub(crate) struct Pace {
     nanos: u64,
     /// What is left of the division.
     remainder: u64,
+    /// The chances of a random service.
+    luck: Option<Box<Stream>>,
 }
 
 impl Pace {
-    pub(crate) fn new(rate: Rate, framing: Framing) -> Self {
-        let mut pace =
-            Self { bits_per_s: rate.bits_per_s(), framing, carry: 0, ip_len: 0, nanos: 0, remainder: 0 };
+    /// Of the line that `settings` describe; a random service draws from `link/<name>/service`.
+    pub(crate) fn new(settings: &LineSettings, seeds: &Seeds, name: &str) -> Self {
+        let luck = match settings.service {
+            Service::Constant => None,
+            Service::Exponential => Some(Box::new(seeds.stream(&format!("link/{name}/service")))),
+        };
+        let mut pace = Self {
+            bits_per_s: settings.rate.bits_per_s(),
+            framing: settings.framing,
+            carry: 0,
+            ip_len: 0,
+            nanos: 0,
+            remainder: 0,
+            luck,
+        };
         pace.divide(0);
         pace
     }
 
     pub(crate) fn set_rate(&mut self, bits_per_s: u64) {
-        *self = Self::new(Rate::from_bits_per_s(bits_per_s), self.framing);
+        self.bits_per_s = bits_per_s;
+        self.carry = 0;
+        self.divide(0);
     }
 
     /// The line was idle: the next packet starts a busy period.
@@ -46,6 +62,17 @@ impl Pace {
     /// Time that the next packet takes.
     #[inline]
     pub(crate) fn next(&mut self, ip_len: u32) -> Duration {
+        let takes = self.of_bits(ip_len);
+        match &mut self.luck {
+            None => takes,
+            // `as` saturates, and a fraction of a nanosecond is of no account in a random time.
+            Some(luck) => Duration::from_nanos(luck.exponential(takes.as_nanos() as f64).round() as u64),
+        }
+    }
+
+    /// Time of the next packet's bits.
+    #[inline]
+    fn of_bits(&mut self, ip_len: u32) -> Duration {
         if ip_len != self.ip_len {
             self.divide(ip_len);
         }
@@ -79,13 +106,23 @@ impl Pace {
 mod tests {
     use proptest::prelude::*;
 
+    use netrig_core::Rate;
+
     use super::*;
+    use crate::Queue;
+    use crate::queue::fifo::Fifo;
+
+    fn pace(bits_per_s: u64, service: Service) -> Pace {
+        let queue = Queue::Fifo(Fifo { unlimited: true, ..Fifo::default() });
+        let line = LineSettings::new(Rate::from_bits_per_s(bits_per_s), Duration::ZERO, queue);
+        Pace::new(&LineSettings { service, ..line }, &Seeds::new(1), "test/forward")
+    }
 
     proptest! {
         /// The closed form of a busy period, in 128 bits.
         #[test]
         fn no_time_is_lost_to_rounding(rate in 1u64..=u64::MAX, lens in prop::collection::vec(1u32..=u32::MAX, 1..50)) {
-            let mut pace = Pace::new(Rate::from_bits_per_s(rate), Framing::None);
+            let mut pace = pace(rate, Service::Constant);
             let (mut bytes, mut spent) = (0u128, 0u128);
             for len in lens {
                 bytes += u128::from(len);
@@ -99,9 +136,25 @@ mod tests {
     #[test]
     fn a_third_of_a_megabit_is_kept_for_a_day() {
         // 1500 B at 333 333 bit/s take 36 000 036.000036 ns; rounded down each time, a day would be 86 ns short.
-        let mut pace = Pace::new(Rate::from_bits_per_s(333_333), Framing::None);
+        let mut pace = pace(333_333, Service::Constant);
         let n = 2_400_000u128;
         let spent: u128 = (0..n).map(|_| u128::from(pace.next(1500).as_nanos())).sum();
         assert_eq!(spent, n * 12_000 * 1_000_000_000 / 333_333);
+    }
+
+    /// Mean and variance of an exponential time are a and a²; by five standard errors of 100,000 draws, of which that
+    /// of the variance is √8·a²/√n.
+    #[test]
+    fn a_random_service_is_exponential_around_the_time_of_the_bits() {
+        let mut pace = pace(8_000_000, Service::Exponential);
+        let n = 100_000;
+        let times: Vec<f64> = (0..n).map(|_| pace.next(1000).as_secs_f64() * 1000.0).collect();
+        let mean = times.iter().sum::<f64>() / f64::from(n);
+        let variance = times.iter().map(|t| (t - mean) * (t - mean)).sum::<f64>() / f64::from(n);
+        let error = 5.0 / f64::from(n).sqrt();
+        assert!((mean - 1.0).abs() < error, "{mean}");
+        assert!((variance - 1.0).abs() < 8f64.sqrt() * error, "{variance}");
+        let longer = times.iter().filter(|t| **t > 2.0).count() as f64 / f64::from(n);
+        assert!((longer - libm::exp(-2.0)).abs() < error, "{longer}");
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ensure;
-use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, SettingsError};
+use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError};
 
 /// One direction of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,9 @@ pub struct LineSettings {
     /// What is added to each packet. Nothing if not given.
     #[serde(default)]
     pub framing: Framing,
+    /// Whether a packet takes the time of its bits, or a random time with that mean. The former if not given.
+    #[serde(default, skip_serializing_if = "Service::is_constant")]
+    pub service: Service,
     /// What waits in front of it.
     pub queue: Queue,
     /// The longest IP packet that it carries, above zero; longer ones are undeliverable. No limit if not given.
@@ -53,6 +56,7 @@ impl LineSettings {
             rate,
             delay,
             framing: Framing::None,
+            service: Service::Constant,
             queue,
             mtu: None,
             jitter: None,
@@ -135,7 +139,7 @@ mod tests {
     #[test]
     fn a_full_description_reads_and_writes_back() {
         let value = json!({
-            "rate": "10 Mbit/s", "delay": "20 ms", "framing": "atm-llc", "mtu": "1.5 KB",
+            "rate": "10 Mbit/s", "delay": "20 ms", "framing": "atm-llc", "service": "exponential", "mtu": "1.5 KB",
             "queue": { "red": { "packets": 100, "thresholds": { "packets": { "min": 5.0, "max": 15.0 } },
                 "max_p": "10 %", "weight": 0.002, "gentle": true, "ecn": true, "mean_packet": "1 KB" } },
             "jitter": { "spread": { "pareto": { "mean": "2 ms", "shape": 2.5 } }, "keep_order": false },

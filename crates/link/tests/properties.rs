@@ -14,7 +14,7 @@ use netrig_link::queue::fifo::Fifo;
 use netrig_link::queue::red::{Red, Thresholds};
 use netrig_link::{
     Bernoulli, Bursts, Corruption, Framing, GilbertElliott, Jitter, Line, LineSettings, Loss, Pareto,
-    Periodic, Queue, Reorder, Shift, Spread,
+    Periodic, Queue, Reorder, Service, Shift, Spread,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -90,6 +90,7 @@ fn settings() -> impl Strategy<Value = LineSettings> {
         Just(Framing::Atm),
         Just(Framing::AtmLlc),
     ];
+    let service = prop_oneof![3 => Just(Service::Constant), 1 => Just(Service::Exponential)];
     let reorder = (fraction(0.5), span(9_000), any::<bool>()).prop_map(|(probability, by, earlier)| {
         Reorder { probability, by, shift: if earlier { Shift::Earlier } else { Shift::Later } }
     });
@@ -98,15 +99,21 @@ fn settings() -> impl Strategy<Value = LineSettings> {
         fraction(0.0001).prop_map(Corruption::Bits),
     ];
     (
-        (200_000u64..10_000_000, framing, queue(), option::of(1000u64..1500)),
+        (200_000u64..10_000_000, framing, service, queue(), option::of(1000u64..1500)),
         delay_and_jitter(),
         (option::of(loss()), option::of(fraction(0.3)), option::of(reorder), option::of(corruption)),
         prop::collection::vec(1u64..60, 0..6),
     )
         .prop_map(
-            |((rate, framing, queue, mtu), (delay, jitter), (loss, duplicate, reorder, corrupt), drop)| {
+            |(
+                (rate, framing, service, queue, mtu),
+                (delay, jitter),
+                (loss, duplicate, reorder, corrupt),
+                drop,
+            )| {
                 LineSettings {
                     framing,
+                    service,
                     jitter,
                     loss,
                     duplicate,

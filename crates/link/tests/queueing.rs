@@ -6,13 +6,14 @@ mod common;
 use common::{END, Polling, Step, at_ms, fifo, line, ms, packet, plain, play};
 use netrig_core::{Backlog, DropReason, Duration, Instant, Link, Rate, Seeds};
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, Imbalance, LineSettings, Queue, Tally};
+use netrig_link::{Counters, Imbalance, LineSettings, Queue, Service, Tally};
 
 /// Mean wait in the queue of each of `batches` batches, in service times of 1 ms: Poisson arrivals at load `rho`,
 /// lengths from `ip_len`, an unlimited queue.
-fn mean_waits(rho: f64, batches: usize, ip_len: impl Fn(f64) -> u32) -> Vec<f64> {
+fn mean_waits(rho: f64, batches: usize, service: Service, ip_len: impl Fn(f64) -> u32) -> Vec<f64> {
     let queue = Queue::Fifo(Fifo { unlimited: true, ..Fifo::default() });
-    let mut line = line(&LineSettings::new(Rate::from_bits_per_s(8_000_000), Duration::ZERO, queue));
+    let settings = LineSettings::new(Rate::from_bits_per_s(8_000_000), Duration::ZERO, queue);
+    let mut line = line(&LineSettings { service, ..settings });
     let (seeds, mut now, per_batch) = (Seeds::new(3), Instant::ZERO, 40_000u32);
     let (mut arrivals, mut sizes) = (seeds.stream("test/arrivals"), seeds.stream("test/sizes"));
     let mut batch = |line: &mut netrig_link::Line<common::Packet>| {
@@ -41,7 +42,7 @@ fn mean_and_error(batches: &[f64]) -> (f64, f64) {
 fn poisson_arrivals_of_equal_packets_wait_as_in_m_d_1() {
     // Pollaczek-Khinchine: W = ρ·s/(2·(1 − ρ)).
     for rho in [0.3, 0.7] {
-        let (mean, error) = mean_and_error(&mean_waits(rho, 20, |_| 1000));
+        let (mean, error) = mean_and_error(&mean_waits(rho, 20, Service::Constant, |_| 1000));
         let expected = rho / (2.0 * (1.0 - rho));
         assert!((mean - expected).abs() < error, "{mean} is not {expected} ± {error}");
         assert!(error < 0.1 * expected, "the test is sharp enough to see a service time of 5 % more");
@@ -53,7 +54,17 @@ fn poisson_arrivals_of_exponential_packets_wait_as_in_m_m_1() {
     // W = ρ·s/(1 − ρ); lengths in whole bytes, rounded up from an exponential of mean 1000 B: their mean is
     // 1/(1 − e^(−1/1000)) = 1000.5 B.
     let rho = 0.6;
-    let (mean, error) = mean_and_error(&mean_waits(rho, 20, |x| (1000.0 * x).ceil() as u32));
+    let (mean, error) =
+        mean_and_error(&mean_waits(rho, 20, Service::Constant, |x| (1000.0 * x).ceil() as u32));
+    let expected = rho / (1.0 - rho);
+    assert!((mean - expected).abs() < error, "{mean} is not {expected} ± {error}");
+    assert!(error < 0.1 * expected);
+}
+
+#[test]
+fn equal_packets_wait_as_in_m_m_1_if_their_times_are_random() {
+    let rho = 0.6;
+    let (mean, error) = mean_and_error(&mean_waits(rho, 20, Service::Exponential, |_| 1000));
     let expected = rho / (1.0 - rho);
     assert!((mean - expected).abs() < error, "{mean} is not {expected} ± {error}");
     assert!(error < 0.1 * expected);

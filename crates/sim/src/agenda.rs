@@ -1,12 +1,13 @@
 //! What happens next: the event queue.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use netrig_core::Instant;
 
 /// Who is to be woken. The numbers are places in the world's tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
     /// A line has something to deliver.
     Line(u32),
@@ -24,28 +25,86 @@ pub(crate) enum Actor {
     Tick,
 }
 
+/// An actor's call.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: Instant,
+    sequence: u64,
+    actor: Actor,
+}
+
+impl Entry {
+    /// (moment, sequence) as one number: a single comparison without a branch.
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.at.as_nanos()) << 64 | u128::from(self.sequence)
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    /// Reversed: the heap gives its greatest, and the earliest is wanted.
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
 /// Events in the order of (moment, sequence): ties happen in the order in which they were entered.
 #[derive(Default)]
 pub(crate) struct Agenda {
-    heap: BinaryHeap<Reverse<(Instant, u64, Actor)>>,
+    heap: BinaryHeap<Entry>,
     sequence: u64,
     handled: u64,
+    /// The first entry has been taken and still stands: most actors enter their next call, and to put that in
+    /// its place costs half of taking one out and putting another in.
+    taken: bool,
 }
 
 impl Agenda {
     /// Wakes `actor` at `at`. An entry cannot be taken back: who has changed its mind ignores the call.
+    #[inline]
     pub fn enter(&mut self, at: Instant, actor: Actor) {
         self.sequence += 1;
-        self.heap.push(Reverse((at, self.sequence, actor)));
+        let entry = Entry { at, sequence: self.sequence, actor };
+        if std::mem::take(&mut self.taken)
+            && let Some(mut first) = self.heap.peek_mut()
+        {
+            *first = entry;
+        } else {
+            self.heap.push(entry);
+        }
     }
 
     /// The next entry not later than `end`.
+    #[inline]
     pub fn next(&mut self, end: Instant) -> Option<(Instant, Actor)> {
-        if self.heap.peek()?.0.0 > end {
+        let mut first = self.heap.peek_mut()?;
+        if std::mem::take(&mut self.taken) {
+            PeekMut::pop(first);
+            first = self.heap.peek_mut()?;
+        }
+        let Entry { at, actor, .. } = *first;
+        if at > end {
             return None;
         }
+        self.taken = true;
         self.handled += 1;
-        self.heap.pop().map(|Reverse((at, _, actor))| (at, actor))
+        Some((at, actor))
     }
 
     /// Entries taken so far.

@@ -15,7 +15,7 @@ use crate::flow_meter::FlowMeter;
 use crate::journal::{self, Journal};
 use crate::network::Network;
 use crate::opening::Answering;
-use crate::parcel::Contents;
+use crate::parcel::Carriage;
 use crate::party::Party;
 
 /// Which end of the flow.
@@ -151,41 +151,47 @@ impl FlowEnd {
     }
 
     /// A packet arrived.
-    pub fn packet(&mut self, now: Instant, header: Header, contents: Contents, world: &mut World) {
-        if contents.payload.carries_data() {
-            world.meter.data_arrived(now, header.ip_len, world.sink);
+    pub fn packet(&mut self, now: Instant, carriage: Box<Carriage>, world: &mut World) {
+        if carriage.packet.payload.carries_data() {
+            world.meter.data_arrived(now, carriage.packet.header.ip_len, world.sink);
         }
-        match (contents.conn, contents.payload) {
-            (Some(conn), payload) => self.segment(now, conn, Packet { header, payload }, world),
-            (None, Payload::Udp(Datagram { number, sent, data })) => {
-                world.meter.received(data.size());
-                let from = SocketAddr::new(header.flow.src, header.flow.src_port);
-                self.tell(now, AppEvent::Datagram { from, number, sent, data }, world);
-            }
-            // Only datagrams travel without a connection.
-            (None, _) => {}
+        if let Some(conn) = carriage.conn {
+            return self.segment(now, conn, carriage.packet, world);
         }
+        // Only datagrams travel without a connection.
+        let Packet { header, payload: Payload::Udp(Datagram { number, sent, data }) } = carriage.packet
+        else {
+            return;
+        };
+        world.meter.received(data.size());
+        let from = SocketAddr::new(header.flow.src, header.flow.src_port);
+        self.tell(now, AppEvent::Datagram { from, number, sent, data }, world);
     }
 
     fn segment(&mut self, now: Instant, conn: u32, packet: Packet, world: &mut World) {
-        let known = matches!(self.conns.get(conn as usize), Some(Some(_)));
-        let packet = if known { Some(packet) } else { self.answer(now, conn, packet, world) };
-        if let (Some(packet), Some(Some(Conn { party, .. }))) = (packet, self.conns.get_mut(conn as usize)) {
+        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
+            party.handle_packet(now, packet);
+            self.settle(now, conn, world);
+        } else if let Some(packet) = self.answer(now, conn, packet, world)
+            && let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize)
+        {
             party.handle_packet(now, packet);
             self.settle(now, conn, world);
         }
     }
 
-    /// Drains a connection after a mutation: packets, then events, and what the application answers to
-    /// them, until nobody has anything to say.
+    /// Drains a connection after a mutation: packets, then events. What the application answers to them is a new
+    /// mutation, drained in its own turn.
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
-        while let Some(Some(Conn { id, party, closed, .. })) = self.conns.get_mut(conn as usize) {
-            while let Some(packet) = party.poll_transmit(now) {
-                let way = way_of(&self.plan.paths, &packet.header.flow);
-                world.network.send(now, packet, Some(conn), way);
-            }
-            let Some(event) = party.poll_event() else { break };
-            let id = *id;
+        let Some(Some(Conn { id, party, .. })) = self.conns.get_mut(conn as usize) else { return };
+        let id = *id;
+        while let Some(packet) = party.poll_transmit(now) {
+            let way = way_of(&self.plan.paths, &packet.header.flow);
+            world.network.send(now, packet, Some(conn), way);
+        }
+        while let Some(Some(Conn { party, closed, .. })) = self.conns.get_mut(conn as usize)
+            && let Some(event) = party.poll_event()
+        {
             *closed |= matches!(event, ConnectionEvent::Closed(_));
             if let ConnectionEvent::Received { data, .. } = &event {
                 world.meter.received(data.size());
@@ -316,6 +322,9 @@ impl FlowEnd {
 /// The way of the path that a packet's addresses name.
 #[inline]
 pub(crate) fn way_of(paths: &[Path], flow: &FiveTuple) -> u32 {
+    if let [only] = paths {
+        return only.way;
+    }
     let named = |path: &&Path| path.local == flow.src && path.remote == flow.dst;
     // An association may pair any two addresses of its ends; the source decides where such a packet leaves.
     paths

@@ -26,12 +26,13 @@ pub(crate) struct FlowMeter {
     data_packets: u64,
     datagrams_sent: u64,
     last_data: Option<Instant>,
+    wanted: [bool; COUNTED_BY_ENDPOINTS.len()],
     reported: [u64; COUNTED_BY_ENDPOINTS.len()],
 }
 
 impl FlowMeter {
-    /// A meter of flow `number`. Data that stays away for longer than `pause` has paused.
-    pub fn new(number: u32, pause: Duration) -> Self {
+    /// A meter of flow `number`, for `sink`. Data that stays away for longer than `pause` has paused.
+    pub fn new(number: u32, pause: Duration, sink: &dyn Sink) -> Self {
         Self {
             subject: Subject::Flow(number),
             pause,
@@ -41,6 +42,7 @@ impl FlowMeter {
             data_packets: 0,
             datagrams_sent: 0,
             last_data: None,
+            wanted: COUNTED_BY_ENDPOINTS.map(|(quantity, _)| sink.wants(quantity)),
             reported: Default::default(),
         }
     }
@@ -96,8 +98,10 @@ impl FlowMeter {
             let value = std::mem::take(count) as f64;
             sink.sample(self.subject, Sample { at: now, quantity, value });
         }
-        for ((quantity, of), reported) in COUNTED_BY_ENDPOINTS.iter().zip(&mut self.reported) {
-            if sink.wants(quantity) {
+        for (((quantity, of), reported), wanted) in
+            COUNTED_BY_ENDPOINTS.iter().zip(&mut self.reported).zip(self.wanted)
+        {
+            if wanted {
                 let total = endpoints(*of);
                 let value = (total - *reported) as f64;
                 *reported = total;

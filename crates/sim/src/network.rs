@@ -6,7 +6,7 @@ use netrig_link::{Counters, Line};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
-use crate::parcel::{Contents, Depot, Parcel};
+use crate::parcel::{Carriage, Parcel};
 use crate::wire_meter::{Waits, WireMeter};
 
 /// One direction of a link, with what watches it.
@@ -14,23 +14,25 @@ struct Wire {
     line: Line<Parcel>,
     counters: Counters,
     waits: Waits,
-    meter: WireMeter,
     appointment: Appointment,
 }
 
-/// A route in one direction: the wires to pass, and who is at the end.
-struct Way {
-    wires: Box<[u32]>,
-    /// Place of the flow's end in the world's list.
-    to: u32,
+/// A place on a way through the network; the next one stands behind it.
+#[derive(Clone, Copy)]
+enum Stop {
+    /// Over this wire.
+    Wire(u32),
+    /// To the flow's end at this place in the world's list.
+    End(u32),
 }
 
-/// All wires and ways of a run, and the packets on them.
+/// All wires of a run, the ways over them, and the packets on them.
 pub(crate) struct Network {
     pub agenda: Agenda,
-    depot: Depot,
     wires: Vec<Wire>,
-    ways: Vec<Way>,
+    /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
+    meters: Vec<WireMeter>,
+    stops: Vec<Stop>,
 }
 
 /// The wire of a link's direction: each link has two, one beside the other.
@@ -53,6 +55,7 @@ impl Network {
     pub fn new(scenario: &Scenario, seeds: &Seeds, sink: &dyn Sink) -> Result<Self, RunError> {
         let waits_wanted = sink.wants(&quantity::WAITING_TIME);
         let mut wires = Vec::with_capacity(2 * scenario.links.len());
+        let mut meters = Vec::with_capacity(2 * scenario.links.len());
         for (link, number) in scenario.links.iter().zip(0..) {
             for (direction, settings, word) in [
                 (Direction::Forward, &link.forward, "forward"),
@@ -65,46 +68,48 @@ impl Network {
                     line,
                     counters: Counters::default(),
                     waits: Waits::new(waits_wanted),
-                    meter: WireMeter::new(number, direction),
                     appointment: Appointment::default(),
                 });
+                meters.push(WireMeter::new(number, direction, sink));
             }
         }
-        Ok(Self { agenda: Agenda::default(), depot: Depot::default(), wires, ways: Vec::new() })
+        Ok(Self { agenda: Agenda::default(), wires, meters, stops: Vec::new() })
     }
 
-    /// Adds the way along `route` (or back along it) to a flow's end, and returns its place.
+    /// Adds the way along `route` (or back along it) to a flow's end, and returns its first stop.
     pub fn add_way(&mut self, route: &Route, back: bool, to: u32) -> u32 {
+        let first = self.stops.len();
         let along = |hop: &Hop| {
             let direction = if back { opposite(hop.direction) } else { hop.direction };
-            wire_of(hop.link, direction) as u32
+            Stop::Wire(wire_of(hop.link, direction) as u32)
         };
-        let mut wires: Vec<u32> = route.hops.iter().map(along).collect();
+        self.stops.extend(route.hops.iter().map(along));
         if back {
-            wires.reverse();
+            self.stops[first..].reverse();
         }
-        self.ways.push(Way { wires: wires.into(), to });
-        (self.ways.len() - 1) as u32
+        self.stops.push(Stop::End(to));
+        first as u32
     }
 
-    /// A host sends a packet on a way.
-    pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, way: u32) {
-        let parcel = self.depot.send(packet.header, Contents { payload: packet.payload, conn }, way);
-        self.forward(now, parcel);
+    /// A host sends a packet on the way that begins at `stop`.
+    pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32) {
+        if let Stop::Wire(wire) = self.stops[stop as usize] {
+            self.forward(now, wire, Parcel(Box::new(Carriage { packet, conn, stop })));
+        }
     }
 
-    /// The next parcel that has arrived at the end of its way over `wire` by `now`. Parcels that have
-    /// further to go go on.
-    pub fn arrived(&mut self, now: Instant, wire: u32) -> Option<Parcel> {
+    /// The next packet that has arrived at the end of its way over `wire` by `now`, and at whose end. Packets
+    /// that have further to go go on.
+    pub fn arrived(&mut self, now: Instant, wire: u32) -> Option<(u32, Box<Carriage>)> {
         loop {
             let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
             // A simulated line is polled at its deadline, so `at` is `now`.
-            let (at, mut parcel) = line.poll_deliver(now, &mut (counters, (waits, &mut self.depot)))?;
-            parcel.hop += 1;
-            if parcel.hop as usize == self.ways[parcel.way as usize].wires.len() {
-                return Some(parcel);
+            let (at, mut parcel) = line.poll_deliver(now, &mut (counters, waits))?;
+            parcel.0.stop += 1;
+            match self.stops[parcel.0.stop as usize] {
+                Stop::Wire(next) => self.forward(at, next, parcel),
+                Stop::End(end) => return Some((end, parcel.0)),
             }
-            self.forward(at, parcel);
         }
     }
 
@@ -119,31 +124,26 @@ impl Network {
         appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
     }
 
-    /// Takes the contents of a parcel that has arrived, and says at whose end.
-    pub fn collect(&mut self, parcel: &Parcel) -> Option<(u32, Contents)> {
-        let contents = self.depot.collect(parcel)?;
-        Some((self.ways[parcel.way as usize].to, contents))
-    }
-
     /// A wire changes.
     pub fn apply(&mut self, now: Instant, wire: usize, event: LinkEvent) {
         let Wire { line, counters, waits, .. } = &mut self.wires[wire];
-        line.apply(now, event, &mut (counters, (waits, &mut self.depot)));
+        line.apply(now, event, &mut (counters, waits));
         self.reappoint(wire as u32);
     }
 
-    fn forward(&mut self, now: Instant, parcel: Parcel) {
-        let wire = self.ways[parcel.way as usize].wires[parcel.hop as usize];
+    fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
         let Wire { line, counters, waits, appointment, .. } = &mut self.wires[wire as usize];
-        line.offer(now, parcel, &mut (counters, (waits, &mut self.depot)));
+        line.offer(now, parcel, &mut (counters, waits));
         appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
     }
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
-        for Wire { line, counters, waits, meter, .. } in &mut self.wires {
-            line.catch_up(now, &mut (&mut *counters, (&mut *waits, &mut self.depot)));
-            meter.tick(now, counters, line.busy(now), sink);
+        for (Wire { line, counters, waits, .. }, meter) in self.wires.iter_mut().zip(&mut self.meters) {
+            if meter.is_wanted() {
+                line.catch_up(now, &mut (&mut *counters, &mut *waits));
+                meter.tick(now, counters, line.busy(now), sink);
+            }
             meter.report(waits, sink);
         }
     }

@@ -14,7 +14,7 @@ use crate::party::Party;
 
 /// The two ways in which an end answers a call, by its flow's transport.
 pub(crate) enum Answering {
-    Tcp(Box<tcp::Config>),
+    Tcp(Arc<tcp::Config>),
     Sctp(Box<Listener>),
     /// Datagrams need no answer.
     Nothing,
@@ -39,7 +39,7 @@ impl FlowEnd {
             Carrier::Tcp(config) => {
                 let isn = Serial(random.bits() as u32);
                 let flow = self.five_tuple(0, protocol::TCP, ports);
-                Party::Tcp(Box::new(tcp::Connection::connect((**config).clone(), flow, isn)))
+                Party::Tcp(Box::new(tcp::Connection::connect(config.clone(), flow, isn)))
             }
             Carrier::Sctp(config) => {
                 let mut pairs = pairs(&self.plan.paths);
@@ -50,7 +50,7 @@ impl FlowEnd {
                     alternates: pairs,
                     dscp: Dscp::default(),
                 };
-                Party::Sctp(Box::new(Association::new(Arc::new((**config).clone()), &endpoints, random)))
+                Party::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
             }
             _ => return None,
         })
@@ -78,7 +78,7 @@ impl FlowEnd {
                 if !opens && config.handshake != tcp::Handshake::None {
                     return None;
                 }
-                let config = (**config).clone();
+                let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).bits() as u32);
                 let party = tcp::Connection::accept(config, packet.header.flow.reversed(), isn);
                 self.accepted(conn, Party::Tcp(Box::new(party)), world);
@@ -135,8 +135,13 @@ pub(crate) fn answering(
         Carrier::Tcp(config) => Answering::Tcp(config.clone()),
         Carrier::Sctp(config) => {
             let random = seeds.stream(&format!("flow/{name}/listener"));
-            let config = Arc::new((**config).clone());
-            Answering::Sctp(Box::new(Listener::new(config, port, pairs(paths), Dscp::default(), random)))
+            Answering::Sctp(Box::new(Listener::new(
+                config.clone(),
+                port,
+                pairs(paths),
+                Dscp::default(),
+                random,
+            )))
         }
         _ => Answering::Nothing,
     }

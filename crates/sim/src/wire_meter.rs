@@ -6,6 +6,8 @@ use netrig_link::Counters;
 /// Reports what a wire's counters gained since the last tick.
 pub(crate) struct WireMeter {
     subject: Subject,
+    /// Whether anybody wants any of it.
+    wanted: bool,
     before: Reading,
 }
 
@@ -29,9 +31,15 @@ static COUNTS: [&Quantity; 7] = [
 ];
 
 impl WireMeter {
-    /// A meter of one direction of link `number`.
-    pub fn new(number: u32, direction: Direction) -> Self {
-        Self { subject: Subject::Link(number, direction), before: Reading::default() }
+    /// A meter of one direction of link `number`, for `sink`.
+    pub fn new(number: u32, direction: Direction, sink: &dyn Sink) -> Self {
+        let wanted = COUNTS.iter().chain([&&quantity::QUEUE_LENGTH]).any(|quantity| sink.wants(quantity));
+        Self { subject: Subject::Link(number, direction), wanted, before: Reading::default() }
+    }
+
+    /// Whether [`WireMeter::tick`] would report anything.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted
     }
 
     /// Reports the interval that ends at `now`. The line has been `busy` for so long since the start.

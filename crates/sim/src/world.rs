@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant, PacketMeta, Seeds, Sink, Subject, quantity};
+use netrig_core::{Duration, Instant, Seeds, Sink, Subject, quantity};
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_traffic::{AppEvent, FlowContext};
 
@@ -42,7 +42,7 @@ impl<'a> Simulation<'a> {
         let mut meters = Vec::with_capacity(scenario.flows.len());
         for (flow, number) in scenario.flows.iter().zip(0..) {
             ends.extend(ends_of(flow, number, scenario, seeds, traces, &mut network)?);
-            meters.push(FlowMeter::new(number, scenario.sample_every));
+            meters.push(FlowMeter::new(number, scenario.sample_every, sink));
         }
         let end = Instant::ZERO + scenario.duration;
         let journal = Journal::new(sink);
@@ -116,11 +116,8 @@ impl<'a> Simulation<'a> {
         if !self.network.met(now, wire) {
             return;
         }
-        while let Some(parcel) = self.network.arrived(now, wire) {
-            if let Some((end, contents)) = self.network.collect(&parcel) {
-                let header = *parcel.header();
-                self.at_end(end, sink, |end, world| end.packet(now, header, contents, world));
-            }
+        while let Some((end, carriage)) = self.network.arrived(now, wire) {
+            self.at_end(end, sink, |end, world| end.packet(now, carriage, world));
         }
         self.network.reappoint(wire);
     }

@@ -2,16 +2,38 @@
 
 use std::collections::VecDeque;
 
-use netrig_core::{ConnectionEvent, Data, Instant, Sample, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Data, Duration, Instant, Sample, Size, StreamId, quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::{AppAction, AppEvent, Application, Bulk, ConnId, Ends, FlowContext, SettingsError};
+use crate::settings::Description;
+use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
 /// Given to the transport at a time. Small enough that little is left over when time is up, large enough
 /// that asking again costs nothing.
 const BLOCK: u64 = 64_000;
 
-impl Bulk {
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+/// As much as the transport takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bulk {
+    /// How much; without it the flow sends until it stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+    /// For how long new data is given; without it until `bytes` are sent or the flow stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Duration>,
+    /// Streams over which the data is spread in turn; a transport without streams ignores it.
+    #[serde(default = "one_stream")]
+    pub streams: u16,
+}
+
+fn one_stream() -> u16 {
+    1
+}
+
+impl Description for Bulk {
+    fn check(&self) -> Result<(), SettingsError> {
         if self.streams == 0 {
             return Err(SettingsError::new("streams", "at least one is needed"));
         }
@@ -20,21 +42,21 @@ impl Bulk {
         }
         Ok(())
     }
-}
 
-pub(crate) fn ends(settings: &Bulk, flow: &FlowContext) -> Ends {
-    let source = Source {
-        server: flow.server,
-        left: settings.bytes.map_or(u64::MAX, |bytes| bytes.bytes()),
-        until: settings.seconds.map(|span| flow.start + span),
-        streams: settings.streams,
-        next_stream: 0,
-        closed: false,
-        actions: VecDeque::new(),
-    };
-    let left = settings.bytes.map(|bytes| bytes.bytes());
-    let sink = Sink { started: flow.start, left, actions: VecDeque::new() };
-    Ends { client: Box::new(source), server: Box::new(sink) }
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let left = self.bytes.map(|bytes| bytes.bytes());
+        let source = Source {
+            server: flow.server,
+            left: left.unwrap_or(u64::MAX),
+            until: self.seconds.map(|span| flow.start + span),
+            streams: self.streams,
+            next_stream: 0,
+            closed: false,
+            actions: VecDeque::new(),
+        };
+        let sink = Sink { started: flow.start, left, actions: VecDeque::new() };
+        Ends { client: Box::new(source), server: Box::new(sink) }
+    }
 }
 
 /// Keeps its one connection busy.

@@ -2,34 +2,122 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{Data, Duration, Instant, Rate, Sample, Stream, quantity};
+use netrig_core::{Data, Duration, Instant, Rate, Sample, Size, Stream, quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::settings::Description;
 use crate::{
-    AppAction, AppEvent, Application, Cbr, Ends, FlowContext, OnOff, Poisson, SettingsError,
-    SizeDistribution, SpanDistribution,
+    AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, SizeDistribution, SpanDistribution,
 };
 
 /// What UDP and IPv4 add to a payload (RFC 768, RFC 791), bytes: a `rate` counts IP packets.
-pub(crate) const HEADERS: f64 = 28.0;
+const HEADERS: f64 = 28.0;
 
-impl Poisson {
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+/// Datagrams as a Poisson process (MGEN's `POISSON`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Poisson {
+    /// Mean gap between datagrams. Either this or `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interarrival: Option<Duration>,
+    /// Mean rate of IP packets. Either this or `interarrival`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Payload of a datagram.
+    pub size: SizeDistribution,
+}
+
+/// Datagrams at a constant rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cbr {
+    /// Gap between datagrams. Either this or `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
+    /// Rate of IP packets. Either this or `interval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Payload of a datagram.
+    pub size: Size,
+}
+
+/// Datagrams at a constant rate while on; spans of on and off as given (exponential, Pareto).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnOff {
+    /// How long it is on.
+    pub on: SpanDistribution,
+    /// How long it is off.
+    pub off: SpanDistribution,
+    /// Rate of IP packets while on.
+    pub rate: Rate,
+    /// Payload of a datagram.
+    pub size: Size,
+}
+
+impl Description for Poisson {
+    const SENDS_DATAGRAMS: bool = true;
+
+    fn check(&self) -> Result<(), SettingsError> {
         one_of("interarrival", self.interarrival.map(Duration::is_zero), self.rate)?;
         self.size.check("size")
     }
-}
 
-impl Cbr {
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
-        one_of("interval", self.interval.map(Duration::is_zero), self.rate)
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        ends(Pattern::poisson(self, flow), flow)
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        offered(self.interarrival, self.rate, self.size.mean())
+    }
+
+    fn has_infinite_variance(&self) -> bool {
+        self.size.has_infinite_variance()
     }
 }
 
-impl OnOff {
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+impl Description for Cbr {
+    const SENDS_DATAGRAMS: bool = true;
+
+    fn check(&self) -> Result<(), SettingsError> {
+        one_of("interval", self.interval.map(Duration::is_zero), self.rate)
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        ends(Pattern::cbr(self, flow), flow)
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        offered(self.interval, self.rate, self.size.bytes() as f64)
+    }
+}
+
+impl Description for OnOff {
+    const SENDS_DATAGRAMS: bool = true;
+
+    fn check(&self) -> Result<(), SettingsError> {
         self.on.check("on")?;
         self.off.check("off")?;
         one_of("rate", None, Some(self.rate))
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        ends(Pattern::on_off(self, flow), flow)
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        let (on, off) = (self.on.mean().as_secs_f64(), self.off.mean().as_secs_f64());
+        offered(None, Some(self.rate), self.size.bytes() as f64).map(|load| load * on / (on + off))
+    }
+}
+
+/// Payload bytes per second of datagrams that carry so much on average.
+fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f64> {
+    match (gap, rate) {
+        (Some(gap), _) => Some(payload / gap.as_secs_f64()),
+        (None, Some(rate)) => Some(rate.bits_per_s() as f64 / 8.0 * payload / (payload + HEADERS)),
+        (None, None) => None,
     }
 }
 
@@ -49,7 +137,7 @@ fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> R
 }
 
 /// When the next datagram leaves, and how large it is.
-pub(crate) struct Pattern {
+struct Pattern {
     gap: SpanDistribution,
     size: SizeDistribution,
     gaps: Stream,
@@ -71,17 +159,17 @@ impl Pattern {
         Self { gap, size, gaps: flow.stream("gaps"), sizes: flow.stream("sizes"), bursts: None }
     }
 
-    pub fn poisson(settings: &Poisson, flow: &FlowContext) -> Self {
+    fn poisson(settings: &Poisson, flow: &FlowContext) -> Self {
         let mean = settings.interarrival.unwrap_or_else(|| gap_at(settings.rate, settings.size.mean()));
         Self::new(SpanDistribution::Exponential(mean), settings.size.clone(), flow)
     }
 
-    pub fn cbr(settings: &Cbr, flow: &FlowContext) -> Self {
+    fn cbr(settings: &Cbr, flow: &FlowContext) -> Self {
         let gap = settings.interval.unwrap_or_else(|| gap_at(settings.rate, settings.size.bytes() as f64));
         Self::new(SpanDistribution::Constant(gap), SizeDistribution::Constant(settings.size), flow)
     }
 
-    pub fn on_off(settings: &OnOff, flow: &FlowContext) -> Self {
+    fn on_off(settings: &OnOff, flow: &FlowContext) -> Self {
         let gap = gap_at(Some(settings.rate), settings.size.bytes() as f64);
         let mut spans = flow.stream("bursts");
         let until = flow.start + settings.on.draw(&mut spans);
@@ -112,7 +200,7 @@ fn gap_at(rate: Option<Rate>, payload: f64) -> Duration {
     Duration::from_secs_f64((payload + HEADERS) * 8.0 / bits_per_s)
 }
 
-pub(crate) fn ends(pattern: Pattern, flow: &FlowContext) -> Ends {
+fn ends(pattern: Pattern, flow: &FlowContext) -> Ends {
     let source = Source { server: flow.server, pattern, next: None, due: None };
     Ends { client: Box::new(source), server: Box::new(Sink { pending: [None, None] }) }
 }

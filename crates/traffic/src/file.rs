@@ -4,40 +4,62 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use netrig_core::{ConnectionEvent, Data, Instant, Sample, Stream, StreamId, quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::settings::Description;
 use crate::{
-    AppAction, AppEvent, Application, ConnId, Ends, File, FlowContext, SettingsError, SizeDistribution,
+    AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution,
+    SpanDistribution,
 };
 
-impl File {
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+/// Files, one after the other, each over a connection of its own: the handshake counts, the close too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Size of a file.
+    pub size: SizeDistribution,
+    /// How many; without it as many as there is time for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// Pause between the end of one and the start of the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<SpanDistribution>,
+}
+
+impl Description for File {
+    fn check(&self) -> Result<(), SettingsError> {
         self.size.check("size")?;
         if self.count == Some(0) {
             return Err(SettingsError::new("count", "at least one file is needed"));
         }
         Ok(())
     }
-}
 
-pub(crate) fn ends(settings: &File, flow: &FlowContext) -> Ends {
-    let client = Client {
-        server: flow.server,
-        settings: settings.clone(),
-        sizes: flow.stream("sizes"),
-        pauses: flow.stream("pauses"),
-        begun: 0,
-        current: None,
-        next: None,
-        stopped: false,
-        actions: VecDeque::new(),
-    };
-    let server = Server {
-        size: settings.size.clone(),
-        sizes: flow.stream("sizes"),
-        current: None,
-        actions: VecDeque::new(),
-    };
-    Ends { client: Box::new(client), server: Box::new(server) }
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let client = Client {
+            server: flow.server,
+            settings: self.clone(),
+            sizes: flow.stream("sizes"),
+            pauses: flow.stream("pauses"),
+            begun: 0,
+            current: None,
+            next: None,
+            stopped: false,
+            actions: VecDeque::new(),
+        };
+        let server = Server {
+            size: self.size.clone(),
+            sizes: flow.stream("sizes"),
+            current: None,
+            actions: VecDeque::new(),
+        };
+        Ends { client: Box::new(client), server: Box::new(server) }
+    }
+
+    fn has_infinite_variance(&self) -> bool {
+        self.size.has_infinite_variance()
+    }
 }
 
 /// Sends a file, waits for the other end's word that all of it came (one byte, as FTP's `226`), closes,

@@ -15,10 +15,16 @@ mod distribution;
 mod ends;
 mod file;
 mod inbox;
+mod segments;
 mod settings;
 mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
+pub use bulk::Bulk;
+pub use datagrams::{Cbr, OnOff, Poisson};
 pub use distribution::{SizeDistribution, SpanDistribution};
 pub use ends::{Ends, FlowContext};
-pub use settings::{Bulk, Cbr, File, OnOff, Poisson, Settings, SettingsError, Web, WebExchange};
+pub use file::File;
+pub use segments::Segments;
+pub use settings::{Settings, SettingsError};
+pub use web::{Web, WebExchange};

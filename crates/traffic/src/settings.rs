@@ -1,10 +1,9 @@
 //! What an experiment file says of an application.
 
-use netrig_core::{Duration, Rate, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{SizeDistribution, SpanDistribution};
+use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Poisson, Segments, Web};
 
 /// A value that an application cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,139 +22,102 @@ impl SettingsError {
     }
 }
 
-/// An application of a flow, by its `kind`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[schemars(extend("x-tag" = "kind"))]
-pub enum Settings {
+/// The settings of one kind of application, as they stand in the file: what can be known of it before it runs,
+/// and how it is made.
+pub(crate) trait Description {
+    /// Whether it sends datagrams; otherwise it opens connections.
+    const SENDS_DATAGRAMS: bool = false;
+
+    /// Refuses values that the application cannot work with.
+    fn check(&self) -> Result<(), SettingsError>;
+
+    /// Makes the two ends of a flow from settings that were checked.
+    fn ends(&self, flow: &FlowContext) -> Ends;
+
+    /// Whether most data goes from the flow's second end to its first.
+    fn answers(&self) -> bool {
+        false
+    }
+
+    /// Application bytes per second from the flow's first end to its second, on average; `None` if it takes what
+    /// it gets.
+    fn offered_load(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether sizes are drawn from a distribution of infinite variance.
+    fn has_infinite_variance(&self) -> bool {
+        false
+    }
+}
+
+/// Declares the applications that a file can name, each by the type of its settings, which implements
+/// [`Description`].
+macro_rules! applications {
+    ($($(#[doc = $doc:literal])+ $kind:ident($settings:ty);)+) => {
+        /// An application of a flow, by its `kind`.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+        #[schemars(extend("x-tag" = "kind"))]
+        pub enum Settings {
+            $($(#[doc = $doc])+ $kind($settings),)+
+        }
+
+        impl Settings {
+            /// Makes the two ends of a flow.
+            ///
+            /// Both draw from the same named streams, so the receiving end knows what was meant to be sent, and
+            /// when, without being told over the network that it measures.
+            pub fn ends(&self, flow: &FlowContext) -> Ends {
+                match self { $(Self::$kind(settings) => settings.ends(flow),)+ }
+            }
+
+            /// Whether it sends datagrams, so that a flow's `transport` must be UDP.
+            pub const fn sends_datagrams(&self) -> bool {
+                match self { $(Self::$kind(_) => <$settings as Description>::SENDS_DATAGRAMS,)+ }
+            }
+
+            /// Whether most data goes from the flow's second end to its first, in answer to requests.
+            pub fn answers(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.answers(),)+ }
+            }
+
+            /// Application bytes per second that it offers from the flow's first end to its second, on average;
+            /// `None` if it takes what it gets.
+            pub fn offered_load(&self) -> Option<f64> {
+                match self { $(Self::$kind(settings) => settings.offered_load(),)+ }
+            }
+
+            /// Refuses values that the application cannot work with.
+            ///
+            /// # Errors
+            /// Names the key and says what is wrong.
+            pub fn check(&self) -> Result<(), SettingsError> {
+                match self { $(Self::$kind(settings) => settings.check(),)+ }
+            }
+
+            /// Whether sizes are drawn from a distribution of infinite variance, so that means over objects must
+            /// not be trusted.
+            pub fn has_infinite_variance(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.has_infinite_variance(),)+ }
+            }
+        }
+    };
+}
+
+applications! {
     /// As much as the transport takes, up to a size or a time, over one connection.
-    Bulk(Bulk),
+    Bulk(Bulk);
     /// Web objects: pushed into one connection, or requested and answered.
-    Web(Web),
+    Web(Web);
     /// Datagrams as a Poisson process.
-    Poisson(Poisson),
+    Poisson(Poisson);
     /// Datagrams at a constant rate.
-    Cbr(Cbr),
+    Cbr(Cbr);
     /// Datagrams at a constant rate while on, none while off.
-    OnOff(OnOff),
+    OnOff(OnOff);
     /// Files, one after the other, each over a connection of its own.
-    File(File),
-}
-
-/// As much as the transport takes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Bulk {
-    /// How much; without it the flow sends until it stops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<Size>,
-    /// For how long new data is given; without it until `bytes` are sent or the flow stops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<Duration>,
-    /// Streams over which the data is spread in turn; a transport without streams ignores it.
-    #[serde(default = "one_stream")]
-    pub streams: u16,
-}
-
-fn one_stream() -> u16 {
-    1
-}
-
-/// Web objects, with exponential or other gaps and Pareto or other sizes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Web {
-    /// Gaps between the objects of one source.
-    pub interarrival: SpanDistribution,
-    /// Size of an object.
-    pub size: SizeDistribution,
-    /// Independent sources that share the flow's connection.
-    #[serde(default = "one_source")]
-    pub sources: u32,
-    /// Streams over which objects are spread in turn; a transport without streams ignores it.
-    #[serde(default = "one_stream")]
-    pub streams: u16,
-    /// Who sends the objects.
-    #[serde(default)]
-    pub exchange: WebExchange,
-    /// Size of a request, for request and response.
-    #[serde(default = "request_size")]
-    pub request: Size,
-}
-
-fn one_source() -> u32 {
-    1
-}
-
-fn request_size() -> Size {
-    Size::from_bytes(400)
-}
-
-/// Who sends a web object, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum WebExchange {
-    /// The flow's first end sends objects at their arrival times, whether or not earlier ones arrived.
-    #[default]
-    Push,
-    /// The flow's first end requests an object at its arrival time, the other end answers with it: open loop.
-    Request,
-    /// A user: requests an object, waits for all of it, thinks for a gap, requests the next: closed loop.
-    Think,
-}
-
-/// Datagrams as a Poisson process (MGEN's `POISSON`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Poisson {
-    /// Mean gap between datagrams. Either this or `rate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interarrival: Option<Duration>,
-    /// Mean rate of IP packets. Either this or `interarrival`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// Payload of a datagram.
-    pub size: SizeDistribution,
-}
-
-/// Datagrams at a constant rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Cbr {
-    /// Gap between datagrams. Either this or `rate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval: Option<Duration>,
-    /// Rate of IP packets. Either this or `interval`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// Payload of a datagram.
-    pub size: Size,
-}
-
-/// Datagrams at a constant rate while on; spans of on and off as given (exponential, Pareto).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OnOff {
-    /// How long it is on.
-    pub on: SpanDistribution,
-    /// How long it is off.
-    pub off: SpanDistribution,
-    /// Rate of IP packets while on.
-    pub rate: Rate,
-    /// Payload of a datagram.
-    pub size: Size,
-}
-
-/// Files, one after the other, each over a connection of its own: the handshake counts, the close too.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct File {
-    /// Size of a file.
-    pub size: SizeDistribution,
-    /// How many; without it as many as there is time for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub count: Option<u32>,
-    /// Pause between the end of one and the start of the next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<SpanDistribution>,
+    File(File);
+    /// Video in segments, fetched ahead of a player over one connection.
+    Segments(Segments);
 }

@@ -3,16 +3,66 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Stream, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Size, Stream, StreamId, quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::inbox::Inbox;
+use crate::settings::Description;
 use crate::{
     AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution,
-    SpanDistribution, Web, WebExchange,
+    SpanDistribution,
 };
 
-impl Web {
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+/// Web objects, with exponential or other gaps and Pareto or other sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Web {
+    /// Gaps between the objects of one source.
+    pub interarrival: SpanDistribution,
+    /// Size of an object.
+    pub size: SizeDistribution,
+    /// Independent sources that share the flow's connection.
+    #[serde(default = "one_source")]
+    pub sources: u32,
+    /// Streams over which objects are spread in turn; a transport without streams ignores it.
+    #[serde(default = "one_stream")]
+    pub streams: u16,
+    /// Who sends the objects.
+    #[serde(default)]
+    pub exchange: WebExchange,
+    /// Size of a request, for request and response.
+    #[serde(default = "request_size")]
+    pub request: Size,
+}
+
+fn one_stream() -> u16 {
+    1
+}
+
+fn one_source() -> u32 {
+    1
+}
+
+fn request_size() -> Size {
+    Size::from_bytes(400)
+}
+
+/// Who sends a web object, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WebExchange {
+    /// The flow's first end sends objects at their arrival times, whether or not earlier ones arrived.
+    #[default]
+    Push,
+    /// The flow's first end requests an object at its arrival time, the other end answers with it: open loop.
+    Request,
+    /// A user: requests an object, waits for all of it, thinks for a gap, requests the next: closed loop.
+    Think,
+}
+
+impl Description for Web {
+    fn check(&self) -> Result<(), SettingsError> {
         self.interarrival.check("interarrival")?;
         self.size.check("size")?;
         let positive = |field, n: u64| {
@@ -23,9 +73,22 @@ impl Web {
         positive("request", self.request.bytes())
     }
 
-    /// Bytes per second towards the flow's second end; objects that are requested go the other way, and a
-    /// thinking user offers no more than the network carries.
-    pub(crate) fn offered_load(&self) -> Option<f64> {
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let (client, server): (Box<dyn Application>, Box<dyn Application>) = match self.exchange {
+            WebExchange::Push => (Box::new(Pusher::new(self, flow)), Box::new(Receiver::new(self, flow))),
+            WebExchange::Request | WebExchange::Think => {
+                (Box::new(Requester::new(self, flow)), Box::new(Responder::new(self, flow)))
+            }
+        };
+        Ends { client, server }
+    }
+
+    fn answers(&self) -> bool {
+        self.exchange != WebExchange::Push
+    }
+
+    /// Objects that are requested go the other way, and a thinking user offers no more than the network carries.
+    fn offered_load(&self) -> Option<f64> {
         let objects = f64::from(self.sources) / self.interarrival.mean().as_secs_f64();
         match self.exchange {
             WebExchange::Push => Some(objects * self.size.mean()),
@@ -33,16 +96,10 @@ impl Web {
             WebExchange::Think => None,
         }
     }
-}
 
-pub(crate) fn ends(settings: &Web, flow: &FlowContext) -> Ends {
-    let (client, server): (Box<dyn Application>, Box<dyn Application>) = match settings.exchange {
-        WebExchange::Push => (Box::new(Pusher::new(settings, flow)), Box::new(Receiver::new(settings, flow))),
-        WebExchange::Request | WebExchange::Think => {
-            (Box::new(Requester::new(settings, flow)), Box::new(Responder::new(settings, flow)))
-        }
-    };
-    Ends { client, server }
+    fn has_infinite_variance(&self) -> bool {
+        self.size.has_infinite_variance()
+    }
 }
 
 /// When objects arrive, merged over the sources, and on which stream each goes. Both ends can follow it,

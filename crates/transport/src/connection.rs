@@ -48,7 +48,7 @@ pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
 /// What the user or the host's own interfaces tell a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// The user sets the primary path (RFC 9260 section 11.1.5 "SET PRIMARY").
+    /// The user sets the primary path (RFC 9260 section 11.1.6, Set Primary).
     SetPrimary(PathId),
     /// This host's own interface on the path went down: the sender sees its packets fail at once.
     InterfaceDown(PathId),

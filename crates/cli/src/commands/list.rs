@@ -20,6 +20,7 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
             print(format!("  {name}"))?;
         }
     }
+    print("`netrig show study NAME` tells what each asks.")?;
     let path = &arguments.place.store;
     if !path.exists() {
         return print(format!("\nThere is no store {} yet; `netrig run` makes one.", path.display()))
@@ -43,7 +44,7 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
             print(format!("    {id}  {number:>3}  {}", levels.join(" ")))?;
         }
         if runs.len() > LISTED {
-            print(format!("    … and {} more", runs.len() - LISTED))?;
+            print(format!("    … and {} more, which `netrig export` has", runs.len() - LISTED))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -73,7 +73,7 @@ fn carry(
         substrates: &request.substrates,
         provenance,
         jobs: arguments.jobs,
-        traced: false,
+        traced: arguments.traces,
         cancel: &cancel,
     };
     carry_out(&errand, store, &mut Line::new()).map_err(Failure::failed)

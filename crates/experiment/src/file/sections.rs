@@ -211,6 +211,9 @@ pub(crate) struct FlowSection {
     /// When it starts: at once if not given.
     #[serde(default)]
     pub(crate) start: Duration,
+    /// Of several flows each starts this much later than the one before it.
+    #[serde(default)]
+    pub(crate) stagger: Duration,
     /// When it begins nothing new any more: at the end of the run if not given.
     #[serde(default)]
     pub(crate) stop: Option<Duration>,

@@ -108,6 +108,8 @@ struct Routes {
     flows: Vec<Vec<Route>>,
     paths: Vec<Vec<Vec<Route>>>,
     links: Vec<[Vec<Route>; 2]>,
+    /// Every quantity that a route is for, once.
+    wanted: Vec<&'static Quantity>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,8 +118,8 @@ struct Route {
     store: usize,
 }
 
-/// Two needs with the same key share a store.
-type Key = (Subject, &'static str, std::mem::Discriminant<Need>, Window);
+/// Stores by what they are for: two needs of the same kind and window share one.
+type Shared = BTreeMap<(Subject, &'static str), Vec<(std::mem::Discriminant<Need>, Window, usize)>>;
 
 impl Reduction {
     /// For one run of `scenario`. `warm_up` holds for responses that do not say `after`. A response whose
@@ -129,7 +131,7 @@ impl Reduction {
     pub(crate) fn over(responses: &[(String, ResponseSpec)], warm_up: WarmUp, layout: Layout) -> Self {
         let routes = Routes::for_layout(&layout);
         let mut reduction = Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up };
-        let mut shared = Vec::new();
+        let mut shared = Shared::new();
         for (name, spec) in responses {
             let members = match spec.metric() {
                 Some(metric) => reduction.members(spec, metric, &mut shared),
@@ -144,7 +146,7 @@ impl Reduction {
         &mut self,
         spec: &ResponseSpec,
         metric: &'static dyn Metric,
-        shared: &mut Vec<(Key, usize)>,
+        shared: &mut Shared,
     ) -> Vec<Member> {
         let mut members = Vec::new();
         for subject in spec.of.members(&self.layout) {
@@ -152,13 +154,14 @@ impl Reduction {
             let mut kept = Vec::new();
             for need in metric.needs(spec.statistic()) {
                 let need = self.with_warm_up(need, spec, metric);
-                let key = (subject, need.quantity().name, std::mem::discriminant(&need), window);
-                let known = shared.iter().find(|(other, _)| *other == key).map(|(_, store)| *store);
-                let store = known.unwrap_or_else(|| {
+                let kind = std::mem::discriminant(&need);
+                let alike = shared.entry((subject, need.quantity().name)).or_default();
+                let known = alike.iter().find(|(of, over, _)| (*of, *over) == (kind, window));
+                let store = known.map(|(_, _, store)| *store).unwrap_or_else(|| {
                     self.stores.push(Store::for_need(need, window));
                     let store = self.stores.len() - 1;
                     self.routes.add(subject, need, store);
-                    shared.push((key, store));
+                    alike.push((kind, window, store));
                     store
                 });
                 kept.push((need.quantity(), store));
@@ -260,7 +263,7 @@ impl Sink for Reduction {
     }
 
     fn wants(&self, quantity: &'static Quantity) -> bool {
-        self.routes.all().any(|route| std::ptr::eq(route.quantity, quantity))
+        self.routes.wanted.iter().any(|wanted| std::ptr::eq(*wanted, quantity))
     }
 }
 
@@ -273,11 +276,15 @@ impl Routes {
             flows: vec![Vec::new(); layout.flows.len()],
             paths: layout.flows.iter().map(paths).collect(),
             links: vec![[Vec::new(), Vec::new()]; layout.links.len()],
+            wanted: Vec::new(),
         }
     }
 
     fn add(&mut self, subject: Subject, need: Need, store: usize) {
         let route = Route { quantity: need.quantity(), store };
+        if !self.wanted.iter().any(|wanted| std::ptr::eq(*wanted, route.quantity)) {
+            self.wanted.push(route.quantity);
+        }
         match (need, subject) {
             (Need::PathMarks(_), Subject::Flow(flow)) => {
                 let paths = self.paths.get_mut(flow as usize).into_iter().flatten();
@@ -304,11 +311,6 @@ impl Routes {
             }
         };
         found.map_or(&[], Vec::as_slice)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Route> {
-        let grouped = self.nodes.iter().chain(&self.flows).chain(self.paths.iter().flatten());
-        self.run.iter().chain(grouped.flatten()).chain(self.links.iter().flatten().flatten())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Flows: their ends, what carries them, and their paths.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use netrig_core::{Duration, Instant};
 use netrig_traffic::Settings;
@@ -58,14 +59,14 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
     let profile = section.profile.unwrap_or(Profile::Rfc);
     let tcp = || {
         let settings: tcp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
-        Some(Box::new(tcp::Config::of(profile).with(&settings)))
+        Some(Arc::new(tcp::Config::of(profile).with(&settings)))
     };
     let carrier = match section.kind {
         Protocol::Tcp => Carrier::Tcp(tcp()?),
         Protocol::Mptcp => Carrier::Mptcp(tcp()?),
         Protocol::Sctp => {
             let settings: sctp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
-            Carrier::Sctp(Box::new(sctp::Config::of(profile).with(&settings)))
+            Carrier::Sctp(Arc::new(sctp::Config::of(profile).with(&settings)))
         }
         Protocol::Udp => {
             reader.read_beside::<NoConstants>(&constants, TRANSPORT_KEYS)?;
@@ -132,6 +133,16 @@ impl<'a> FlowFile<'a, '_> {
         if total > MAX_FLOWS {
             return self.refuse(&["count"], format!("{total} flows; at most {MAX_FLOWS} can be handled"));
         }
+        let start = |i: usize| Instant::ZERO + section.start + section.stagger.saturating_mul(i as u64);
+        let stop = Instant::ZERO + section.stop.unwrap_or(self.end);
+        let last = start(count.number - 1);
+        if last >= stop {
+            let why = format!(
+                "the last of the {} flows would start at {last}, not before their stop at {stop}",
+                count.number
+            );
+            return self.refuse(&["stagger"], why);
+        }
         for i in 0..count.number {
             let (from, to) = (wired(&from, i), wired(&to, i));
             flows.push(Flow {
@@ -143,8 +154,8 @@ impl<'a> FlowFile<'a, '_> {
                 carrier: carrier.clone(),
                 paths: self.paths(&section, transport, &carrier, i, from, to)?,
                 application: section.application.clone(),
-                start: Instant::ZERO + section.start,
-                stop: Instant::ZERO + section.stop.unwrap_or(self.end),
+                start: start(i),
+                stop,
             });
         }
         Some(())

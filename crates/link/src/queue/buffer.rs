@@ -67,6 +67,16 @@ impl<P: PacketMeta> Buffer<P> {
         Dequeue::Packet(packet, since)
     }
 
+    /// What [`Buffer::push`] and [`Buffer::pop`] do to a packet that finds nothing before it.
+    #[inline]
+    pub(crate) fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
+        if self.has_room_for(&packet) {
+            return Dequeue::Packet(packet, now);
+        }
+        obs.dropped(now, &packet, DropReason::QueueFull);
+        Dequeue::Empty
+    }
+
     pub(crate) fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
         for (_, packet) in self.waiting.drain(..) {
             obs.dropped(now, &packet, why);

@@ -62,6 +62,11 @@ impl<P: PacketMeta> QueueDiscipline<P> for FifoQueue<P> {
         self.buffer.pop()
     }
 
+    #[inline]
+    fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
+        self.buffer.pass(now, packet, obs)
+    }
+
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
         self.buffer.clear(now, why, obs);
     }

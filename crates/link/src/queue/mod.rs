@@ -90,6 +90,11 @@ macro_rules! disciplines {
                 match self { $(Self::$kind(queue) => queue.dequeue(now, obs),)+ }
             }
 
+            #[inline]
+            fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
+                match self { $(Self::$kind(queue) => queue.pass(now, packet, obs),)+ }
+            }
+
             fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
                 match self { $(Self::$kind(queue) => queue.clear(now, why, obs),)+ }
             }

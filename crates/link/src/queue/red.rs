@@ -113,6 +113,13 @@ impl Red {
 #[derive(Clone, Debug)]
 pub struct RedQueue<P> {
     buffer: Buffer<P>,
+    /// Apart, for every line of a simulation has room for any discipline.
+    detector: Box<Detector>,
+}
+
+/// Watches the average queue and judges each packet by it.
+#[derive(Clone, Debug)]
+struct Detector {
     settings: Red,
     /// The lower and upper threshold.
     range: (f64, f64),
@@ -125,7 +132,7 @@ pub struct RedQueue<P> {
     /// Packets since the last one that was marked or dropped early while the average lay between the
     /// thresholds; −1 before the first.
     count: i64,
-    luck: Box<Stream>,
+    luck: Stream,
 }
 
 /// What the average makes of a packet.
@@ -140,27 +147,29 @@ enum Verdict {
 impl<P: PacketMeta> RedQueue<P> {
     /// An empty queue, whose chances are the stream `link/<line>/red`.
     pub fn new(settings: &Red, place: &Place<'_>) -> Self {
-        Self {
-            buffer: Buffer::new(Limit::new(settings.packets, settings.bytes)),
+        let detector = Detector {
             range: settings.thresholds.range(),
             packet_time: place.packet_time(settings.mean_packet),
             average: 0.0,
             empty_since: Instant::ZERO,
             count: -1,
-            luck: Box::new(place.stream("red")),
+            luck: place.stream("red"),
             settings: settings.clone(),
-        }
+        };
+        let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
+        Self { buffer, detector: Box::new(detector) }
     }
 
     /// The average queue as of the last arrival, in the unit of the thresholds.
     pub fn average(&self) -> f64 {
-        self.average
+        self.detector.average
     }
+}
 
+impl Detector {
     /// The paper's average: each arrival moves it towards the queue that it finds; an arrival to an empty
     /// queue lets it decay as if m small packets had found the queue empty since.
-    fn update_average(&mut self, now: Instant) {
-        let backlog = self.buffer.backlog();
+    fn update_average(&mut self, now: Instant, backlog: Backlog) {
         let weight = self.settings.weight;
         if backlog.packets == 0 {
             let idle = now.since(self.empty_since).as_nanos() as f64;
@@ -190,8 +199,8 @@ impl<P: PacketMeta> RedQueue<P> {
         }
     }
 
-    fn judge(&mut self, now: Instant, ip_len: u32) -> Verdict {
-        self.update_average(now);
+    fn judge(&mut self, now: Instant, backlog: Backlog, ip_len: u32) -> Verdict {
+        self.update_average(now, backlog);
         // One draw per arrival, used or not: the luck of the n-th arrival depends on nothing else.
         let draw = self.luck.uniform();
         if self.average < self.range.0 {
@@ -222,9 +231,9 @@ fn spaced(p_b: f64, count: i64) -> f64 {
 
 impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
     fn enqueue(&mut self, now: Instant, mut packet: P, obs: &mut impl Observer<P>) {
-        let verdict = self.judge(now, packet.header().ip_len);
+        let verdict = self.detector.judge(now, self.buffer.backlog(), packet.header().ip_len);
         // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
-        let markable = self.settings.ecn && packet.header().ecn != Ecn::NotEct;
+        let markable = self.detector.settings.ecn && packet.header().ecn != Ecn::NotEct;
         if verdict == Verdict::Drop || verdict == Verdict::Notify && !markable {
             return obs.dropped(now, &packet, DropReason::Early);
         }
@@ -238,7 +247,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
     fn dequeue(&mut self, now: Instant, _obs: &mut impl Observer<P>) -> Dequeue<P> {
         let next = self.buffer.pop();
         if matches!(next, Dequeue::Packet(..)) && self.buffer.backlog().packets == 0 {
-            self.empty_since = now;
+            self.detector.empty_since = now;
         }
         next
     }
@@ -246,7 +255,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
         if self.buffer.backlog().packets > 0 {
             self.buffer.clear(now, why, obs);
-            self.empty_since = now;
+            self.detector.empty_since = now;
         }
     }
 

@@ -1,4 +1,4 @@
-//! Single-server queues: M/M/1, M/G/1 (with M/D/1), M/M/1/K and the tandem of M/M/1.
+//! Single-server queues: M/M/1, M/G/1 (with M/D/1), M/M/1/K, and two kinds of tandem.
 //!
 //! All assume Poisson arrivals, independent service times, first come first served, and the steady state.
 //! *Waiting* is the time before service, *sojourn* waiting plus service, *in system* counts the one in
@@ -193,6 +193,82 @@ impl Tandem {
     }
 }
 
+/// Two equal lines in a row, over which each packet keeps its size: M/M/1, and behind it a queue in which every
+/// customer needs the very time that it needed before.
+///
+/// Exact (Boxma 1979, *On a tandem queueing model with identical service times at both counters*, Advances in
+/// Applied Probability 11). Let B be a service time, I_n the idle time of the first server before customer n, and S_n the
+/// n-th sojourn at the second. Departures of the first server are B_n + I_n apart, so
+///
+/// S_n = B_n + max(0, S_(n-1) - B_n - I_n) = max(B_n, S_(n-1) - I_n):
+///
+/// the longest service so far, less the idle time since. S_n is at most t if no service of the current busy period was longer
+/// up to customer n, and no earlier busy period had one longer than t plus the idle time since its end. In idle time busy
+/// periods are a Poisson process of rate λ; let π(t) be the probability that one has no service beyond t:
+/// π(t) = E[exp(-λ(1 - π)B); B <= t]. A customer is reached with no longer service before it in a busy period
+/// (1 - π)/(1 - P(B <= t)) times, of 1/(1 - ρ) in all. Hence
+///
+/// P(S <= t) = (1 - ρ) P(B <= t) (1 - π(t))/(1 - P(B <= t)) exp(-λ ∫_t^∞ (1 - π(u)) du).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EqualLines {
+    first: Mm1,
+}
+
+impl EqualLines {
+    /// # Errors
+    /// As [`Mm1::new`].
+    pub fn new(arrivals_per_s: f64, services_per_s: f64) -> Result<Self, TheoryError> {
+        Ok(Self { first: Mm1::new(arrivals_per_s, services_per_s)? })
+    }
+
+    /// Mean time from arrival at the second line to departure, to six digits.
+    #[must_use]
+    pub fn second_sojourn_s(&self) -> f64 {
+        // In service times. The tail of S beyond 60 of them is nothing at any load that can be measured.
+        const STEP: f64 = 0.005;
+        const STEPS: u32 = 12_000;
+        let load = self.first.load();
+        let (mut later, mut q_after, mut tail_after, mut mean) = (0.0, 0.0, 0.0, 0.0);
+        for step in (0..=STEPS).rev() {
+            let t = f64::from(step) * STEP;
+            let q = longer(load, t);
+            later += 0.5 * STEP * (q + q_after);
+            let all = (1.0 - load) * -libm::expm1(-t) * q * libm::exp(t - load * later);
+            if step < STEPS {
+                mean += 0.5 * STEP * (1.0 - all + tail_after);
+            }
+            (q_after, tail_after) = (q, 1.0 - all);
+        }
+        mean / self.first.services_per_s
+    }
+
+    /// Mean time before service at the second line.
+    #[must_use]
+    pub fn second_waiting_s(&self) -> f64 {
+        self.second_sojourn_s() - 1.0 / self.first.services_per_s
+    }
+
+    /// Mean time through both lines.
+    #[must_use]
+    pub fn sojourn_s(&self) -> f64 {
+        self.first.sojourn_s() + self.second_sojourn_s()
+    }
+}
+
+/// The probability 1 - π that a busy period of M/M/1 has a service longer than `t` mean service times: the largest root of
+/// q = (ρq + exp(-(1 + ρq) t)) / (1 + ρq), which iteration from 1 approaches from above.
+fn longer(load: f64, t: f64) -> f64 {
+    let mut q = 1.0;
+    loop {
+        let rate = 1.0 + load * q;
+        let next = (load * q + libm::exp(-rate * t)) / rate;
+        if q - next <= 1e-13 * q {
+            return next;
+        }
+        q = next;
+    }
+}
+
 const ARRIVALS: Parameter = Parameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
 const SERVICES: Parameter =
     Parameter::required("service_per_s", "1/s", "services per second of a busy server");
@@ -257,4 +333,12 @@ pub(super) const CURVES: &[Curve] = &[
         mm1k(a)?.number_in_system()
     )),
     curve!("tandem_mm1", "tandem of M/M/1, sojourn", &[ARRIVALS, SERVICES, STATIONS], "s", tandem),
+    Curve {
+        name: "tandem_equal_lines",
+        title: "two equal lines, sizes kept, sojourn",
+        parameters: &[ARRIVALS, SERVICES],
+        unit: "s",
+        source: "Boxma, On a tandem queueing model with identical service times at both counters (1979)",
+        formula: |a| Ok(EqualLines { first: mm1(a)? }.sojourn_s()),
+    },
 ];

@@ -5,12 +5,12 @@ use netrig_stats::theory::cubic::Cubic;
 use netrig_stats::theory::erlang::{blocking, mean_waiting_s, waiting_probability};
 use netrig_stats::theory::padhye::Padhye;
 use netrig_stats::theory::periodic_loss::{Cycle, PeriodicLoss};
-use netrig_stats::theory::queue::{Mg1, Mm1, Mm1k, Tandem};
+use netrig_stats::theory::queue::{EqualLines, Mg1, Mm1, Mm1k, Tandem};
 use netrig_stats::theory::retransmission::Backoff;
 use netrig_stats::theory::tcp::{SlowStart, mathis_bytes_per_s};
 use netrig_stats::theory::{TheoryError, curve, curves};
 
-use crate::{close, near};
+use crate::{Random, close, near};
 
 #[test]
 fn queues_of_the_textbook() {
@@ -27,6 +27,32 @@ fn queues_of_the_textbook() {
     close(Tandem::new(8.0, &[10.0, 12.0]).unwrap().sojourn_s(), 0.75, 1e-14);
     assert_eq!(Mm1::new(10.0, 10.0), Err(TheoryError::Unstable { load: 1.0 }));
     assert!(Mg1::new(-1.0, 0.1, 1.0).is_err() && Tandem::new(1.0, &[]).is_err());
+}
+
+/// At a light load only the customer before can be in the way: with B its service, B' the next one and A the time between
+/// their arrivals, W = max(0, B - B' - max(0, A - B)), so E[W] = λE[B·D + D²/2], D = max(0, B - B'), in first order of λ. For
+/// exponential services D is exponential with probability ½, and B = min + D: ½(½ + 2) + ½ = 7/4.
+#[test]
+fn equal_lines_make_the_second_queue_longer_than_an_independent_one() {
+    let light = EqualLines::new(0.001, 1.0).unwrap();
+    close(light.second_waiting_s(), 1.75 * 0.001, 0.005);
+    close(EqualLines::new(10.0, 20.0).unwrap().second_waiting_s() * 20.0, equal_lines_by_recursion(0.5), 0.005);
+    assert!(EqualLines::new(1.0, 1.0).is_err());
+}
+
+/// The mean wait by S = max(B, S - I) itself, over two million customers.
+fn equal_lines_by_recursion(load: f64) -> f64 {
+    let mut random = Random(7);
+    let (mut first, mut second, mut sum, n) = (0.0_f64, 0.0_f64, 0.0, 2_000_000);
+    for _ in 0..n {
+        let gap = random.exponential() / load;
+        let service = random.exponential();
+        let idle = (gap - first).max(0.0);
+        first = (first - gap).max(0.0) + service;
+        second = service.max(second - idle);
+        sum += second - service;
+    }
+    sum / f64::from(n)
 }
 
 #[test]
@@ -227,5 +253,5 @@ fn every_curve_evaluates_and_is_described() {
         assert!(curve.parameters.iter().all(|p| !p.doc.is_empty() && !p.unit.is_empty()));
         assert!(!curve.title.is_empty() && !curve.source.is_empty());
     }
-    assert_eq!(names.len(), 25);
+    assert_eq!(names.len(), 26);
 }

@@ -64,7 +64,7 @@ pub enum InitialSsthreshRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CwndUnit {
-    /// The largest DATA chunk that fits the path's MTU, its header included (PMDCS, RFC 9260 section 1.6).
+    /// The largest DATA chunk that fits the path's MTU, its header included (PMDCS, RFC 9260 section 1.3).
     Pmdcs,
     /// The MTU.
     Mtu,
@@ -167,9 +167,15 @@ constants! {
             linux: MS(4), "one jiffy at HZ = 250 (sctp_transport_update_rto, net/sctp/transport.c)";
             ns2: Duration::ZERO, "sctp/sctp.cc, RttUpdate: no granularity";
         }
+        /// Whether a round trip is measured with a chunk although one of a lower TSN was sent again meanwhile.
+        measures_past_retransmissions: bool {
+            rfc: false, "RFC 9260 section 6.3.1 rule C5";
+            linux: true, "net/sctp/outqueue.c, sctp_check_transmitted: unless the chunk itself was sent again";
+            ns2: true, "sctp/sctp.cc, ProcessSackChunk: unless the chunk itself was sent again";
+        }
         /// How late timers fire.
         timer_wheel: TimerWheel {
-            rfc: TimerWheel::Exact, "RFC 9260 section 6.3: timers are exact";
+            rfc: TimerWheel::Exact, "RFC 9260 section 6.3 knows no grain";
             linux: TimerWheel::Linux250, "kernel/time/timer.c, HZ = 250";
             ns2: TimerWheel::Exact, "common/scheduler.cc: timers are exact";
         }
@@ -184,6 +190,12 @@ constants! {
             rfc: 10, "RFC 9260 section 16, Association.Max.Retrans";
             linux: 10, "net.sctp.association_max_retrans";
             ns2: 10, "tcl/lib/ns-default.tcl, associationMaxRetrans_";
+        }
+        /// Whether unanswered heartbeats count against the association also where another path carries the data.
+        association_counts_spare_paths: bool {
+            rfc: false, "RFC 9260 section 8.1";
+            linux: true, "net/sctp/sm_sideeffect.c, sctp_do_8_2_transport_strike";
+            ns2: true, "sctp/sctp.cc, Timeout: iAssocErrorCount";
         }
         /// How often INIT and COOKIE ECHO are sent again before the peer counts as unreachable.
         init_max_retrans: u32 {
@@ -224,25 +236,25 @@ constants! {
         }
         /// Whether a path that times out is avoided before it is given up (RFC 7829).
         potentially_failed: bool {
-            rfc: true, "RFC 7829 section 5: recommended";
+            rfc: true, "RFC 7829 section 3";
             linux: true, "net.sctp.pf_enable";
             ns2: false, "sctp/sctp.cc knows no such state";
         }
         /// Time-outs in a row after which a path is potentially failed: one more than this.
         pf_threshold: u32 {
-            rfc: 0, "RFC 7829 section 5.1, PotentiallyFailed.Max.Retrans: recommended 0";
+            rfc: 0, "RFC 7829 section 3.2, PotentiallyFailed.Max.Retrans: recommended 0";
             linux: 0, "net.sctp.pf_retrans";
             ns2: 0, "unused";
         }
-        /// Whether a primary that fails for long loses its role for good (RFC 7829 section 5.2).
+        /// Whether a primary that fails for long loses its role for good (RFC 7829 section 5).
         primary_switchover: bool {
-            rfc: false, "RFC 7829 section 5.2: optional";
+            rfc: false, "RFC 7829 section 5: optional";
             linux: false, "net.sctp.ps_retrans is 65535 by default";
             ns2: true, "tcl/lib/ns-default.tcl, changePrimaryThresh_ -1, compared as errors > -1";
         }
         /// Time-outs in a row after which it does: one more than this.
         primary_switchover_threshold: u32 {
-            rfc: 5, "RFC 7829 section 5.2, Primary.Switchover.Max.Retrans: here Path.Max.Retrans";
+            rfc: 5, "RFC 7829 section 5, Primary.Switchover.Max.Retrans: here Path.Max.Retrans";
             linux: 65_535, "net.sctp.ps_retrans";
             ns2: 0, "tcl/lib/ns-default.tcl, changePrimaryThresh_ -1: at every time-out";
         }
@@ -254,7 +266,7 @@ constants! {
         }
         /// Where lost data is sent again.
         retransmit_to: RetransmitTo {
-            rfc: RetransmitTo::AlternatePath, "RFC 9260 section 6.4.1";
+            rfc: RetransmitTo::TimeoutsToAlternate, "RFC 9260 section 6.4";
             linux: RetransmitTo::TimeoutsToAlternate, "net/sctp/outqueue.c, sctp_retransmit";
             ns2: RetransmitTo::AlternatePath, "tcl/lib/ns-default.tcl, rtxToAlt_ 1";
         }
@@ -350,7 +362,7 @@ constants! {
         }
         /// Whether the first data of an association is acknowledged at once.
         first_sack_at_once: bool {
-            rfc: false, "RFC 9260 section 6.2 makes no exception";
+            rfc: true, "RFC 9260 section 5.1";
             linux: true, "net/sctp/associola.c: sack_needed starts as 1";
             ns2: false, "sctp/sctp.cc, ProcessDataChunk";
         }
@@ -393,13 +405,13 @@ constants! {
         }
         /// Which bytes count as outstanding in the congestion window.
         counted: Counted {
-            rfc: Counted::Chunks, "RFC 9260 sections 1.6 and 7.2.2: with header and padding";
+            rfc: Counted::Chunks, "RFC 9260 sections 1.3 and 7.2.2: with header and padding";
             linux: Counted::UserData, "include/net/sctp/sctp.h, sctp_data_size";
             ns2: Counted::Chunks, "sctp/sctp.cc, iOutstandingBytes: 1468 B for a chunk of 1452 B";
         }
         /// Whether lost data that was not yet sent again is still outstanding on its path: its T3-rtx goes on.
         lost_is_outstanding: bool {
-            rfc: false, "RFC 9260 section 1.6, \"Outstanding data\"";
+            rfc: false, "RFC 9260 section 1.3, Outstanding Data";
             linux: false, "net/sctp/outqueue.c, sctp_retransmit_mark";
             ns2: true, "sctp/sctp.cc, iOutstandingBytes at a time-out";
         }

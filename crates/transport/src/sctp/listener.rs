@@ -189,6 +189,10 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
     ) {
         return None;
     }
+    // 5): the peer waits for the end of an association that is forgotten here.
+    if has(|chunk| matches!(chunk, Chunk::ShutdownAck)) {
+        return Some(reply(header, tag, Chunk::ShutdownComplete { reflected: true }));
+    }
     match packet.chunks.first()? {
         // 3): INIT to nobody.
         Chunk::Init(init) if init.initiate_tag != 0 => Some(reply(
@@ -197,8 +201,6 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
             Chunk::Abort(Abort { reflected: false, causes: Vec::new() }),
         )),
         Chunk::Init(_) => None,
-        // 5): the peer waits for the end of an association that is forgotten here.
-        Chunk::ShutdownAck => Some(reply(header, tag, Chunk::ShutdownComplete { reflected: true })),
         // 8): all else.
         _ => Some(reply(header, tag, Chunk::Abort(Abort { reflected: true, causes: Vec::new() }))),
     }

@@ -4,6 +4,7 @@ use netrig_core::{Duration, Fraction, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::congestion::Congestion;
 use crate::profile::constants;
 use crate::{RtoFloor, TimerWheel};
 
@@ -14,19 +15,6 @@ macro_rules! behaviour {
         #[serde(rename_all = "kebab-case")]
         pub enum $name { $($(#[$variant_meta])* $variant,)+ }
     };
-}
-
-behaviour! {
-    /// How the congestion window grows and by how much a loss reduces it.
-    pub enum Congestion {
-        /// Slow start and congestion avoidance; every loss begins again at one segment (Jacobson 1988).
-        Tahoe,
-        /// Additive increase, multiplicative decrease (RFC 5681). With `recovery = "newreno"` this is what
-        /// is called NewReno.
-        Reno,
-        /// CUBIC (RFC 9438).
-        Cubic,
-    }
 }
 
 behaviour! {
@@ -268,7 +256,7 @@ const LARGEST_WINDOW: Size = Size::from_bytes(65_535 << 14);
 constants! {
     /// The constants of a TCP endpoint, resolved.
     pub struct Config, Settings {
-        /// How the congestion window grows and shrinks: `tahoe`, `reno` or `cubic`.
+        /// How the congestion window grows and shrinks, by the name of the algorithm.
         congestion: Congestion {
             rfc: Congestion::Reno, "RFC 5681 section 3";
             linux: Congestion::Cubic, "CONFIG_DEFAULT_CUBIC, net/ipv4/Kconfig; tcp_congestion_control in ip-sysctl";

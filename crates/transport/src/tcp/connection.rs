@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use netrig_core::{
     CloseReason, ConnectionEvent, Data, Dscp, Ecn, Endpoint, FiveTuple, Header, Instant, StreamId,
@@ -23,7 +24,7 @@ const LITTLE: u64 = 65_536;
 pub struct Connection {
     /// This end is the source.
     pub(super) flow: FiveTuple,
-    pub(super) config: Config,
+    pub(super) config: Arc<Config>,
     pub(super) state: State,
     /// ISS: this end's initial sequence number.
     pub(super) iss: Serial,
@@ -70,19 +71,19 @@ pub(super) struct Options {
 impl Connection {
     /// The active end, which sends the SYN when it is opened. `flow` has this end as source; `iss` is its
     /// initial sequence number (with `handshake = "none"` both ends count from zero instead).
-    pub fn connect(config: Config, flow: FiveTuple, iss: Serial) -> Self {
-        Self::new(config, flow, iss, true)
+    pub fn connect(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
+        Self::new(config.into(), flow, iss, true)
     }
 
     /// The passive end for one peer: made when a SYN for a listener arrives, which it is then given like any
     /// packet. `flow` has this end as source: the SYN's, reversed.
-    pub fn accept(config: Config, flow: FiveTuple, iss: Serial) -> Self {
-        let mut connection = Self::new(config, flow, iss, false);
+    pub fn accept(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
+        let mut connection = Self::new(config.into(), flow, iss, false);
         connection.state = State::Listen;
         connection
     }
 
-    fn new(config: Config, flow: FiveTuple, iss: Serial, opened_actively: bool) -> Self {
+    fn new(config: Arc<Config>, flow: FiveTuple, iss: Serial, opened_actively: bool) -> Self {
         let iss = if config.handshake == Handshake::None { Serial(0) } else { iss };
         Self {
             flow,

@@ -28,10 +28,11 @@ mod sender;
 mod state;
 
 pub use config::{
-    Avoidance, BackoffSsthresh, Config, Congestion, EcnMode, Framing, Growth, Handshake, HyStart,
-    IdleRestart, Limit, LimitedTransmit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic,
-    RttSampling, Settings, SsthreshFrom, Unbounded, WindowCounts,
+    Avoidance, BackoffSsthresh, Config, EcnMode, Framing, Growth, Handshake, HyStart, IdleRestart, Limit,
+    LimitedTransmit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic, RttSampling, Settings,
+    SsthreshFrom, Unbounded, WindowCounts,
 };
+pub use congestion::Congestion;
 pub use connection::{Connection, refuse};
 pub use segment::{Flags, SackBlocks, Segment, Timestamps};
 pub use state::State;

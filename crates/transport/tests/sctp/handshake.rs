@@ -1,9 +1,9 @@
 //! RFC 9260 section 5.
 
-use netrig_core::{CloseReason, ConnectionEvent, Data, Size};
+use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Instant, Size, StreamId};
 use netrig_transport::sctp::packet::{Cause, Chunk, Parameter, chunk};
-use netrig_transport::sctp::{Config, Response};
-use netrig_transport::{Connection, PathState, Payload, Profile};
+use netrig_transport::sctp::{Association, Config, Endpoints, Listener, PathAddresses, Response};
+use netrig_transport::{Connection, Control, PathId, PathState, Payload, Profile};
 
 use crate::pair::*;
 
@@ -182,28 +182,19 @@ fn a_cookie_that_comes_twice_makes_one_association() {
 fn two_that_call_each_other_get_one_association() {
     let config = rfc();
     let mut pair = Pair::new(&config, 1, ms(100));
-    let endpoints = netrig_transport::sctp::Endpoints {
+    let endpoints = Endpoints {
         local_port: PORT,
         remote_port: 1000,
-        primary: netrig_transport::sctp::PathAddresses {
-            local: server_address(0),
-            remote: client_address(0),
-        },
+        primary: PathAddresses { local: server_address(0), remote: client_address(0) },
         alternates: Vec::new(),
         dscp: netrig_core::Dscp(0),
     };
-    let other = netrig_transport::sctp::Association::new(
-        config,
-        &endpoints,
-        netrig_core::Seeds::new(5).stream("server"),
-    );
+    let other = Association::new(config, &endpoints, netrig_core::Seeds::new(5).stream("server"));
     pair.server.association = Some(Box::new(other));
     pair.act(Side::Server, |association, now| association.open(now));
     pair.open();
     pair.fill(30_000);
-    pair.act(Side::Server, |association, now| {
-        association.send(now, netrig_core::StreamId(1), Data::Fill(7000))
-    });
+    pair.act(Side::Server, |association, now| association.send(now, StreamId(1), Data::Fill(7000)));
     pair.run_for(s(5));
     assert!(pair.client.connected().is_some() && pair.server.connected().is_some());
     assert_eq!((pair.server.bytes(), pair.client.bytes()), (30_000, 7000));
@@ -246,28 +237,116 @@ fn a_restart_must_not_bring_addresses_along() {
     assert_eq!(pair.server.closed(), None);
 }
 
+/// What each end thinks of its paths.
+fn states(pair: &mut Pair, side: Side) -> [PathState; 2] {
+    let end = if side == Side::Client { pair.client() } else { pair.server() };
+    [0, 1].map(|path| end.path_status(PathId(path)).expect("two paths").state)
+}
+
+/// RFC 9260 section 5.4: "Any addresses passed to the sender of the INIT chunk by its upper layer [...] are
+/// automatically considered to be CONFIRMED"; to the receiver of the COOKIE ECHO only the one that the INIT ACK
+/// was sent to is.
 #[test]
 fn other_paths_are_confirmed_before_data_may_use_them() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
     pair.lose(|crossing| crossing.path == 1);
     pair.open();
     pair.run_for(ms(400));
-    assert_eq!((pair.status(0).state, pair.status(1).state), (PathState::Active, PathState::Unconfirmed));
+    assert_eq!(states(&mut pair, Side::Client), [PathState::Active, PathState::Active]);
+    assert_eq!(states(&mut pair, Side::Server), [PathState::Active, PathState::Unconfirmed]);
     // Probed once per RTO, which doubles, and never believed.
     pair.run_for(s(40));
-    assert_eq!(pair.status(1).state, PathState::Unconfirmed);
-    assert!(pair.sent_by(Side::Client).filter(|crossing| crossing.path == 1).count() >= 5);
+    assert_eq!(states(&mut pair, Side::Server)[1], PathState::Unconfirmed);
+    assert!(pair.sent_by(Side::Server).filter(|crossing| crossing.path == 1).count() >= 5);
     pair.rule(|_| Verdict::Pass);
     pair.run_for(s(70));
-    assert_eq!(pair.status(1).state, PathState::Active);
+    assert_eq!(states(&mut pair, Side::Server)[1], PathState::Active);
+}
+
+/// RFC 9260 section 5.4: "An endpoint MUST NOT send any chunks to an UNCONFIRMED address" but heartbeats and
+/// their answers.
+#[test]
+fn data_over_an_unconfirmed_path_is_acknowledged_over_another() {
+    let mut pair = Pair::new(&rfc(), 2, ms(100));
+    pair.lose(|crossing| crossing.path == 1 && crossing.has("HEARTBEAT ACK"));
+    pair.open();
+    pair.run_for(ms(400));
+    pair.act(Side::Client, |client, now| client.control(now, Control::SetPrimary(PathId(1))));
+    pair.fill(10_000);
+    pair.run_for(s(5));
+    assert_eq!(pair.server.bytes(), 10_000);
+    assert!(pair.data_packets().all(|crossing| crossing.path == 1));
+    assert_eq!(states(&mut pair, Side::Server)[1], PathState::Unconfirmed);
+    let mut over_it = pair.sent_by(Side::Server).filter(|crossing| crossing.path == 1);
+    assert!(over_it.all(|crossing| crossing.names().starts_with("HEARTBEAT")));
+}
+
+/// A host with several addresses may answer an INIT from another one than it was sent to, as usrsctp does.
+/// Returns over which path COOKIE ECHO and data go then.
+fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usize) {
+    let routes =
+        [0, 1].map(|path| PathAddresses { local: client_address(path), remote: server_address(path) });
+    let endpoints = Endpoints {
+        local_port: 1000,
+        remote_port: PORT,
+        primary: routes[0],
+        alternates,
+        dscp: netrig_core::Dscp(0),
+    };
+    let seeds = netrig_core::Seeds::new(1);
+    let mut client = Association::new(rfc(), &endpoints, seeds.stream("client"));
+    let theirs = routes.map(|path| PathAddresses { local: path.remote, remote: path.local });
+    let mut listener =
+        Listener::new(rfc(), PORT, theirs.to_vec(), netrig_core::Dscp(0), seeds.stream("server"));
+    let now = Instant::ZERO;
+    let path = |packet: &netrig_transport::Packet| {
+        routes.iter().position(|path| path.remote == packet.header.flow.dst).expect("one of the two")
+    };
+    client.open(now);
+    let init = client.poll_transmit(now).expect("INIT");
+    let Some(Response::Reply(mut ack)) = listener.handle_packet(now, init) else { panic!("INIT ACK") };
+    ack.header.flow.src = server_address(1);
+    client.handle_packet(now, ack);
+    let echo = client.poll_transmit(now).expect("COOKIE ECHO");
+    let echoed = path(&echo);
+    let Some(Response::Accepted(mut server)) = listener.handle_packet(now, echo) else { panic!("accepted") };
+    let ack = server.poll_transmit(now).expect("COOKIE ACK");
+    client.handle_packet(now, ack);
+    client.send(now, StreamId(0), Data::Fill(1000));
+    let sent = std::iter::from_fn(|| client.poll_transmit(now));
+    let data = sent.into_iter().find(|packet| packet.payload.carries_data()).expect("DATA");
+    (echoed, path(&data))
+}
+
+/// RFC 9260 section 6.4: a reply goes to where it was asked for; by default data goes to the primary path.
+#[test]
+fn an_init_ack_from_another_address_does_not_move_the_primary() {
+    let second = PathAddresses { local: client_address(1), remote: server_address(1) };
+    assert_eq!(answered_from_another_address(vec![second]), (1, 0));
+}
+
+/// RFC 9260 section 5.4: a COOKIE ECHO to an unconfirmed address would need a heartbeat beside it.
+#[test]
+fn a_cookie_is_not_echoed_to_an_address_that_only_the_peer_vouches_for() {
+    assert_eq!(answered_from_another_address(Vec::new()), (0, 0));
+}
+
+/// RFC 9260 section 5.1: retransmissions of COOKIE ECHO use all addresses too.
+#[test]
+fn cookies_are_echoed_over_the_other_path_too() {
+    let mut pair = Pair::new(&rfc(), 2, ms(100));
+    pair.lose(|crossing| crossing.path == 0 && crossing.has("COOKIE ECHO"));
+    pair.open();
+    pair.run_for(s(2));
+    assert!(pair.client.connected().is_some());
 }
 
 #[test]
 fn addresses_that_the_peer_does_not_list_are_not_used() {
     let mut pair = Pair::new(&rfc(), 2, ms(50));
     // A server that knows of its first address only.
-    let route = netrig_transport::sctp::PathAddresses { local: server_address(0), remote: client_address(0) };
-    pair.listener = netrig_transport::sctp::Listener::new(
+    let route = PathAddresses { local: server_address(0), remote: client_address(0) };
+    pair.listener = Listener::new(
         rfc(),
         PORT,
         vec![route],

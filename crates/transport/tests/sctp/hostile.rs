@@ -2,7 +2,7 @@
 
 use netrig_core::{Data, StreamId};
 use netrig_transport::sctp::Config;
-use netrig_transport::sctp::packet::{Chunk, chunk};
+use netrig_transport::sctp::packet::{Chunk, Parameter, chunk};
 use netrig_transport::{Connection, Profile, Serial};
 use proptest::prelude::*;
 
@@ -121,4 +121,33 @@ fn a_peer_cannot_make_it_keep_more_than_its_buffer() {
     }
     let held = pair.sent_by(Side::Client).filter_map(Crossing::sack).last().map(|sack| 262_144 - sack.a_rwnd);
     assert!(held.is_some_and(|held| held <= 262_144 / 32 + 1), "{held:?}");
+}
+
+/// Ten thousand parameters and a chunk of 60 KB that the receiver should report: answers stay packets.
+#[test]
+fn nonsense_is_not_answered_with_more_of_it() {
+    let nonsense = || vec![Parameter::Unknown { kind: 0xC001, value: Vec::new() }; 10_000];
+    let mut pair = Pair::new(&rfc(), 1, ms(20));
+    pair.open();
+    pair.run_for(s(1));
+    let tag = pair.client().local_tag();
+    let init = pair.log[0].packet.chunks[0].clone();
+    let Chunk::Init(mut init) = init else { panic!("an association begins with INIT") };
+    init.parameters.extend(nonsense());
+    pair.log.clear();
+    // A listener answers, an association, and one that waits for the answer.
+    let mut fresh = Pair::new(&rfc(), 1, ms(20));
+    fresh.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
+    pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
+    let unknown = chunk::Unknown { kind: 0xC1, flags: 0, value: vec![0; 60_000] };
+    pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Unknown(unknown)]));
+    fresh.open();
+    init.parameters.push(Parameter::Cookie(vec![1]));
+    let tag = fresh.client().local_tag();
+    fresh.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::InitAck(init)]));
+    let answers: Vec<_> =
+        fresh.log.iter().chain(&pair.log).map(|answer| (answer.names(), answer.ip_len)).collect();
+    assert!(answers.iter().any(|(names, _)| names == "COOKIE ECHO+ERROR"), "{answers:?}");
+    assert!(answers.iter().filter(|(names, _)| names == "INIT ACK").count() == 2, "{answers:?}");
+    assert!(answers.iter().all(|(_, ip_len)| *ip_len < 2_500), "{answers:?}");
 }

@@ -1,8 +1,8 @@
 //! Loss, reordering and duplication (RFC 9260 sections 6.3 and 7.2).
 
-use netrig_core::{Data, Size, StreamId};
-use netrig_transport::sctp::packet::Chunk;
-use netrig_transport::sctp::{Config, InitialCwnd, RetransmitTo};
+use netrig_core::{Data, Duration, Size, StreamId};
+use netrig_transport::sctp::packet::{Chunk, chunk};
+use netrig_transport::sctp::{Config, InitialCwnd, InitialSsthresh, RetransmitTo};
 use netrig_transport::{Connection, Incident, Serial};
 
 use crate::pair::*;
@@ -47,7 +47,7 @@ fn fast_retransmit_at_the_third_miss_indication() {
         pair.data_packets().find(|crossing| crossing.at > start && tsns(crossing) == lost).expect("rtx");
     // 1 ms per packet: the second to fourth packet arrive at 102, 103 and 104 ms; SACKs of 52 to 56 bytes
     // take 8 ns per bit back, and the third one is at the sender after 100 ms more.
-    let line = |bytes: u64| netrig_core::Duration::from_nanos(bytes * 666);
+    let line = |bytes: u64| Duration::from_nanos(bytes * 666);
     assert_eq!(again.at, start + line(4 * 1500) + ms(200) + line(52));
     assert_eq!(pair.client().counters().timeouts, 0);
     assert_eq!(pair.client().counters().fast_retransmissions, 1);
@@ -307,7 +307,7 @@ fn impossible_sacks_abort() {
     pair.fill(1000);
     let tag = pair.client().local_tag();
     let tsn = pair.data_packets().next().map(tsns).expect("data")[0];
-    let sack = netrig_transport::sctp::packet::chunk::Sack {
+    let sack = chunk::Sack {
         cumulative_tsn: tsn.plus(5),
         a_rwnd: 1000,
         gaps: Default::default(),
@@ -316,4 +316,65 @@ fn impossible_sacks_abort() {
     pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Sack(sack)]));
     assert!(pair.client.closed().is_some());
     assert_eq!(pair.log.last().map(Crossing::names).as_deref(), Some("ABORT"));
+}
+
+/// RFC 9260 section 7.2.4, note: if a SACK also advances the Cumulative TSN Ack Point, the rules for growing the window
+/// "MUST be applied first": here to 21 packets, of which half is left.
+#[test]
+fn a_window_grows_before_the_same_sack_halves_it() {
+    let config = Config {
+        initial_cwnd: InitialCwnd::Size(Size::from_bytes(20 * 1468)),
+        initial_ssthresh: InitialSsthresh::Size(Size::from_bytes(1468)),
+        message_size: Size::from_bytes(1452),
+        max_burst: 0,
+        ..rfc()
+    };
+    let mut pair = Pair::connected(&config, 1, ms(100));
+    pair.lose(|crossing| crossing.packet.carries_data());
+    pair.fill(40 * 1452);
+    let before = pair.data_packets().next().and_then(|c| c.data().next()).expect("data").tsn.plus(u32::MAX);
+    let tag = pair.client().local_tag();
+    let mut acknowledge = |cumulative: u32, gaps: &[(u16, u16)]| {
+        let sack = chunk::Sack {
+            cumulative_tsn: before.plus(cumulative),
+            a_rwnd: 1_000_000,
+            gaps: gaps.iter().map(|&(start, end)| chunk::GapBlock { start, end }).collect(),
+            duplicates: Vec::new(),
+        };
+        pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Sack(sack)]));
+    };
+    // The fifth and the tenth are missing, then the tenth only: the third time. In all 24 are acknowledged.
+    acknowledge(4, &[(2, 5), (7, 7)]);
+    acknowledge(4, &[(2, 5), (7, 8)]);
+    acknowledge(9, &[(2, 16)]);
+    assert_eq!(pair.status(0).cwnd, 21 * 1468 / 2);
+}
+
+/// RFC 9260 section 6.3.1 C5: no round trip is measured with a chunk if one of a lower TSN was sent again meanwhile.
+#[test]
+fn no_round_trip_is_measured_past_a_retransmission() {
+    for (measures_past_retransmissions, expected) in
+        [(false, ms(200)), (true, Duration::from_micros(218_750))]
+    {
+        let config = Config { measures_past_retransmissions, message_size: Size::from_bytes(1452), ..rfc() };
+        let mut pair = Pair::connected(&config, 1, ms(100));
+        let mut count = 0;
+        pair.rule(move |crossing| {
+            count += u32::from(crossing.packet.carries_data());
+            match count {
+                2 if crossing.packet.carries_data() => Verdict::Drop,
+                4 if crossing.packet.carries_data() => Verdict::Late(ms(150)),
+                _ => Verdict::Pass,
+            }
+        });
+        // The second is lost and goes again; the fourth, which is timed from 210 ms on, is acknowledged 350 ms later.
+        pair.fill(3 * 1452);
+        pair.run_for(ms(210));
+        assert_eq!(pair.status(0).srtt, Some(ms(200)));
+        pair.fill(3 * 1452);
+        pair.run_for(ms(600));
+        assert_eq!(pair.client().counters().fast_retransmissions, 1);
+        assert_eq!(pair.server.bytes(), 6 * 1452);
+        assert_eq!(pair.status(0).srtt, Some(expected));
+    }
 }

@@ -1,5 +1,7 @@
 //! SCTP associations against each other, over a small network with known delays and losses.
 
+mod any_packet;
+mod corpus;
 mod failover;
 mod handshake;
 mod hostile;

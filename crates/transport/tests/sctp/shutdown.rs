@@ -243,3 +243,32 @@ fn out_of_the_blue() {
     assert_eq!(answer(Chunk::CookieAck), None);
     assert_eq!(answer(Chunk::Error(vec![Cause::StaleCookie(1)])), None);
 }
+
+/// RFC 9260 section 9.2: whatever comes from the peer clears the count of SHUTDOWNs.
+#[test]
+fn a_peer_that_still_sends_is_waited_for() {
+    let config = Config { association_max_retrans: 2, ..rfc() };
+    let mut pair = Pair::with(&config, &rfc(), 1, ms(100), 1);
+    pair.open();
+    pair.run_for(s(1));
+    pair.lose(|crossing| crossing.has("SHUTDOWN"));
+    close(&mut pair, Side::Client);
+    for _ in 0..10 {
+        pair.run_for(s(5));
+        pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(100)));
+    }
+    assert_eq!(closed(&pair), (None, None));
+    pair.rule(|_| Verdict::Pass);
+    pair.run_for(s(60));
+    assert_eq!(closed(&pair), DONE);
+}
+
+/// RFC 9260 section 8.3: heartbeats are "discontinued after sending either a SHUTDOWN chunk or SHUTDOWN ACK chunk".
+#[test]
+fn no_heartbeats_after_shutdown() {
+    let mut pair = Pair::connected(&rfc(), 2, ms(100));
+    pair.lose(|crossing| crossing.has("SHUTDOWN"));
+    close(&mut pair, Side::Client);
+    pair.run_for(s(100));
+    assert!(pair.sent_by(Side::Client).all(|crossing| !crossing.has("HEARTBEAT")));
+}

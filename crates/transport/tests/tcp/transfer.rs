@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use crate::pair::{Fate, MS, Pair, Side};
 
-const CONGESTIONS: [Congestion; 3] = [Congestion::Tahoe, Congestion::Reno, Congestion::Cubic];
+const CONGESTIONS: [Congestion; 4] =
+    [Congestion::Tahoe, Congestion::Reno, Congestion::Cubic, Congestion::Scalable];
 const RECOVERIES: [Recovery; 5] =
     [Recovery::None, Recovery::Reno, Recovery::Newreno, Recovery::Sack, Recovery::Rack];
 

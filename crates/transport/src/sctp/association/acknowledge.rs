@@ -11,6 +11,9 @@ use crate::sctp::packet::chunk::{GapBlock, Sack};
 use crate::sctp::tx::{LossSign, Sent, SentState};
 use crate::{Incident, PathId, PathState, Serial};
 
+/// Runs of outstanding chunks that a SACK reports missing: place of the first, and one past the last.
+type Holes = SmallVec<[(usize, usize); 4]>;
+
 impl Association {
     /// A SACK arrived.
     pub(super) fn handle_sack(&mut self, now: Instant, sack: &Sack) {
@@ -60,27 +63,29 @@ impl Association {
                 }
             });
         }
+        let mut holes = Holes::new();
         if !gaps.is_empty() || self.outstanding.has_gap_acked() {
-            highest_newly = self.acknowledge_gaps(now, gaps, advanced, highest_newly);
+            holes = self.acknowledge_gaps(now, gaps, &mut highest_newly);
         }
         if advanced || highest_newly.is_some() {
             // RFC 9260 section 8.1: the peer is alive; section 6.3.3: the other losses may follow.
             self.errors = 0;
             self.retransmissions_held = false;
         }
-        self.after_sack(now, cumulative, advanced);
+        self.grow_windows(cumulative, advanced);
+        self.count_misses(&holes, advanced, highest_newly);
+        self.after_sack(now, cumulative);
         true
     }
 
-    /// Gap blocks: new acknowledgements, reneging, miss indications. Returns the highest TSN that the SACK
-    /// newly acknowledges.
+    /// Gap blocks: new acknowledgements and reneging. Returns what they report missing, and in `highest_newly` the
+    /// highest TSN that the SACK newly acknowledges.
     fn acknowledge_gaps(
         &mut self,
         now: Instant,
         gaps: &[GapBlock],
-        advanced: bool,
-        mut highest_newly: Option<Serial>,
-    ) -> Option<Serial> {
+        highest_newly: &mut Option<Serial>,
+    ) -> Holes {
         let (paths, counters, config) = (&mut self.paths, &mut self.counters, &self.config);
         let mut reneged: SmallVec<[(PathId, u32, u64); 4]> = SmallVec::new();
         let holes = self.outstanding.acknowledge_gaps(
@@ -88,7 +93,7 @@ impl Association {
             |sent| {
                 paths[usize::from(sent.path.0)].newly_acknowledged(now, sent, config);
                 counters.bytes_acknowledged += sent.chunk.data.size();
-                highest_newly = Some(sent.chunk.tsn);
+                *highest_newly = Some(sent.chunk.tsn);
             },
             // RFC 9260 section 6.2.1 D iii): in flight again, under a running T3-rtx.
             |sent| reneged.push((sent.path, sent.counted, sent.chunk.data.size())),
@@ -97,18 +102,35 @@ impl Association {
             self.paths[usize::from(path.0)].flight += u64::from(counted);
             self.counters.bytes_acknowledged -= user_bytes;
         }
+        holes
+    }
+
+    /// Lets windows grow by what was acknowledged. RFC 9260 section 7.2.4: this "MUST be applied first", before
+    /// what the same SACK shows to be lost makes them shrink.
+    fn grow_windows(&mut self, cumulative: Serial, advanced: bool) {
+        let in_recovery = self.fast_recovery.is_some_and(|exit| !exit.at_or_before(cumulative));
+        for path in &mut self.paths {
+            let SackEffect { newly, outstanding_before, .. } = path.sack;
+            if newly > 0 && (advanced || !self.config.growth_needs_cumulative_ack) {
+                path.congestion.acknowledged(newly, outstanding_before, in_recovery);
+            }
+        }
+    }
+
+    /// Miss indications for what a SACK reports missing.
+    fn count_misses(&mut self, holes: &Holes, advanced: bool, highest_newly: Option<Serial>) {
         // RFC 9260 section 7.2.4: up to the highest TSN newly acknowledged; in fast recovery, if the
         // cumulative TSN advanced, all that are missing.
         let all = self.fast_recovery.is_some() && advanced;
         let limit = match (all, highest_newly) {
             (true, _) => usize::MAX,
             (false, Some(highest)) => highest.offset_from(self.outstanding.cumulative()).max(1) as usize - 1,
-            (false, None) => return None,
+            (false, None) => return,
         };
         let threshold = self.config.fast_retransmit_threshold;
         let paths = &mut self.paths;
         let mut found = false;
-        for (first, end) in holes {
+        for &(first, end) in holes {
             self.outstanding.miss((first, end.min(limit)), threshold, |sent| {
                 let path = &mut paths[usize::from(sent.path.0)];
                 path.flight -= u64::from(sent.counted);
@@ -120,7 +142,6 @@ impl Association {
         if found {
             self.fast_retransmit();
         }
-        highest_newly
     }
 
     /// Chunks were found lost by miss indications (RFC 9260 section 7.2.4).
@@ -143,22 +164,18 @@ impl Association {
         }
     }
 
-    /// Recovery, windows, timers and reachability after a SACK.
-    fn after_sack(&mut self, now: Instant, cumulative: Serial, advanced: bool) {
+    /// Recovery, timers and reachability after a SACK.
+    fn after_sack(&mut self, now: Instant, cumulative: Serial) {
         if self.fast_recovery.is_some_and(|exit| exit.at_or_before(cumulative)) {
             self.fast_recovery = None;
             let path = self.data_path;
             let cwnd = self.paths[path].congestion.cwnd();
             self.incidents.push_back(Incident::Recovered { path: PathId(path as u8), cwnd });
         }
-        let in_recovery = self.fast_recovery.is_some();
         let all_done = self.outstanding.is_empty();
         for i in 0..self.paths.len() {
             let path = &mut self.paths[i];
             let effect = path.sack;
-            if effect.newly > 0 && (advanced || !self.config.growth_needs_cumulative_ack) {
-                path.congestion.acknowledged(effect.newly, effect.outstanding_before, in_recovery);
-            }
             if all_done {
                 path.congestion.all_acknowledged();
             }

@@ -68,7 +68,7 @@ impl Association {
         {
             self.set_state(now, path, PathState::PotentiallyFailed);
         }
-        // RFC 7829 section 5.2.
+        // RFC 7829 section 5.
         if self.config.primary_switchover
             && path == self.primary
             && self.data_path != path
@@ -92,7 +92,7 @@ impl Association {
         self.paths[path].state = state;
         self.incidents.push_back(Incident::PathChanged { path: PathId(path as u8), state });
         self.reselect_data_path();
-        // RFC 7829 section 5.1: a potentially failed path is probed, if no longer by data then by heartbeats.
+        // RFC 7829 section 3.2: a potentially failed path is probed, if no longer by data then by heartbeats.
         if state == PathState::PotentiallyFailed && self.paths[path].beat.is_none() {
             match self.config.heartbeat_loss {
                 HeartbeatLoss::AfterRto => self.paths[path].heartbeat_at = now,
@@ -123,7 +123,7 @@ impl Association {
         if let Some(next) = self.others_of(self.data_path).find(active) {
             return next;
         }
-        // RFC 7829 section 5.1: of the potentially failed the one with the fewest errors; RFC 9260 section
+        // RFC 7829 section 3.2: of the potentially failed the one with the fewest errors; RFC 9260 section
         // 8.2 leaves open what to do when all are inactive: the same.
         let rank = |path: &usize| {
             let one = &self.paths[*path];
@@ -131,6 +131,18 @@ impl Association {
             (one.foreign || one.is(PathState::Unconfirmed), failed, one.errors, *path != self.data_path)
         };
         (0..self.paths.len()).min_by_key(rank).unwrap_or(self.primary)
+    }
+
+    /// Which path answers what came over `path`: the same (RFC 9260 section 6.4), unless it is not confirmed.
+    pub(super) fn answer_path(&self, path: usize) -> usize {
+        if self.is_confirmed(path) { path } else { self.data_path }
+    }
+
+    /// RFC 9260 section 5.4: "An endpoint MUST NOT send any chunks to an UNCONFIRMED address", heartbeats and
+    /// their answers excepted.
+    fn is_confirmed(&self, path: usize) -> bool {
+        let one = &self.paths[path];
+        !one.is(PathState::Unconfirmed) || one.by_user || !self.config.path_verification
     }
 
     /// The other paths in turn, from the one after `path`.
@@ -144,8 +156,8 @@ impl Association {
         let usable = |other: &usize| {
             let other = &self.paths[*other];
             match self.state {
-                // Before the handshake is done nothing is known of any path.
-                State::CookieWait => !other.foreign,
+                // RFC 9260 section 5.1: what the handshake repeats goes to all addresses in turn.
+                State::CookieWait | State::CookieEchoed => other.by_user && !other.foreign,
                 _ => other.is(PathState::Active),
             }
         };
@@ -167,7 +179,7 @@ impl Association {
         if self.paths[path].is(PathState::Active) { path } else { self.data_path }
     }
 
-    /// The user's choice (RFC 9260 section 11.1.5). New data obeys at once, or when the path works; what is
+    /// The user's choice (RFC 9260 section 11.1.6). New data obeys at once, or when the path works; what is
     /// outstanding stays where it is.
     pub(super) fn set_primary(&mut self, path: usize) {
         if self.primary != path {

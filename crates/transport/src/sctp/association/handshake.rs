@@ -56,9 +56,13 @@ pub(in crate::sctp) fn objection(init: &Init) -> Option<Vec<Cause>> {
     if init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd < 1500 {
         return Some(vec![Cause::InvalidParameter]);
     }
-    // RFC 9260 section 3.3.2.4: a host name is answered by an ABORT.
+    // RFC 9260 section 5.1.2: a host name is answered by an ABORT.
     init.parameters.iter().find_map(|parameter| match parameter {
-        Parameter::HostName(_) => Some(vec![Cause::UnresolvableAddress(parameter.to_bytes())]),
+        Parameter::HostName(_) => {
+            let bytes = parameter.to_bytes();
+            let returned = if bytes.len() <= Cause::MOST_RETURNED { bytes } else { Vec::new() };
+            Some(vec![Cause::UnresolvableAddress(returned)])
+        }
         _ => None,
     })
 }
@@ -120,7 +124,7 @@ impl Association {
     ) -> Self {
         let mut made = Self::with_key(config, endpoints, random, key, (cookie.local_tag, cookie.local_tsn));
         made.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
-        let path = made.path_of(cookie.source.0, cookie.source.1).unwrap_or(0);
+        let path = made.path_of_cookie(cookie);
         (made.primary, made.data_path) = (path, path);
         made.counters.packets_received = 1;
         made.establish(now, path);
@@ -168,10 +172,10 @@ impl Association {
                     return;
                 }
                 self.retry.count += 1;
+                self.retry.path = self.alternate_of(self.retry.path);
                 if self.state == State::CookieEchoed {
                     self.send_cookie(now);
                 } else {
-                    self.retry.path = self.alternate_of(self.retry.path);
                     self.send_init(now);
                 }
             }
@@ -254,7 +258,9 @@ impl Association {
         self.cookie = init.cookie().unwrap_or_default().to_vec();
         self.adopt(&init, init.addresses(), source);
         self.state = State::CookieEchoed;
-        // RFC 9260 section 5.1 C: to where the INIT ACK came from.
+        // RFC 9260 section 6.4: to where the INIT ACK came from; section 5.4: but not to where only the peer says
+        // that it can be reached.
+        let path = if self.paths[path].by_user { path } else { self.retry.path };
         self.retry = Retry { at: Instant::NEVER, count: 0, path };
         self.send_cookie(now);
         let unknown: Vec<u8> = init.unrecognized().collect::<Vec<_>>().concat();
@@ -295,8 +301,10 @@ impl Association {
         self.errors = 0;
         self.state = State::Established;
         for i in 0..self.paths.len() {
-            // RFC 9260 section 5.4 rule 1: what the handshake went over is confirmed.
-            if i == path || !self.config.path_verification {
+            // RFC 9260 section 5.4 rules 1 and 2: "Any addresses passed to the sender of the INIT chunk by its
+            // upper layer in the request to initialize an association are automatically considered to be
+            // CONFIRMED"; otherwise only what the handshake went over is.
+            if i == path || self.paths[i].by_user || !self.config.path_verification {
                 self.paths[i].state = PathState::Active;
             }
             self.paths[i].last_data = now;
@@ -343,7 +351,7 @@ impl Association {
             // D: a duplicate, or the answer that was waited for.
             (true, true) => {
                 if matches!(self.state, State::CookieWait | State::CookieEchoed) {
-                    self.establish(now, path);
+                    self.establish(now, self.path_of_cookie(&cookie));
                 }
                 self.send_chunk(path, Chunk::CookieAck);
             }
@@ -351,7 +359,7 @@ impl Association {
             (true, false) => {
                 self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
                 if matches!(self.state, State::CookieWait | State::CookieEchoed) {
-                    self.establish(now, path);
+                    self.establish(now, self.path_of_cookie(&cookie));
                 }
                 self.send_chunk(path, Chunk::CookieAck);
             }
@@ -361,7 +369,7 @@ impl Association {
                     self.send_chunk(path, Chunk::ShutdownAck);
                     self.send_chunk(path, Chunk::Error(vec![Cause::CookieWhileShuttingDown]));
                 } else {
-                    self.restart(now, path, &cookie);
+                    self.restart(now, &cookie);
                 }
             }
             // C, and what the table does not list: silently discarded.
@@ -370,7 +378,7 @@ impl Association {
     }
 
     /// RFC 9260 section 5.2.4.1: everything begins anew; what was not acknowledged is lost.
-    fn restart(&mut self, now: Instant, path: usize, cookie: &StateCookie) {
+    fn restart(&mut self, now: Instant, cookie: &StateCookie) {
         self.local_tag = cookie.local_tag;
         self.local_tsn = cookie.local_tsn;
         self.outstanding = Outstanding::new(cookie.local_tsn);
@@ -384,8 +392,15 @@ impl Association {
             *path = Path::new(addresses, (self.local_port, self.remote_port), &self.config);
         }
         self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
+        let path = self.path_of_cookie(cookie);
         self.establish(now, path);
         self.send_chunk(path, Chunk::CookieAck);
+    }
+
+    /// Where the INIT ACK with this cookie was sent: the only path that is confirmed to its receiver (RFC 9260
+    /// section 5.4 rule 2).
+    fn path_of_cookie(&self, cookie: &StateCookie) -> usize {
+        self.path_of(cookie.source.0, cookie.source.1).unwrap_or(self.primary)
     }
 
     /// ERROR with "Stale Cookie" (RFC 9260 section 5.2.6): a new INIT, asking for a longer life, is for the

@@ -10,9 +10,9 @@ use crate::sctp::packet::Chunk;
 use crate::sctp::packet::chunk::Heartbeat;
 
 impl Association {
-    /// Time from one heartbeat to the next: "the RTO of that destination transport address plus the protocol
-    /// parameter HB.interval, with jittering of +/- 50% of the RTO value" (RFC 9260 section 8.3). Paths that
-    /// are unconfirmed or potentially failed go without HB.interval (section 5.4; RFC 7829 section 5.1).
+    /// Time from one heartbeat to the next: "once per RTO of that destination address plus the protocol parameter
+    /// 'HB.interval', with jittering of +/- 50% of the RTO value" (RFC 9260 section 8.3). Paths that are
+    /// unconfirmed or potentially failed go without HB.interval (section 5.4; RFC 7829 section 3.2).
     fn heartbeat_span(&mut self, path: usize) -> Duration {
         let rto = self.paths[path].rto.rto();
         let jittered = Duration::from_nanos(rto.as_nanos() / 2 + self.random.below(rto.as_nanos()));
@@ -48,10 +48,8 @@ impl Association {
 
     /// The heartbeat timer of `path` ran out.
     pub(super) fn heartbeat_due(&mut self, now: Instant, path: usize) {
-        if !matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent
-        ) {
+        if !matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownReceived) {
+            // RFC 9260 section 8.3: discontinued after SHUTDOWN or SHUTDOWN ACK.
             self.paths[path].heartbeat_at = Instant::NEVER;
             return;
         }
@@ -112,7 +110,7 @@ impl Association {
     pub(super) fn heartbeat_lost(&mut self, now: Instant, path: usize) {
         self.paths[path].beat_lost_at = Instant::NEVER;
         self.heartbeat_failed(now, path);
-        // RFC 7829 section 5.1, RFC 9260 section 5.4: the next one at once; its RTO is twice as long.
+        // RFC 7829 section 3.2, RFC 9260 section 5.4: the next one at once; its RTO is twice as long.
         if self.state != State::Closed && self.is_hurried(path) && !self.probed_by_data(path) {
             self.send_heartbeat(now, path);
         }
@@ -127,8 +125,10 @@ impl Association {
         }
         // RFC 9260 section 8.3: exponential back-off of the RTO if the previous heartbeat is unanswered.
         one.rto.back_off();
-        // An address that never worked says nothing of the peer (RFC 9260 section 5.4).
-        let counts = !one.is(PathState::Unconfirmed);
+        // An address that never worked says nothing of the peer (RFC 9260 section 5.4), nor does one that is not
+        // "the path that is currently used for data transfer" (section 8.1).
+        let used = path == self.data_path || self.config.association_counts_spare_paths;
+        let counts = used && !self.paths[path].is(PathState::Unconfirmed);
         self.strike(now, path, counts);
     }
 

@@ -172,7 +172,9 @@ impl Association {
         let key = CookieKey::random(&mut random);
         let tag = nonzero_tag(&mut random);
         let tsn = Serial(random.bits() as u32);
-        Self::with_key(config.into(), endpoints, random, key, (tag, tsn))
+        let mut made = Self::with_key(config.into(), endpoints, random, key, (tag, tsn));
+        made.paths.iter_mut().for_each(|path| path.by_user = true);
+        made
     }
 
     /// An association with a given cookie key, local tag and initial TSN.
@@ -358,7 +360,8 @@ impl Connection for Association {
     }
 
     fn send(&mut self, _now: Instant, stream: StreamId, data: Data) {
-        // RFC 9260 section 9.2: after SHUTDOWN "an endpoint MUST NOT accept any new data from its user".
+        // RFC 9260 section 9.2: "An endpoint SHOULD reject any new data request from its upper layer if it is in the
+        // SHUTDOWN-PENDING, SHUTDOWN-SENT, SHUTDOWN-RECEIVED, or SHUTDOWN-ACK-SENT state".
         let open =
             matches!(self.state, State::New | State::CookieWait | State::CookieEchoed | State::Established);
         if !open || self.close_requested {

@@ -29,13 +29,15 @@ pub(super) struct Beat {
     pub(super) sent: Instant,
 }
 
-/// Transmission state of one path (RFC 9260 section 12.3).
+/// Transmission state of one path (RFC 9260 section 14.3).
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) flow: FiveTuple,
     pub(super) state: PathState,
     /// The peer did not list the address: the path is not of this association.
     pub(super) foreign: bool,
+    /// The user named the address when it opened the association.
+    pub(super) by_user: bool,
     pub(super) rto: RtoEstimator,
     pub(super) congestion: Congestion,
     /// Bytes in flight, as `Config::counted` counts them.
@@ -114,6 +116,7 @@ impl Path {
             flow,
             state: PathState::Unconfirmed,
             foreign: false,
+            by_user: false,
             rto: RtoEstimator::new(rto_rules(config)),
             congestion: Congestion::new(cwnd, ssthresh, unit, config),
             flight: 0,
@@ -195,6 +198,14 @@ impl Path {
     pub(super) fn leaves(&mut self, sent: &Sent) {
         self.lost -= u64::from(sent.counted);
         if self.timed.is_some_and(|(tsn, _)| tsn == sent.chunk.tsn) {
+            self.timed = None;
+        }
+    }
+
+    /// RFC 9260 section 6.3.1 C5: "RTT measurements SHOULD only be made using a DATA chunk with TSN r if no DATA chunk
+    /// with TSN less than or equal to r was retransmitted since the DATA chunk with TSN r was sent first".
+    pub(super) fn lower_was_sent_again(&mut self, tsn: Serial) {
+        if self.timed.is_some_and(|(timed, _)| tsn.before(timed)) {
             self.timed = None;
         }
     }

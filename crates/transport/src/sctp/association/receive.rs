@@ -14,6 +14,9 @@ use crate::sctp::rx::Arrival;
 /// Where a packet came from.
 #[derive(Clone, Copy)]
 struct Origin {
+    /// The path that it came over.
+    arrived: usize,
+    /// The path that answers take.
     path: usize,
     /// Source and destination address.
     source: (IpAddr, IpAddr),
@@ -39,7 +42,8 @@ impl Association {
             return;
         }
         let source = (flow.src, flow.dst);
-        let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
+        let arrived = self.path_of(source.0, source.1).unwrap_or(self.primary);
+        let path = self.answer_path(arrived);
         let mut seen = DataSeen { any: false, at_once: self.arrivals.has_gaps() };
         let verification_tag = sctp.verification_tag;
         let chunks = std::mem::take(&mut sctp.chunks);
@@ -49,7 +53,7 @@ impl Association {
             if !self.tag_fits(verification_tag, alone, &chunk) {
                 return;
             }
-            let from = Origin { path, source, tag: verification_tag };
+            let from = Origin { arrived, path, source, tag: verification_tag };
             if !self.handle_chunk(now, from, chunk, &mut seen) || self.state == State::Closed {
                 break;
             }
@@ -81,7 +85,7 @@ impl Association {
 
     /// False if the rest of the packet is to be ignored.
     fn handle_chunk(&mut self, now: Instant, from: Origin, chunk: Chunk, seen: &mut DataSeen) -> bool {
-        let Origin { path, source, tag } = from;
+        let Origin { arrived, path, source, tag } = from;
         match chunk {
             Chunk::Data(data) => self.handle_data(path, data, seen),
             Chunk::Sack(sack) => {
@@ -94,7 +98,7 @@ impl Association {
             Chunk::CookieEcho(cookie) => self.handle_cookie_echo(now, path, tag, &cookie),
             Chunk::CookieAck => self.handle_cookie_ack(now),
             // RFC 9260 section 8.3: to where it came from, as it is.
-            Chunk::Heartbeat(heartbeat) => self.send_chunk(path, Chunk::HeartbeatAck(heartbeat)),
+            Chunk::Heartbeat(heartbeat) => self.send_chunk(arrived, Chunk::HeartbeatAck(heartbeat)),
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, &heartbeat),
             Chunk::Abort(_) => {
                 let refused = matches!(self.state, State::CookieWait | State::CookieEchoed);
@@ -112,7 +116,7 @@ impl Association {
             Chunk::EcnEcho(_) | Chunk::Cwr(_) => {}
             Chunk::Unknown(unknown) => {
                 let action = unknown.action();
-                if action.report {
+                if action.report && unknown.value.len() + 4 <= Cause::MOST_RETURNED {
                     let mut bytes = vec![unknown.kind, unknown.flags];
                     bytes.extend_from_slice(&(4 + unknown.value.len() as u16).to_be_bytes());
                     bytes.extend_from_slice(&unknown.value);
@@ -131,7 +135,7 @@ impl Association {
         }
         let size = data.data.size();
         if size == 0 {
-            // RFC 9260 section 6.2: "the endpoint SHOULD send an ABORT chunk with a No User Data cause".
+            // RFC 9260 section 6.2: "it SHOULD send an ABORT chunk with a "No User Data" error cause".
             self.abort_with(Cause::NoUserData(data.tsn.0), CloseReason::Aborted);
             return;
         }
@@ -145,10 +149,13 @@ impl Association {
                 seen.at_once = true;
                 return;
             }
-            Arrival::TooFar => return,
-            Arrival::Beyond if self.is_full(size) => return,
-            Arrival::Next if self.inbox.held() > 2 * self.config.receive_buffer.bytes() => return,
-            Arrival::Next | Arrival::Beyond => {}
+            arrival if self.has_no_room(arrival, size) => {
+                // RFC 9260 section 6.2: "If such a DATA chunk is dropped, the receiver MUST immediately send back
+                // a SACK chunk".
+                seen.at_once = true;
+                return;
+            }
+            _ => {}
         }
         self.arrivals.insert(data.tsn);
         if data.stream.0 >= self.inbound_streams {
@@ -162,6 +169,16 @@ impl Association {
             counters.bytes_delivered += data.size();
             deliver(events, stream, data);
         });
+    }
+
+    /// Whether new data must be dropped.
+    fn has_no_room(&self, arrival: Arrival, size: u64) -> bool {
+        match arrival {
+            Arrival::TooFar => true,
+            Arrival::Beyond => self.is_full(size),
+            // What was waited for sets free what waits behind it.
+            _ => self.inbox.held() > 2 * self.config.receive_buffer.bytes(),
+        }
     }
 
     /// No room for data beyond what is missing; many small chunks count too, for they cost more than their

@@ -270,6 +270,9 @@ impl Association {
             let path = &mut self.paths[draft.path];
             path.flight += u64::from(sent.counted);
             let chunk = sent.chunk.clone();
+            if !self.config.measures_past_retransmissions {
+                self.paths.iter_mut().for_each(|path| path.lower_was_sent_again(chunk.tsn));
+            }
             draft.push(Chunk::Data(chunk));
             count += 1;
         }

@@ -101,10 +101,12 @@ impl Association {
         }
     }
 
-    /// DATA came although SHUTDOWN was sent: "it SHOULD ... respond to each received packet containing one or
-    /// more DATA chunks with a SHUTDOWN chunk" (RFC 9260 section 9.2).
+    /// DATA came although SHUTDOWN was sent: "the SHUTDOWN chunk sender MUST immediately respond to each received
+    /// packet containing one or more DATA chunks with a SHUTDOWN chunk and restart the T2-shutdown timer" (RFC
+    /// 9260 section 9.2). It also clears the count of its retransmissions.
     pub(super) fn repeat_shutdown(&mut self, now: Instant) {
         if self.state == State::ShutdownSent {
+            self.errors = 0;
             self.send_shutdown(now);
         }
     }

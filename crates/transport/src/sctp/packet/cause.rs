@@ -41,6 +41,10 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// So much is sent back of what was not understood, bytes. It must fit a packet with whatever else there is to
+    /// say, and a peer that writes nonsense is not answered with more of it.
+    pub(crate) const MOST_RETURNED: usize = 1024;
+
     const fn code(&self) -> u16 {
         match self {
             Self::InvalidStream(_) => 1,

@@ -16,7 +16,7 @@ pub enum Parameter {
     Unrecognized(Vec<u8>),
     /// Wish for a longer cookie life, milliseconds (type 9).
     CookiePreservative(u32),
-    /// A host name; deprecated, its receiver aborts (type 11, RFC 9260 section 3.3.2.4).
+    /// A host name; deprecated, its receiver aborts (type 11, RFC 9260 section 3.3.2.1.4).
     HostName(Vec<u8>),
     /// Address types that the sender can use: 5 for IPv4, 6 for IPv6 (type 12).
     SupportedAddressTypes(Vec<u16>),

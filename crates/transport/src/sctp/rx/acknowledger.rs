@@ -12,7 +12,7 @@ pub(crate) struct Acknowledger {
     /// A SACK is to be sent now.
     due: bool,
     deadline: Instant,
-    /// RFC 9260 section 6.4: to where the last DATA came from.
+    /// Over which path: where the last DATA came from, which RFC 9260 section 6.4 leaves open.
     to: usize,
     first: bool,
 }
@@ -49,8 +49,8 @@ impl Acknowledger {
         if self.due { Some(self.to) } else { None }
     }
 
-    /// Whether a SACK would be of use in a packet that goes over `path` anyway (RFC 9260 section 6.1: "it
-    /// SHOULD also create a SACK chunk and bundle it").
+    /// Whether a SACK would be of use in a packet that goes over `path` anyway (RFC 9260 section 6.1: "the sender
+    /// SHOULD create a SACK chunk and bundle it with the outbound DATA chunk").
     pub(crate) fn useful_on(&self, path: usize) -> bool {
         self.waiting > 0 && self.to == path
     }

@@ -164,7 +164,7 @@ mod tests {
 
     fn config() -> Config {
         Config {
-            congestion: config::Congestion::Cubic,
+            congestion: crate::tcp::Congestion::Cubic,
             hystart: config::HyStart::Off,
             ssthresh_from: SsthreshFrom::Cwnd,
             ..Config::of(Profile::Rfc)

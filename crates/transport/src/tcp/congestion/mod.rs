@@ -6,13 +6,13 @@
 mod cubic;
 mod hystart;
 mod reno;
+mod scalable;
 
 use netrig_core::{Duration, Instant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-pub(crate) use cubic::Cubic;
-pub(crate) use reno::Reno;
-
-use super::config::{Avoidance, Config, Congestion, WindowCounts};
+use super::config::{Avoidance, Config, WindowCounts};
 
 /// The congestion window and what bounds slow start, in bytes (of full segments, if packets are counted).
 #[derive(Clone, Debug)]
@@ -136,55 +136,63 @@ pub(crate) trait CongestionControl {
     fn on_undo(&mut self) {}
 }
 
-/// The algorithms, dispatched without indirection.
-#[derive(Clone, Debug)]
-pub(crate) enum Algorithm {
-    Reno(Reno),
-    Cubic(Box<Cubic>),
+/// Declares the algorithms that a file can name, each with the type that implements [`CongestionControl`] and is
+/// made by `new(&Config) -> Self`.
+macro_rules! algorithms {
+    ($($(#[doc = $doc:literal])+ $name:ident => $algorithm:ty;)+) => {
+        /// How the congestion window grows and by how much a loss reduces it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Congestion {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        /// An algorithm at work: any of them.
+        #[derive(Clone, Debug)]
+        pub(crate) enum Algorithm {
+            $($name(Box<$algorithm>),)+
+        }
+
+        impl Algorithm {
+            pub fn new(config: &Config) -> Self {
+                match config.congestion {
+                    $(Congestion::$name => Self::$name(Box::new(<$algorithm>::new(config))),)+
+                }
+            }
+        }
+
+        impl CongestionControl for Algorithm {
+            fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+                match self { $(Self::$name(algorithm) => algorithm.on_ack(window, acked),)+ }
+            }
+
+            fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+                match self { $(Self::$name(algorithm) => algorithm.on_congestion(window, base),)+ }
+            }
+
+            fn on_timeout(&mut self) {
+                match self { $(Self::$name(algorithm) => algorithm.on_timeout(),)+ }
+            }
+
+            fn on_idle(&mut self, idle: Duration) {
+                match self { $(Self::$name(algorithm) => algorithm.on_idle(idle),)+ }
+            }
+
+            fn on_undo(&mut self) {
+                match self { $(Self::$name(algorithm) => algorithm.on_undo(),)+ }
+            }
+        }
+    };
 }
 
-impl Algorithm {
-    pub fn new(config: &Config) -> Self {
-        match config.congestion {
-            Congestion::Tahoe | Congestion::Reno => Self::Reno(Reno),
-            Congestion::Cubic => Self::Cubic(Box::new(Cubic::new(config))),
-        }
-    }
-}
-
-impl CongestionControl for Algorithm {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
-        match self {
-            Self::Reno(reno) => reno.on_ack(window, acked),
-            Self::Cubic(cubic) => cubic.on_ack(window, acked),
-        }
-    }
-
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
-        match self {
-            Self::Reno(reno) => reno.on_congestion(window, base),
-            Self::Cubic(cubic) => cubic.on_congestion(window, base),
-        }
-    }
-
-    fn on_timeout(&mut self) {
-        match self {
-            Self::Reno(reno) => reno.on_timeout(),
-            Self::Cubic(cubic) => cubic.on_timeout(),
-        }
-    }
-
-    fn on_idle(&mut self, idle: Duration) {
-        match self {
-            Self::Reno(reno) => reno.on_idle(idle),
-            Self::Cubic(cubic) => cubic.on_idle(idle),
-        }
-    }
-
-    fn on_undo(&mut self) {
-        match self {
-            Self::Reno(reno) => reno.on_undo(),
-            Self::Cubic(cubic) => cubic.on_undo(),
-        }
-    }
+algorithms! {
+    /// Slow start and congestion avoidance; every loss begins again at one segment (Jacobson 1988).
+    Tahoe => reno::Reno;
+    /// Additive increase, multiplicative decrease (RFC 5681). With `recovery = "newreno"` this is what is called
+    /// NewReno.
+    Reno => reno::Reno;
+    /// CUBIC (RFC 9438).
+    Cubic => cubic::Cubic;
+    /// Scalable TCP: growth and reduction both in proportion to the window (Kelly 2003).
+    Scalable => scalable::Scalable;
 }

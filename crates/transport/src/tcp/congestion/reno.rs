@@ -1,10 +1,17 @@
 //! Additive increase, multiplicative decrease (RFC 5681 section 3.1).
 
 use super::{Acked, CongestionControl, Window};
+use crate::tcp::config::Config;
 
 /// One segment more per round trip, half as much after a loss. It has no state beside the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Reno;
+
+impl Reno {
+    pub fn new(_config: &Config) -> Self {
+        Self
+    }
+}
 
 impl CongestionControl for Reno {
     fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
@@ -29,7 +36,7 @@ mod tests {
 
     use super::*;
     use crate::Profile;
-    use crate::tcp::config::{Avoidance, Config, Limit};
+    use crate::tcp::config::{Avoidance, Limit};
 
     fn acked(amount: u64) -> Acked {
         Acked { now: Instant::ZERO, amount, rtt: None, srtt: Duration::ZERO, una: 0, nxt: 0 }

@@ -478,6 +478,9 @@ impl Sender {
         if !self.may_grow() || self.frto.is_some() {
             return;
         }
+        // Once a gap is filled, data is acknowledged that arrived long ago. It tells of a window in flight at most: the
+        // window "MUST NOT be increased by more than SMSS bytes per RTT" (RFC 5681 section 3.1).
+        let amount = amount.min(self.window.cwnd);
         let (una, nxt, srtt) = (self.board.una(), self.board.nxt(), self.srtt.unwrap_or_default());
         self.algorithm.on_ack(&mut self.window, &Acked { now, amount, rtt, srtt, una, nxt });
     }

@@ -8,14 +8,15 @@ mod timeout;
 mod transmit;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use netrig_core::{Data, Duration, Instant};
 
 pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use transmit::Transmission;
 
-use super::config::{Config, Congestion, Framing, Recovery};
-use super::congestion::{Algorithm, Window};
+use super::config::{Config, Framing, Recovery};
+use super::congestion::{Algorithm, Congestion, Window};
 use super::recovery::{Frto, Probe, Prr, Rack, Scoreboard, Undo};
 use super::rtt::RttEstimator;
 use super::send_buffer::SendBuffer;
@@ -64,9 +65,10 @@ struct Usage {
 /// The sending half of a connection that is synchronised. Offsets: 0 is this end's SYN, data begin at 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    config: Config,
+    config: Arc<Config>,
     /// Losses are found this way: the configured one, unless it needs SACK and SACK was not agreed.
     recovery: Recovery,
+    /// Selective acknowledgements are agreed and heeded.
     sack: bool,
     ecn: bool,
     smss: u64,
@@ -167,7 +169,7 @@ pub(crate) struct Agreement {
 
 impl Sender {
     /// A sender before its handshake: it only collects data.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Arc<Config>) -> Self {
         let smss = config.mss.bytes().max(1);
         Self {
             recovery: config.recovery,
@@ -224,12 +226,14 @@ impl Sender {
     pub fn agree(&mut self, agreement: &Agreement) {
         let Agreement { smss, sack, ecn, window, rto_initial, cautious } = *agreement;
         self.smss = smss.max(1);
-        (self.sack, self.ecn) = (sack, ecn);
+        self.ecn = ecn;
         self.recovery = match self.config.recovery {
             Recovery::Sack | Recovery::Rack if !sack => Recovery::Newreno,
             recovery => recovery,
         };
-        let judged_by = Config { recovery: self.recovery, ..self.config.clone() };
+        // Where duplicates inflate the window, reports of what left the network would count it twice.
+        self.sack = sack && !matches!(self.recovery, Recovery::Reno | Recovery::Newreno);
+        let judged_by = Config { recovery: self.recovery, ..(*self.config).clone() };
         self.board = Scoreboard::new(&judged_by, self.smss, 1);
         self.window = Window::new(&self.config, self.smss);
         if cautious {

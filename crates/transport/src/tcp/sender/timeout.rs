@@ -123,11 +123,19 @@ impl Sender {
     /// full, for something had arrived out of order (limited transmit); it does not count (RFC 5681 section
     /// 3.2, step 2).
     pub(super) fn congested_base(&self, beyond: u64) -> u64 {
+        // What the window is worth: duplicates inflate it in recovery, and after a time-out it begins anew.
+        let window = match self.phase {
+            Phase::Open | Phase::Reducing => self.window.cwnd,
+            Phase::Recovery => self.window.ssthresh,
+            Phase::Loss if self.config.ssthresh_from == SsthreshFrom::Cwnd => self.window.cwnd,
+            Phase::Loss => self.window.cwnd.max(self.window.ssthresh),
+        };
         match self.config.ssthresh_from {
-            SsthreshFrom::FlightSize => self.board.outstanding().saturating_sub(beyond),
-            // Duplicates inflate the window in recovery; what it is worth is ssthresh.
-            SsthreshFrom::Cwnd if self.phase == Phase::Recovery => self.window.ssthresh.min(self.cap),
-            SsthreshFrom::Cwnd => self.window.cwnd.min(self.cap),
+            // Equation 4 says what ssthresh is at most. While a gap is open, data stays unacknowledged that arrived
+            // long ago, so only a window of it may have been in flight; and when a retransmission is lost, ssthresh
+            // "MUST be lowered twice" (RFC 5681 section 4.3).
+            SsthreshFrom::FlightSize => self.board.outstanding().saturating_sub(beyond).min(window),
+            SsthreshFrom::Cwnd => window.min(self.cap),
         }
     }
 

@@ -108,11 +108,11 @@ impl Sender {
         let len = self.fit(now, len, fin_waits)?;
         let fin = fin_waits && len == unsent;
         let sequence_len = len + u64::from(fin);
-        let weight = self.board.weight(sequence_len);
-        if !self.has_room(weight) {
+        // The window is one of data: FIN, which takes a number too, goes along with the last of it.
+        if !self.has_room(self.board.weight(len.max(1))) {
             return None;
         }
-        self.record_sent(now, start + sequence_len, weight);
+        self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
         journal.counters.bytes_sent += len;
         if len < self.smss {
             self.small_end = start + len;

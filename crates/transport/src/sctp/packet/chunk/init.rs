@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::Serial;
-use crate::sctp::packet::{Parameter, padded};
+use crate::sctp::packet::{Cause, Parameter, padded};
 use crate::sctp::wire::{DecodeError, Reader, Writer};
 
 /// What both ends tell each other at the start.
@@ -40,12 +40,18 @@ impl Init {
         })
     }
 
-    /// Parameters that its receiver does not know and must report, as bytes with their headers.
+    /// Parameters that its receiver does not know and must report, as bytes with their headers: as many as may be
+    /// returned.
     pub(crate) fn unrecognized(&self) -> impl Iterator<Item = Vec<u8>> {
+        let mut room = Cause::MOST_RETURNED;
         self.parameters
             .iter()
             .filter(|parameter| parameter.unknown_action().is_some_and(|action| action.report))
             .map(Parameter::to_bytes)
+            .map_while(move |bytes| {
+                room = room.checked_sub(bytes.len())?;
+                Some(bytes)
+            })
     }
 
     pub(super) fn value_len(&self) -> u32 {

@@ -1,0 +1,108 @@
+//! The pages under `docs/extend`: the code in them stands in the tree, and netrig prints what they say it prints.
+//!
+//! A block that names a file (`rust file=crates/…`) stands in that file word for word. A block `toml name=x.toml` is
+//! saved under that name; a block `console` has commands and what they print. With `NETRIG_UPDATE_PAGES=1` the tests
+//! write down what is printed now.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A fenced block of a page.
+struct Block<'a> {
+    /// The word after the fence.
+    language: &'a str,
+    /// What follows it: `file=…`, `name=…`.
+    about: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Block<'a> {
+    /// The value of `key=`.
+    fn value(&self, key: &str) -> Option<&'a str> {
+        self.about.strip_prefix(key)?.strip_prefix('=')
+    }
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let parts: Vec<&str> = page.split("```").collect();
+    assert!(!parts.len().is_multiple_of(2), "a fence is not closed");
+    let fenced = parts.iter().skip(1).step_by(2);
+    fenced
+        .filter_map(|part| part.split_once('\n'))
+        .map(|(head, text)| {
+            let (language, about) = head.split_once(' ').unwrap_or((head, ""));
+            Block { language, about, text }
+        })
+        .collect()
+}
+
+/// What the commands of a block print, each after itself.
+fn printed(commands: &str, folder: &Path) -> String {
+    let mut out = String::new();
+    for command in commands.lines().filter_map(|line| line.strip_prefix("$ netrig ")) {
+        let output = Command::new(env!("CARGO_BIN_EXE_netrig"))
+            .args(command.split(' '))
+            .current_dir(folder)
+            .output()
+            .expect("netrig starts");
+        let (told, failed) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{command}: {failed}");
+        out += &format!("$ netrig {command}\n{}\n", told.trim_end());
+    }
+    out
+}
+
+/// The page with what is printed now, and how many of its blocks were looked at.
+fn checked(page: &str) -> (String, usize) {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (mut now, mut looked_at) = (page.to_owned(), 0);
+    for block in blocks(page) {
+        if let Some(file) = block.value("file") {
+            assert!(
+                read(&root().join(file)).contains(block.text),
+                "{file} does not have this:\n{}",
+                block.text
+            );
+        } else if let Some(name) = block.value("name") {
+            std::fs::write(folder.path().join(name), block.text).expect("the folder can be written");
+        } else if block.language == "console" {
+            let fresh = printed(block.text, folder.path());
+            now = now.replace(&format!("```console\n{}```", block.text), &format!("```console\n{fresh}```"));
+        } else {
+            continue;
+        }
+        looked_at += 1;
+    }
+    (now, looked_at)
+}
+
+fn check(name: &str) {
+    let path = root().join("docs/extend").join(name);
+    let page = read(&path);
+    let (now, looked_at) = checked(&page);
+    assert!(looked_at >= 5, "{name}: {looked_at} blocks");
+    if std::env::var_os("NETRIG_UPDATE_PAGES").is_some() {
+        std::fs::write(&path, now).expect("the page can be written");
+    } else {
+        assert_eq!(page, now, "{name} shows something else than netrig prints");
+    }
+}
+
+#[test]
+fn the_congestion_control_of_the_page_is_the_one_in_the_tree() {
+    check("congestion-control.md");
+}
+
+#[test]
+fn the_application_of_the_page_is_the_one_in_the_tree() {
+    check("application.md");
+}

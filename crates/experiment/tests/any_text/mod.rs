@@ -1,0 +1,65 @@
+//! What holds for any bytes that are read as an experiment file: the property that `fuzz/` searches a
+//! counterexample of. The values of a paper, the other file of a study, are read too.
+
+use netrig_experiment::{Diagnostics, Experiment, Paper, Plan};
+
+/// The name of the file in messages.
+const FILE: &str = "any.toml";
+
+/// Points that are planned: of a plan of no more, all were resolved when the file was read.
+const PLANNED: usize = 40;
+
+/// A file is refused with places that exist, or it can be planned.
+pub fn check(bytes: &[u8]) {
+    match Experiment::parse(FILE, bytes) {
+        Ok(experiment) => {
+            told(experiment.warnings(), bytes);
+            planned(&experiment.plan());
+        }
+        Err(diagnostics) => {
+            assert!(!diagnostics.is_empty());
+            told(&diagnostics, bytes);
+        }
+    }
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Err(errors) = Paper::parse(text)
+    {
+        assert!(!errors.is_empty());
+        for error in errors {
+            assert!(!error.why.is_empty() && text.get(error.span).is_some());
+        }
+    }
+}
+
+/// Every message has a place within the text, and is shown with it and nothing that steers a terminal.
+fn told(diagnostics: &Diagnostics, bytes: &[u8]) {
+    let shown = diagnostics.to_string();
+    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()));
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = text.split('\n').collect();
+    for diagnostic in diagnostics.all() {
+        assert!(!diagnostic.message.is_empty());
+        let line = lines[diagnostic.line - 1];
+        assert!((1..=line.chars().count() + 1).contains(&diagnostic.column));
+        assert!(shown.contains(&format!("{FILE}:{}:{}", diagnostic.line, diagnostic.column)));
+    }
+}
+
+/// Every point has a run that can be told from all others.
+fn planned(plan: &Plan) {
+    assert!(!plan.is_empty() && plan.most_runs() >= plan.len() as u64);
+    let step = plan.len().div_ceil(PLANNED);
+    for i in (0..plan.len()).step_by(step) {
+        match plan.run(i, 1) {
+            Ok(run) => {
+                assert_eq!(run.seed, plan.seed(1));
+                assert!(!run.scenario.flows.is_empty());
+                assert!(serde_json::from_str::<serde_json::Value>(&run.description("")).is_ok());
+            }
+            Err(diagnostics) => {
+                assert!(plan.len() > PLANNED, "{diagnostics}");
+                assert!(!diagnostics.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Video in segments, as streaming over HTTP fetches it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use netrig_core::{ConnectionEvent, Data, Duration, Instant, Rate, Sample, Size, StreamId, quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Description;
+use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
+
+/// Video in segments over one connection: requested one after the other until the player holds enough, then
+/// one whenever there is room for it. The line sees bursts and pauses in turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Segments {
+    /// Rate of the video.
+    pub rate: Rate,
+    /// Playing time of a segment.
+    pub segment: Duration,
+    /// Playing time that the player holds at most; at least one segment.
+    pub buffer: Duration,
+    /// Size of a request.
+    #[serde(default = "request_size")]
+    pub request: Size,
+}
+
+fn request_size() -> Size {
+    Size::from_bytes(400)
+}
+
+impl Description for Segments {
+    fn check(&self) -> Result<(), SettingsError> {
+        let above_zero = |field, fine| {
+            if fine { Ok(()) } else { Err(SettingsError::new(field, "it must be above zero")) }
+        };
+        above_zero("rate", self.rate.bits_per_s() > 0)?;
+        above_zero("segment", !self.segment.is_zero())?;
+        above_zero("request", self.request.bytes() > 0)?;
+        if self.buffer < self.segment {
+            return Err(SettingsError::new("buffer", "it must have room for a segment"));
+        }
+        Ok(())
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let size = (self.rate.bits_per_s() as f64 / 8.0 * self.segment.as_secs_f64()) as u64;
+        // A segment of less than a byte would never arrive.
+        let size = size.max(1);
+        let player = Player {
+            server: flow.server,
+            settings: self.clone(),
+            size,
+            asked: None,
+            left: 0,
+            played_out: flow.start,
+            next: None,
+            actions: VecDeque::new(),
+        };
+        let server = Server { request: self.request.bytes(), size, received: 0, actions: VecDeque::new() };
+        Ends { client: Box::new(player), server: Box::new(server) }
+    }
+
+    fn answers(&self) -> bool {
+        true
+    }
+}
+
+const CONN: ConnId = ConnId::Opened(0);
+
+fn send(conn: ConnId, size: u64) -> AppAction {
+    AppAction::Send { conn, stream: StreamId(0), data: Data::Fill(size) }
+}
+
+/// Asks for segments and plays them.
+struct Player {
+    server: SocketAddr,
+    settings: Segments,
+    /// Of a segment, bytes.
+    size: u64,
+    /// When the segment that is on its way was asked for.
+    asked: Option<Instant>,
+    /// What of it is missing, bytes.
+    left: u64,
+    /// When all that has arrived will have been played.
+    played_out: Instant,
+    /// When there is room for the next segment.
+    next: Option<Instant>,
+    actions: VecDeque<AppAction>,
+}
+
+impl Player {
+    fn ask(&mut self, now: Instant) {
+        self.next = None;
+        self.asked = Some(now);
+        self.left = self.size;
+        self.actions.push_back(send(CONN, self.settings.request.bytes()));
+    }
+
+    fn received(&mut self, now: Instant, bytes: u64) {
+        let Some(asked) = self.asked else { return };
+        self.left = self.left.saturating_sub(bytes);
+        if self.left > 0 {
+            return;
+        }
+        self.asked = None;
+        let took = now.since(asked).as_secs_f64();
+        for (quantity, value) in [(&quantity::RESPONSE_TIME, took), (&quantity::OBJECTS_RECEIVED, 1.0)] {
+            self.actions.push_back(AppAction::Record(Sample { at: now, quantity, value }));
+        }
+        // A player that ran dry goes on from here.
+        self.played_out = self.played_out.max(now) + self.settings.segment;
+        let held = self.played_out.since(now);
+        let room = self.settings.buffer - self.settings.segment;
+        self.next = Some(if held > room { now + (held - room) } else { now });
+    }
+}
+
+impl Application for Player {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => {
+                self.actions.push_back(AppAction::Open { conn: CONN, to: self.server });
+                self.ask(now);
+            }
+            AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => self.ask(now),
+            AppEvent::Connection { event: ConnectionEvent::Received { data, .. }, .. } => {
+                self.received(now, data.size());
+            }
+            AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => {
+                (self.asked, self.next) = (None, None);
+            }
+            AppEvent::Stopped => {
+                (self.asked, self.next) = (None, None);
+                self.actions.push_back(AppAction::Close { conn: CONN });
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// Answers each request with a segment.
+struct Server {
+    request: u64,
+    size: u64,
+    /// Of the request that is on its way, bytes.
+    received: u64,
+    actions: VecDeque<AppAction>,
+}
+
+impl Application for Server {
+    fn handle(&mut self, _now: Instant, event: AppEvent) {
+        let AppEvent::Connection { conn, event } = event else { return };
+        match event {
+            ConnectionEvent::Received { data, .. } => {
+                self.received += data.size();
+                while self.received >= self.request {
+                    self.received -= self.request;
+                    self.actions.push_back(send(conn, self.size));
+                }
+            }
+            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+    use crate::react;
+
+    /// Segments of 2 s at 800 kbit/s: 200 KB each.
+    fn settings(buffer: u64) -> Segments {
+        Segments {
+            rate: Rate::from_bits_per_s(800_000),
+            segment: Duration::from_secs(2),
+            buffer: Duration::from_secs(buffer),
+            request: request_size(),
+        }
+    }
+
+    /// When the player asks for its first segments, if each takes so many seconds to arrive.
+    fn asked(settings: &Segments, takes: &[u64]) -> Vec<u64> {
+        let flow = FlowContext {
+            name: "video".into(),
+            seeds: Seeds::new(1),
+            server: ([10, 0, 0, 2], 5001).into(),
+            start: Instant::ZERO,
+        };
+        let Ends { client: mut player, mut server } = settings.ends(&flow);
+        let mut asked = vec![0];
+        react(&mut *player, Instant::ZERO, AppEvent::Started, |_| {});
+        let mut now = Instant::ZERO;
+        for seconds in takes {
+            let received = |size| AppEvent::Connection {
+                conn: CONN,
+                event: ConnectionEvent::Received { stream: StreamId(0), data: Data::Fill(size) },
+            };
+            let mut answer = 0;
+            react(&mut *server, now, received(400), |action| {
+                if let AppAction::Send { data, .. } = action {
+                    answer += data.size();
+                }
+            });
+            assert_eq!(answer, 200_000);
+            now += Duration::from_secs(*seconds);
+            let next = react(&mut *player, now, received(answer), |_| {});
+            now = next.expect("there is always a next segment");
+            react(&mut *player, now, AppEvent::Timeout, |_| {});
+            asked.push(now.as_nanos() / 1_000_000_000);
+        }
+        asked
+    }
+
+    /// Worked out by hand: with a buffer of three segments, the first three are asked for back to back; then one
+    /// for each that was played.
+    #[test]
+    fn back_to_back_until_the_buffer_is_full_then_at_the_video_s_pace() {
+        // Nothing takes time: at 0 s the buffer holds 2, 4, 6 s.
+        assert_eq!(asked(&settings(6), &[0, 0, 0, 0, 0]), [0, 0, 0, 2, 4, 6]);
+        // Each takes a second: at 1, 2, 3 s it holds 2, 3, 4 s; at 4 s 5 s, so the next leaves at 5 s.
+        assert_eq!(asked(&settings(6), &[1, 1, 1, 1, 1]), [0, 1, 2, 3, 5, 7]);
+    }
+
+    /// The second segment takes 7 s, and the player runs dry; it does not catch up by skipping.
+    #[test]
+    fn a_player_that_ran_dry_goes_on_where_it_was() {
+        assert_eq!(asked(&settings(2), &[0, 7, 0, 0]), [0, 2, 11, 13, 15]);
+    }
+
+    #[test]
+    fn a_buffer_without_room_for_a_segment_is_refused() {
+        let error = settings(1).check().expect_err("a segment lasts 2 s");
+        assert_eq!(error.field, "buffer");
+    }
+}

@@ -1,0 +1,112 @@
+//! Scalable TCP (T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM CCR 33(2),
+//! 2003).
+
+use super::{Acked, CongestionControl, Window};
+use crate::tcp::config::Config;
+
+/// 1/a: for each segment that is acknowledged the window grows by a hundredth of one.
+const ACKED_PER_SEGMENT: u64 = 100;
+
+/// 1/b: a loss takes an eighth of the window.
+const SHARE_LOST: u64 = 8;
+
+/// Up to so many segments it does what TCP always did (the paper's lwnd), so that it is fair where TCP fares well.
+const LEGACY_WINDOW: u64 = 16;
+
+/// A window that grows by the same share in each round trip, so that the way back from a loss takes the same number of
+/// them however large the window is.
+#[derive(Clone, Debug)]
+pub(crate) struct Scalable {
+    /// Acknowledged and not yet turned into window, bytes.
+    credit: u64,
+}
+
+impl Scalable {
+    pub fn new(_config: &Config) -> Self {
+        Self { credit: 0 }
+    }
+}
+
+/// Whether a window of so many bytes is one of the old days.
+fn is_legacy(bytes: u64, window: &Window) -> bool {
+    bytes <= LEGACY_WINDOW * window.smss()
+}
+
+impl CongestionControl for Scalable {
+    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+        let mut amount = acked.amount;
+        if window.in_slow_start() {
+            amount = window.slow_start(amount, window.slow_start_limit);
+        }
+        if is_legacy(window.cwnd, window) {
+            if amount > 0 {
+                window.avoid(amount);
+            }
+            return;
+        }
+        self.credit += amount;
+        window.cwnd += self.credit / ACKED_PER_SEGMENT;
+        self.credit %= ACKED_PER_SEGMENT;
+    }
+
+    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+        self.credit = 0;
+        let loss = if is_legacy(base, window) { base / 2 } else { base / SHARE_LOST };
+        window.threshold(base - loss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Duration, Instant};
+
+    use super::*;
+    use crate::Profile;
+
+    const SMSS: u64 = 1000;
+
+    /// An algorithm whose window of so many segments has just met a loss.
+    fn after_a_loss_at(segments: u64) -> (Scalable, Window) {
+        let config = Config::of(Profile::Rfc);
+        let (mut scalable, mut window) = (Scalable::new(&config), Window::new(&config, SMSS));
+        window.cwnd = segments * SMSS;
+        let ssthresh = scalable.on_congestion(&window, window.cwnd);
+        window.reduce(ssthresh, ssthresh);
+        (scalable, window)
+    }
+
+    /// Acknowledges segments one by one until the window is so large: how many, and in how many round trips.
+    fn until(scalable: &mut Scalable, window: &mut Window, segments: u64) -> (u64, u64) {
+        let (mut acknowledged, mut rounds, mut round) = (0, 0, 0);
+        while window.cwnd < segments * SMSS {
+            if round == 0 {
+                rounds += 1;
+                round = window.cwnd / SMSS;
+            }
+            round -= 1;
+            acknowledged += 1;
+            let (now, srtt) = (Instant::ZERO, Duration::ZERO);
+            scalable.on_ack(window, &Acked { now, amount: SMSS, rtt: None, srtt, una: 0, nxt: 0 });
+        }
+        (acknowledged, rounds)
+    }
+
+    /// From 7/8 W to W at a hundredth of a segment each takes W/8 · 100 segments (the response function: with one loss
+    /// in n, W = n · a/b), and ln(8/7) / ln(1.01) = 13.4 round trips.
+    #[test]
+    fn the_way_back_takes_the_same_round_trips_for_any_window() {
+        for segments in [80, 800, 8000] {
+            let (mut scalable, mut window) = after_a_loss_at(segments);
+            assert_eq!(window.cwnd, segments / 8 * 7 * SMSS);
+            assert_eq!(until(&mut scalable, &mut window, segments), (segments / 8 * 100, 14));
+        }
+    }
+
+    /// Half the window, and a segment more per round trip.
+    #[test]
+    fn a_small_window_is_that_of_reno() {
+        let (mut scalable, mut window) = after_a_loss_at(16);
+        assert_eq!(window.cwnd, 8 * SMSS);
+        assert_eq!(until(&mut scalable, &mut window, 16).1, 8);
+    }
+}

@@ -1,0 +1,191 @@
+//! Writing packets down, and what Wireshark's dissector finds in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use netrig_transport::Packet;
+use netrig_transport::sctp::wire;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::network::{Network, Side};
+
+/// A capture of all SCTP packets on a side's interfaces. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Capture {
+    child: Child,
+    told: BufReader<ChildStderr>,
+    file: PathBuf,
+}
+
+impl Capture {
+    /// Starts to capture on all interfaces of `side`.
+    ///
+    /// # Panics
+    /// If that is not possible.
+    pub fn start(network: &Network, side: Side) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let file = network.folder().join(format!("capture-{count}.pcapng"));
+        let mut command = Command::new("dumpcap");
+        // Whatever becomes of the test, this process does not stay. The kernel's ring takes 16 MiB an interface,
+        // and so many packets may wait to be written.
+        command.args(["-q", "-a", "duration:170", "-f", "ip proto 132", "-B", "16", "-N", "100000"]);
+        for interface in network.interfaces() {
+            command.args(["-i", &interface]);
+        }
+        command.arg("-w").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = network.namespace(side).within(|| command.spawn().expect("dumpcap starts"));
+        let told = BufReader::new(child.stderr.take().expect("its output is piped"));
+        let mut this = Self { child, told, file };
+        // It says so once it has opened the interfaces.
+        let opened = this.told.by_ref().lines().map_while(Result::ok).any(|line| line.starts_with("File:"));
+        assert!(opened, "dumpcap does not capture");
+        this
+    }
+
+    /// Ends the capture and looks at it.
+    ///
+    /// # Panics
+    /// If the packets cannot be read, or the kernel could not keep them all.
+    pub fn findings(mut self) -> Findings {
+        // What waits in the kernel's ring is handed over when a block is full or after a quarter of a second.
+        thread::sleep(Duration::from_secs(1));
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::INT).expect("dumpcap still runs");
+        let told: Vec<_> = self.told.by_ref().lines().map_while(Result::ok).collect();
+        assert!(self.child.wait().is_ok_and(|status| status.success()), "dumpcap failed: {told:?}");
+        // "Packets received/dropped on interface 'path0': 14110/0 (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)"
+        let tallies: Vec<_> = told.iter().filter(|line| line.contains("received/dropped")).collect();
+        let whole = |line: &&&String| line.contains("/0 (pcap:0/dumpcap:0");
+        assert!(
+            !tallies.is_empty() && tallies.iter().all(|line| whole(&line)),
+            "packets are missing: {told:?}"
+        );
+        Findings::of(&self.file).expect("tshark reads the capture")
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // It may be over already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What Wireshark's dissector makes of captured packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// SCTP packets.
+    pub packets: u64,
+    /// Those of them whose CRC32c is right.
+    pub good_checksums: u64,
+    /// Those with another finding than right or wrong: their checksum was not looked at.
+    pub unverified: u64,
+    /// Numbers of packets in which something is malformed.
+    pub malformed: Vec<u64>,
+    /// Types of the chunks that were seen (RFC 9260 section 3.2).
+    pub chunk_types: BTreeSet<u8>,
+    /// Packets with DATA from one address to another.
+    pub data: BTreeMap<(Ipv4Addr, Ipv4Addr), u64>,
+}
+
+/// The type of a DATA chunk (RFC 9260 section 3.2).
+const DATA: u8 = 0;
+
+impl Findings {
+    /// Reads a capture.
+    pub fn of(file: &Path) -> io::Result<Self> {
+        let out = Command::new("tshark")
+            .args(["-n", "-o", "sctp.checksum:CRC 32c", "-Y", "sctp", "-T", "fields", "-E", "separator=|"])
+            .args(["-e", "frame.number", "-e", "ip.src", "-e", "ip.dst", "-e", "sctp.chunk_type"])
+            .args(["-e", "sctp.checksum.status", "-e", "_ws.expert.group"])
+            .arg("-r")
+            .arg(file)
+            .output()?;
+        if !out.status.success() {
+            return Err(io::Error::other(String::from_utf8_lossy(&out.stderr).into_owned()));
+        }
+        let mut findings = Self::default();
+        for line in String::from_utf8_lossy(&out.stdout).lines() {
+            let fields: Vec<&str> = line.split('|').collect();
+            let add = <[&str; 6]>::try_from(fields).ok().and_then(|fields| findings.add(fields));
+            add.ok_or_else(|| io::Error::other(format!("not the fields that were asked for: {line}")))?;
+        }
+        Ok(findings)
+    }
+
+    /// Takes in one packet. Fields that occur more than once are separated by commas.
+    fn add(&mut self, fields: [&str; 6]) -> Option<()> {
+        let [number, src, dst, chunk_types, checksum, groups] = fields;
+        let number = number.parse().ok()?;
+        self.packets += 1;
+        // Wireshark: 0 bad, 1 good, 2 unverified, 3 not present.
+        match checksum {
+            "0" => {}
+            "1" => self.good_checksums += 1,
+            _ => self.unverified += 1,
+        }
+        // PI_MALFORMED of epan/proto.h, 0x07000000.
+        if groups.split(',').any(|group| group == "117440512") {
+            self.malformed.push(number);
+        }
+        let types: Vec<u8> = chunk_types.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
+        if types.contains(&DATA) {
+            *self.data.entry((src.parse().ok()?, dst.parse().ok()?)).or_default() += 1;
+        }
+        self.chunk_types.extend(types);
+        Some(())
+    }
+
+    /// Packets with DATA that went to `to`.
+    pub fn data_to(&self, to: IpAddr) -> u64 {
+        self.data.iter().filter(|((_, dst), _)| IpAddr::V4(*dst) == to).map(|(_, packets)| packets).sum()
+    }
+}
+
+/// Writes SCTP packets as a capture of whole IPv4 packets, each after `spoil` had its way with its bytes from
+/// the SCTP header on.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_pcap(file: &Path, packets: &[Packet], spoil: impl Fn(usize, &mut Vec<u8>)) -> io::Result<()> {
+    // Magic number, version 2.4, zone, accuracy, longest packet, LINKTYPE_RAW.
+    let mut bytes = Vec::new();
+    for field in [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    for (number, packet) in packets.iter().enumerate() {
+        let netrig_transport::Payload::Sctp(sctp) = &packet.payload else { continue };
+        let mut body = wire::encode(sctp);
+        spoil(number, &mut body);
+        let ip = ipv4(packet, &body);
+        let len = ip.len() as u32;
+        for field in [number as u32, 0, len, len] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        bytes.extend_from_slice(&ip);
+    }
+    std::fs::write(file, bytes)
+}
+
+/// An IPv4 packet (RFC 791) without options; its header's checksum is left out.
+fn ipv4(packet: &Packet, body: &[u8]) -> Vec<u8> {
+    let flow = packet.header.flow;
+    let mut ip = vec![0x45, 0];
+    ip.extend_from_slice(&(20 + body.len() as u16).to_be_bytes());
+    ip.extend_from_slice(&[0, 0, 0, 0, 64, flow.protocol, 0, 0]);
+    for address in [flow.src, flow.dst] {
+        if let IpAddr::V4(address) = address {
+            ip.extend_from_slice(&address.octets());
+        }
+    }
+    ip.extend_from_slice(body);
+    ip
+}

@@ -1,0 +1,92 @@
+//! What a test makes outside its own process is written down first, so that the next run can clear away
+//! what one that was killed has left.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The folder of one test's files, with the list of its namespaces. All goes when this is dropped.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    prefix: String,
+}
+
+/// The file that names the namespaces, one a line.
+const NAMESPACES: &str = "namespaces";
+
+/// How the names of namespaces start that were made by a process.
+fn prefix(process: u32) -> String {
+    format!("netrig-interop-{process}-")
+}
+
+impl Journal {
+    /// A journal in a folder of its own. The first of a process clears what dead processes left.
+    pub fn open() -> Self {
+        static CLEARED: Once = Once::new();
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let journals = std::env::temp_dir().join("netrig-interop");
+        CLEARED.call_once(|| clear_leftovers(&journals));
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = journals.join(format!("{process}-{count}"));
+        fs::create_dir_all(&folder).expect("a folder for temporary files can be made");
+        Self { folder, prefix: format!("{}{count}", prefix(process)) }
+    }
+
+    /// Where the test's files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A name for a namespace that nobody else uses, written down.
+    pub fn name(&self, side: char) -> String {
+        let name = format!("{}{side}", self.prefix);
+        let file = fs::OpenOptions::new().create(true).append(true).open(self.folder.join(NAMESPACES));
+        writeln!(file.expect("the journal can be opened"), "{name}").expect("the journal can be written");
+        name
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        clear(&self.folder, &self.prefix);
+    }
+}
+
+/// Clears what is listed in the folders of processes that are gone.
+fn clear_leftovers(journals: &Path) {
+    for folder in fs::read_dir(journals).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(process) = name.split('-').next().and_then(|text| text.parse::<u32>().ok()) else {
+            continue;
+        };
+        if !Path::new("/proc").join(process.to_string()).exists() {
+            clear(&folder, &prefix(process));
+        }
+    }
+}
+
+/// Removes the namespaces that a folder lists, then the folder. What is gone already is no error, for two
+/// processes may clear at the same moment.
+fn clear(folder: &Path, prefix: &str) {
+    let made = fs::read_to_string(folder.join(NAMESPACES)).unwrap_or_default();
+    made.lines().filter(|name| name.starts_with(prefix)).for_each(remove_namespace);
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// Ends what still runs in a namespace of ours, and removes it.
+fn remove_namespace(name: &str) {
+    let ip = |words: [&str; 3]| Command::new("ip").args(words).stderr(Stdio::null()).output();
+    let inside = ip(["netns", "pids", name]).map(|out| out.stdout).unwrap_or_default();
+    for process in String::from_utf8_lossy(&inside).lines() {
+        if let Some(process) = process.trim().parse().ok().and_then(Pid::from_raw) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+    let _ = ip(["netns", "del", name]);
+}

@@ -1,0 +1,97 @@
+//! What the machine must have.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::journal::Journal;
+
+/// The peer's source.
+const PEER: &str = include_str!("../peer/usrsctp_peer.c");
+
+/// A program that uses the library, to see whether it is there.
+const PROBE: &str = "#include <usrsctp.h>\nint main(void) { return usrsctp_finish(); }\n";
+
+/// Proof that the machine can run these tests, and the peer's program.
+#[derive(Debug)]
+pub struct Tools {
+    peer: PathBuf,
+    /// Where the program is; it goes with the last test.
+    _journal: Journal,
+}
+
+impl Tools {
+    /// Looks for what is needed and compiles the peer, once for all tests that run at the same time. Without it
+    /// says what is missing on standard error, past the test harness, which would hide it.
+    ///
+    /// # Panics
+    /// If the library is there and the peer does not compile.
+    pub fn find() -> Option<Arc<Self>> {
+        static FOUND: Mutex<Weak<Tools>> = Mutex::new(Weak::new());
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tools) = found.upgrade() {
+            return Some(tools);
+        }
+        match Self::look() {
+            Ok(tools) => {
+                let tools = Arc::new(tools);
+                *found = Arc::downgrade(&tools);
+                Some(tools)
+            }
+            Err(missing) => {
+                let _ = writeln!(std::io::stderr(), "skipped: needs {missing}");
+                None
+            }
+        }
+    }
+
+    /// The peer's program.
+    pub(crate) fn peer(&self) -> &Path {
+        &self.peer
+    }
+
+    fn look() -> Result<Self, &'static str> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("root, for raw IP sockets and network namespaces");
+        }
+        for (program, argument, missing) in [
+            ("cc", "--version", "a C compiler"),
+            ("ip", "-V", "iproute2"),
+            ("dumpcap", "--version", "tshark"),
+            ("tshark", "--version", "tshark"),
+        ] {
+            if !succeeds(Command::new(program).arg(argument)) {
+                return Err(missing);
+            }
+        }
+        let journal = Journal::open();
+        if !succeeds(Command::new("ip").args(["netns", "add", &journal.name('p')])) {
+            return Err("the right to make network namespaces");
+        }
+        compile(PROBE, &journal.folder().join("probe")).map_err(|_| "libusrsctp-dev")?;
+        let peer = journal.folder().join("usrsctp_peer");
+        if let Err(why) = compile(PEER, &peer) {
+            panic!("the peer does not compile: {why}");
+        }
+        Ok(Self { peer, _journal: journal })
+    }
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Compiles a C program with usrsctp.
+fn compile(source: &str, program: &Path) -> Result<(), String> {
+    let file = program.with_extension("c");
+    std::fs::write(&file, source).map_err(|error| error.to_string())?;
+    let out = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([program, &file])
+        .args(["-lusrsctp", "-pthread"])
+        .output()
+        .map_err(|error| error.to_string())?;
+    if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }
+}

@@ -1,0 +1,321 @@
+//! TCP in the simulator against closed forms: whole experiments over a path whose round trip is 100 ms and whose rate
+//! is never the limit, so that the sender's rules alone decide.
+
+use netrig_core::{Duration, Instant, Subject, quantity};
+use netrig_stats::theory::cubic::Cubic;
+use netrig_stats::theory::padhye::Padhye;
+use netrig_stats::theory::periodic_loss::PeriodicLoss;
+use netrig_stats::theory::retransmission::Backoff;
+use netrig_stats::theory::tcp::{SlowStart, mathis_bytes_per_s};
+use netrig_tests::{Tape, record, simulate};
+
+/// Data in a full packet of 1500 B with timestamps.
+const SEGMENT: f64 = 1448.0;
+/// Of the path, packet times (0.1 µs) aside.
+const RTT: f64 = 0.1;
+const FLOW: Subject = Subject::Flow(0);
+const PATH: Subject = Subject::Path(0, 0);
+
+/// A bulk transfer under the `rfc` profile. `line` are keys of the data's direction, `tcp` constants of the endpoint.
+fn path(seconds: u32, line: &str, tcp: &str) -> String {
+    format!(
+        r#"
+format = 1
+name = "path"
+duration = "{seconds} s"
+sample_every = "100 ms"
+[node.client]
+[node.server]
+[link.line]
+between = ["client", "server"]
+rate = "100 Gbit/s"
+delay = "50 ms"
+queue = {{ kind = "fifo", unlimited = true }}
+{line}
+reverse = {{ loss = {{ kind = "bernoulli", probability = 0 }} }}
+[transport.tcp]
+kind = "tcp"
+profile = "rfc"
+{tcp}
+[flow.bulk]
+from = "client"
+to = "server"
+transport = "tcp"
+application = {{ kind = "bulk" }}
+[response.received]
+of = "flow.bulk"
+metric = "received"
+"#
+    )
+}
+
+fn tape(text: &str) -> Tape {
+    record(text).remove(0).1
+}
+
+/// Data packets sent in each round trip, from the one in which the first leave. The path's rounds are bursts that begin
+/// at whole multiples of 100 ms, so a sampling interval is a round.
+fn rounds(text: &str) -> Vec<u64> {
+    let sent = tape(text).values(FLOW, &quantity::DATA_PACKETS_SENT);
+    sent.into_iter().map(|n| n as u64).skip_while(|n| *n == 0).collect()
+}
+
+/// Segments per round trip delivered (`goodput`) or sent, over all but the first `settle` seconds.
+fn per_round(text: &str, settle: u32, metric: &str) -> f64 {
+    let response = format!("[response.rate]\nof = \"flow.bulk\"\nmetric = \"{metric}\"\nafter = \"{settle} s\"\n");
+    simulate(&format!("{text}{response}"), None, 1, |_| true)[0].responses["rate"]
+}
+
+fn periodic(every: u64) -> String {
+    format!("loss = {{ kind = \"periodic\", every = {every} }}")
+}
+
+/// Prints a line of the validation table and holds the deviation to its bound.
+#[track_caller]
+fn within(what: &str, measured: f64, theory: f64, bound: f64) {
+    let off = measured / theory - 1.0;
+    println!("{what}: theory {theory:.3}, measured {measured:.3} ({:+.2} %)", 100.0 * off);
+    assert!(off.abs() < bound, "{what}: {measured} for {theory}");
+}
+
+/// Slow start (RFC 5681 section 3.1, RFC 6928): ten segments, and one more for each acknowledgement. With one
+/// acknowledgement per segment, or with L = 2 of RFC 3465 and delayed ones, the window after k round trips is 10·2^k and
+/// 10·(2^k − 1) have been sent before: the series of Cardwell, Savage and Anderson (2000) section III.
+#[test]
+fn slow_start_doubles() {
+    for tcp in ["ack_every = 1", "ack_every = 2\nslow_start_limit = 2"] {
+        let series = rounds(&path(2, "", tcp));
+        let theory = SlowStart::new(10.0 * SEGMENT, 1.0).expect("a window");
+        let mut sent = 0;
+        for (k, n) in series.iter().take(10).enumerate() {
+            assert_eq!(*n as f64 * SEGMENT, theory.window_bytes(k as u32), "{tcp}: round {k} of {series:?}");
+            assert_eq!(sent as f64 * SEGMENT, theory.sent_bytes(k as u32));
+            sent += n;
+        }
+        println!("slow start, {}: {:?}", tcp.replace('\n', ", "), &series[..10]);
+    }
+}
+
+/// Slow start with an acknowledgement for every second segment: w segments are answered by ⌊w/2⌋ acknowledgements, and
+/// the odd one waits for the first of the next round (which comes before the timer of 200 ms). So the window goes
+/// w → ⌊3w/2⌋, and what is sent in a round is less by the one that was left over. The geometric series 10·1.5^k is its
+/// bound from above, and it stays above 9·1.5^k + 1, for it loses at most half a segment a round:
+/// Σ ½·1.5^i = 1.5^k − 1.
+#[test]
+fn slow_start_with_delayed_acknowledgements_grows_by_half() {
+    let series = rounds(&path(3, "", "ack_every = 2"));
+    let theory = SlowStart::new(10.0, 2.0).expect("a window");
+    let (mut window, mut left_over) = (10, 0);
+    for (k, n) in series.iter().take(16).enumerate() {
+        assert_eq!(*n, window - left_over, "round {k} of {series:?}");
+        let geometric = theory.window_bytes(k as u32);
+        assert!((0.9 * geometric..=geometric).contains(&(window as f64)), "{window} for {geometric}");
+        (window, left_over) = (window * 3 / 2, window % 2);
+    }
+    println!("slow start, delayed: {:?}", &series[..16]);
+}
+
+/// How long a file takes in slow start: the handshake's round trip, one less than [`SlowStart::round_trips`], and half a
+/// one for the last segment. To that come packet times: each round begins when the first acknowledgement of the one
+/// before has arrived, and its packets follow one another.
+#[test]
+fn a_file_takes_the_rounds_of_slow_start() {
+    let time = |bytes: f64| bytes * 8.0 / 1e9;
+    for segments in [1u32, 10, 11, 30, 31, 70, 71, 1000, 5000] {
+        let text = path(5, "", "ack_every = 1").replace("100 Gbit/s", "1 Gbit/s");
+        let text = text.replace(r#""bulk" }"#, &format!(r#""bulk", bytes = "{} B" }}"#, 1448 * segments));
+        let measured = per_round(&text, 0, "transfer_time");
+        let theory = SlowStart::new(10.0, 1.0).expect("a window");
+        let n = theory.round_trips(f64::from(segments)).expect("a number of segments");
+        let in_last_round = f64::from(segments) - theory.sent_bytes(n - 1);
+        // SYN and SYN-ACK have 60 B, acknowledgements 52 B; that of the handshake goes with the first data.
+        let handshake = RTT + 2.0 * time(60.0);
+        let expected = handshake
+            + f64::from(n - 1) * (RTT + time(1500.0) + time(52.0))
+            + in_last_round * time(1500.0)
+            + RTT / 2.0;
+        println!("file of {segments}: {n} rounds, theory {expected:.9} s, measured {measured:.9} s");
+        assert!((measured - expected).abs() < 1e-8, "{segments} segments: {measured} s for {expected}");
+    }
+}
+
+/// The sawtooth as the exact sum over its finite windows, packet for packet.
+///
+/// One packet in n is lost. The loss of the j-th of the W packets of a round is noticed in the next one (RFC 6675, no
+/// PRR), of which j − 1 packets are answers to what came before, two to the first duplicates (RFC 3042), and one is
+/// the retransmission; after it nothing may go, for j + 2 ≥ W/2 are in flight. When the retransmission is acknowledged
+/// a round trip later the window is h = W/2, and grows by one each round. With W = 2h the tooth repeats if
+///
+///   n = (W − j) + (j + 2) + [h + (h + 1) + … + (W − 1)] + j = 3h(h + 1)/2 + j + 2, for h − 2 ≤ j ≤ 2h − 3,
+///
+/// in h + 2 rounds that send j + 2, h, h + 1, …, 2h packets. Without the round in which the loss is noticed this is the
+/// tooth of Mathis, Semke, Mahdavi and Ott (1997) in whole segments, `periodic_loss` of the theory curves: h + 1 rounds.
+#[test]
+fn the_sawtooth_is_the_sum_of_its_windows() {
+    for (h, j) in [(25, 30), (81, 100), (258, 300)] {
+        let n = 3 * h * (h + 1) / 2 + j + 2;
+        let ideal = PeriodicLoss::new((n - j - 2) as u32, 1, u32::MAX).expect("a period").cycle();
+        assert_eq!(ideal.sent * (h + 1), (n - j - 2) * ideal.rounds, "{ideal:?}");
+        let tcp = format!("recovery = \"sack\"\nprr = false\nack_every = 1\ninitial_ssthresh = {h}");
+        // Three quarters of an error in W are gone after each tooth; of fifteen the last six are compared.
+        let series = rounds(&path(15 * (h as u32 + 2) / 10, &periodic(n), &tcp));
+        let tooth: Vec<u64> = [j + 2].into_iter().chain(h..=2 * h).collect();
+        let teeth = &series[series.len() - 6 * tooth.len()..];
+        let start = teeth.windows(2).position(|pair| pair == &tooth[..2]).expect("a tooth begins");
+        let whole: Vec<&[u64]> = teeth[start..].chunks_exact(tooth.len()).collect();
+        assert!(whole.len() >= 4 && whole.iter().all(|found| *found == &tooth[..]), "1 in {n}: {teeth:?}");
+        let rate = tooth.iter().sum::<u64>() as f64 / tooth.len() as f64;
+        println!("sawtooth, 1 in {n}: {} rounds, {rate:.3} packets each; measured the same", tooth.len());
+        assert_eq!(tooth.iter().sum::<u64>(), n);
+    }
+}
+
+/// Mathis, Semke, Mahdavi and Ott (1997): rate = MSS/RTT·C/√p, C = √(3/2b), under periodic loss.
+///
+/// b is the number of rounds in which the window grows by a segment. RFC 5681 has two ways: counting bytes (section 3.1,
+/// recommended) makes b = 1 whether acknowledgements are delayed or not; SMSS²/cwnd for each acknowledgement (equation 3)
+/// makes b the segments per acknowledgement. The law holds for large windows: a tooth of W/2 rounds is a round
+/// longer, for the loss must be noticed, windows are whole, and a delayed acknowledgement holds back half a segment on
+/// average. That costs 1.6 to 2.3 % at p = 10⁻⁴ and falls as √p, so the variants that it costs more than 2 % start at
+/// p = 1/20000.
+#[test]
+fn light_periodic_loss_obeys_mathis() {
+    let variants = [
+        ("sack, b = 1", 1.0, 10_000, "recovery = \"sack\"\nack_every = 1"),
+        ("rack, b = 1", 1.0, 10_000, "recovery = \"rack\"\nack_every = 1"),
+        ("newreno, b = 1", 1.0, 20_000, "recovery = \"newreno\"\nack_every = 1"),
+        ("sack, delayed, bytes counted, b = 1", 1.0, 20_000, "recovery = \"sack\""),
+        ("sack, delayed, b = 2", 2.0, 10_000, "recovery = \"sack\"\navoidance = \"per-ack\""),
+        ("newreno, delayed, b = 2", 2.0, 20_000, "recovery = \"newreno\"\navoidance = \"per-ack\""),
+    ];
+    for (name, b, least, tcp) in variants {
+        for every in [10_000, 20_000, 100_000].into_iter().filter(|every| *every >= least) {
+            let seconds = if every == 100_000 { 600 } else { 400 };
+            let text = path(seconds, &periodic(every), &format!("initial_ssthresh = 64\n{tcp}"));
+            let theory = mathis_bytes_per_s(SEGMENT, RTT, 1.0 / every as f64, b).expect("parameters in range");
+            let measured = per_round(&text, 100, "goodput");
+            within(&format!("Mathis, {name}, p = 1/{every}"), measured, theory, 0.02);
+        }
+    }
+}
+
+/// Padhye, Firoiu, Towsley and Kurose (1998), the full model (section 2.3, no window limit): packets sent per second.
+///
+/// Conditions: b = 2 with equation 3 of RFC 5681, T0 = 1 s (the least timer; the path asks for less), and a sender of
+/// 1998: no limited transmit, F-RTO or PRR, which spare time-outs that the model has. The model loses all that follows
+/// a loss in its round; here each packet is lost by itself.
+#[test]
+fn random_loss_obeys_padhye() {
+    for recovery in ["newreno", "sack"] {
+        for p in [0.001, 0.003, 0.01, 0.03, 0.1] {
+            let tcp = format!(
+                "recovery = \"{recovery}\"\navoidance = \"per-ack\"\nlimited_transmit = \"off\"\nfrto = false\n\
+                 prr = false\ndata_retries = \"unbounded\"\ninitial_ssthresh = 64"
+            );
+            let line = format!("loss = {{ kind = \"bernoulli\", probability = {p} }}");
+            let seconds = 4000.0;
+            let text = path(seconds as u32 + 100, &line, &tcp);
+            let theory = Padhye::new(1.0, RTT, 1.0, f64::INFINITY, 2.0).expect("parameters in range");
+            let theory = theory.full_bytes_per_s(p).expect("a loss");
+            let measured = per_round(&text, 100, "data_packets_sent") / seconds;
+            within(&format!("Padhye, {recovery}, b = 2, T0 = 1 s, p = {p}"), measured, theory, 0.2);
+        }
+    }
+}
+
+/// CUBIC's response function (RFC 9438 section 5.1), C = 0.4, β = 0.7: mean window
+/// (C·(3 + β)/(4·(1 − β)))^(1/4)·(RTT/p)^(3/4) segments, 187 and 1054 here.
+///
+/// It is the mean of a cycle that ends where it began, at W_max. Whatever W_max is, the next one is W_max + C(T − K)³, with
+/// T the time in which n = 1/p packets are sent; since the window has its plateau where T = K, that moves by the third
+/// power of the distance, and a cycle that starts elsewhere stays there for thousands of losses. So the first loss is
+/// placed where slow start has reached W_max = 4/(3 + β) times the mean.
+#[test]
+fn cubic_has_the_window_of_its_response_function() {
+    for (every, first, seconds) in [(10_000u32, 700, 1000), (100_000, 3000, 800)] {
+        let theory = Cubic::default().window_segments(1.0 / f64::from(every), RTT).expect("parameters in range");
+        let w_max = (theory * 4.0 / 3.7).round();
+        for (name, tcp) in [("sack, no prr", "recovery = \"sack\"\nprr = false"), ("rack, prr", "recovery = \"rack\"")] {
+            let line = format!("loss = {{ kind = \"periodic\", every = {every}, first = {first} }}");
+            let tcp = format!(
+                "congestion = \"cubic\"\nhystart = \"off\"\ncubic_fast_convergence = false\nack_every = 1\n\
+                 initial_ssthresh = {w_max}\n{tcp}"
+            );
+            let measured = per_round(&path(seconds, &line, &tcp), 100, "goodput") * RTT / SEGMENT;
+            within(&format!("CUBIC, {name}, p = 1/{every}"), measured, theory, 0.05);
+        }
+    }
+}
+
+/// The path fails for good after ten seconds; data is tried without end.
+fn dead(tcp: &str) -> Tape {
+    let outage = "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"900 s\" }\n";
+    tape(&(path(800, "", &format!("data_retries = \"unbounded\"\nsend_window = 100\n{tcp}")) + outage))
+}
+
+/// When the retransmission timer ran out, in seconds after it was started last, and its value then.
+fn expiries(tape: &Tape) -> (f64, Vec<f64>) {
+    let expiries = tape.series(PATH, &quantity::PATH_TIMEOUT);
+    // The sender's state is told after all that it does: the last time before the first expiry is when it last had
+    // something to do, and that (re)started the timer.
+    let timer = tape.series(PATH, &quantity::RTO);
+    let (started, rto) = *timer.iter().rfind(|(at, _)| *at < expiries[0].0).expect("a state before the outage");
+    (rto, expiries.iter().map(|(at, _)| at.since(started).as_secs_f64()).collect())
+}
+
+/// RFC 6298 section 5: the n-th retransmission leaves RTO·(2ⁿ − 1) after the timer was started, each wait at most 60 s:
+/// 1, 3, 7, 15, 31, 63, 123, 183 … s, to the nanosecond.
+#[test]
+fn retransmissions_follow_the_doubling_timer() {
+    let tape = dead("recovery = \"sack\"");
+    let (rto, found) = expiries(&tape);
+    assert_eq!(rto, 1.0);
+    let theory = Backoff::new(rto, 60.0).expect("times");
+    assert!(found.len() >= 15, "{found:?}");
+    for (n, expiry) in (1..).zip(&found) {
+        assert!((expiry - theory.elapsed_s(n)).abs() < 1e-9, "expiry {n} at {expiry} s");
+    }
+    println!("RTO series, theory and measured: {:?}", &found[..9]);
+    // What is sent then, and only then.
+    let first = tape.series(PATH, &quantity::PATH_TIMEOUT)[0].0;
+    let sent = tape.series(FLOW, &quantity::DATA_PACKETS_SENT);
+    let moments: Vec<Instant> =
+        sent.iter().filter(|(at, n)| *at >= first && *n > 0.0).map(|(at, _)| *at).collect();
+    let expected: Vec<Instant> = tape
+        .series(PATH, &quantity::PATH_TIMEOUT)
+        .iter()
+        .map(|(at, _)| Instant::ZERO + at.since(Instant::ZERO).round_up(Duration::from_millis(100)))
+        .collect();
+    assert_eq!(moments, expected);
+}
+
+/// RFC 8985 section 7.3: a tail loss probe goes two round trips after the last acknowledgement, and starts the timer
+/// anew; from there the series is the same.
+#[test]
+fn the_doubling_timer_starts_with_the_tail_loss_probe() {
+    let tape = dead("recovery = \"rack\"");
+    let (rto, found) = expiries(&tape);
+    let theory = Backoff::new(rto, 60.0).expect("times");
+    for (n, expiry) in (1..).zip(&found) {
+        assert!((expiry - theory.elapsed_s(n)).abs() < 1e-9, "expiry {n} at {expiry} s");
+    }
+    let probe = tape.notes().iter().find(|note| note.text.contains("tail loss probe")).expect("a probe").at;
+    let first = tape.series(PATH, &quantity::PATH_TIMEOUT)[0].0;
+    assert_eq!(first.since(probe), Duration::from_secs(1));
+}
+
+/// The same series for the SYN (RFC 6298 section 5.7, RFC 9293 section 3.8.3): 0, 1, 3, 7, 15, 31, 63, 123 s, and after seven
+/// retransmissions the opening fails with the eighth expiry, at 183 s.
+#[test]
+fn a_syn_without_answer_follows_the_doubling_timer() {
+    let outage = "[[event]]\nat = \"0 s\"\nlink = \"line\"\ndo = { down_for = \"900 s\" }\n";
+    let tape = tape(&(path(300, "", "") + outage));
+    let sent = tape.series(FLOW, &quantity::PACKETS_SENT);
+    let seconds: Vec<u64> =
+        sent.iter().filter(|(_, n)| *n > 0.0).map(|(at, _)| at.as_nanos() / 1_000_000_000).collect();
+    let theory = Backoff::new(1.0, 60.0).expect("times");
+    let expected: Vec<u64> = (0..=7).map(|n| theory.elapsed_s(n) as u64).collect();
+    assert_eq!(seconds, expected);
+    let closed = tape.series(FLOW, &quantity::CLOSED);
+    assert_eq!(closed, [(Instant::ZERO + Duration::from_secs_f64(theory.elapsed_s(8)), 2.0)]);
+}
