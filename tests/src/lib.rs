@@ -31,12 +31,7 @@ pub struct Measured {
 ///
 /// # Panics
 /// If the file is wrong or a run fails: in a test that is the finding.
-pub fn simulate(
-    text: &str,
-    paper: Option<&str>,
-    n: u32,
-    wanted: impl Fn(&Levels) -> bool,
-) -> Vec<Measured> {
+pub fn simulate(text: &str, paper: Option<&str>, n: u32, wanted: impl Fn(&Levels) -> bool) -> Vec<Measured> {
     let experiment = match paper {
         Some(paper) => {
             let paper = Paper::parse(paper).unwrap_or_else(|errors| panic!("paper.toml: {errors:?}"));

@@ -71,10 +71,8 @@ fn the_table_knows_every_crate() {
     let known: BTreeSet<_> = BORDERS.iter().map(|(name, _)| package(name)).collect();
     // The binary may import all; the tests are no part of the product.
     const FREE: [&str; 3] = ["netrig", "netrig-tests", "netrig-interop"];
-    let unknown: Vec<_> = dependencies()
-        .into_keys()
-        .filter(|p| !known.contains(p) && !FREE.contains(&p.as_str()))
-        .collect();
+    let unknown: Vec<_> =
+        dependencies().into_keys().filter(|p| !known.contains(p) && !FREE.contains(&p.as_str())).collect();
     assert!(unknown.is_empty(), "not in the table: {unknown:?}");
 }
 

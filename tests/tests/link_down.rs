@@ -29,7 +29,10 @@ fn throughput_is_ns2s_within_a_fifth_of_a_percent() {
             let run = runs.iter().find(|run| here(&run.levels)).expect("the point was run");
             let (ours, theirs) = (run.responses["throughput"], 1500.0 * f64::from(n) / (100.0 - first));
             let off = 100.0 * (ours / theirs - 1.0);
-            assert!(off.abs() < 0.2, "{transport}, {down_for}: {ours:.0} B/s, ns-2 {theirs:.0} ({off:+.2} %)");
+            assert!(
+                off.abs() < 0.2,
+                "{transport}, {down_for}: {ours:.0} B/s, ns-2 {theirs:.0} ({off:+.2} %)"
+            );
             assert!(run.outcome.balance.holds(), "{transport}, {down_for}: {:?}", run.outcome.balance);
         }
     }

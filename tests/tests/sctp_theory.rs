@@ -73,7 +73,10 @@ impl Failure {
         let (started, rto) = *timer.iter().rfind(|told| !failure(told)).expect("a state before the failure");
         let moment = |subject, of, value: Option<f64>| {
             let all = tape.series(subject, of);
-            all.into_iter().find(|told| failure(told) && value.is_none_or(|v| told.1 == v)).expect("it fails over").0
+            all.into_iter()
+                .find(|told| failure(told) && value.is_none_or(|v| told.1 == v))
+                .expect("it fails over")
+                .0
         };
         Self {
             started,
@@ -109,7 +112,10 @@ fn fail_over_takes_the_sum_of_the_doubled_timers() {
             "fail-over, Path.Max.Retrans {path_max_retrans}, RTO {:.3} s: theory {theory:.9} s, measured {measured:.9} s",
             failure.rto
         );
-        assert!((measured - theory).abs() < 2e-9, "Path.Max.Retrans {path_max_retrans}: {measured} s for {theory}");
+        assert!(
+            (measured - theory).abs() < 2e-9,
+            "Path.Max.Retrans {path_max_retrans}: {measured} s for {theory}"
+        );
         assert_eq!(failure.inactive, failure.switched);
         let before = failure.expiries.iter().filter(|at| **at <= failure.switched).count();
         assert_eq!(before, path_max_retrans as usize + 1);

@@ -62,7 +62,8 @@ fn rounds(text: &str) -> Vec<u64> {
 
 /// Segments per round trip delivered (`goodput`) or sent, over all but the first `settle` seconds.
 fn per_round(text: &str, settle: u32, metric: &str) -> f64 {
-    let response = format!("[response.rate]\nof = \"flow.bulk\"\nmetric = \"{metric}\"\nafter = \"{settle} s\"\n");
+    let response =
+        format!("[response.rate]\nof = \"flow.bulk\"\nmetric = \"{metric}\"\nafter = \"{settle} s\"\n");
     simulate(&format!("{text}{response}"), None, 1, |_| true)[0].responses["rate"]
 }
 
@@ -192,7 +193,8 @@ fn light_periodic_loss_obeys_mathis() {
         for every in [10_000, 20_000, 100_000].into_iter().filter(|every| *every >= least) {
             let seconds = if every == 100_000 { 600 } else { 400 };
             let text = path(seconds, &periodic(every), &format!("initial_ssthresh = 64\n{tcp}"));
-            let theory = mathis_bytes_per_s(SEGMENT, RTT, 1.0 / every as f64, b).expect("parameters in range");
+            let theory =
+                mathis_bytes_per_s(SEGMENT, RTT, 1.0 / every as f64, b).expect("parameters in range");
             let measured = per_round(&text, 100, "goodput");
             within(&format!("Mathis, {name}, p = 1/{every}"), measured, theory, 0.02);
         }
@@ -233,9 +235,12 @@ fn random_loss_obeys_padhye() {
 #[test]
 fn cubic_has_the_window_of_its_response_function() {
     for (every, first, seconds) in [(10_000u32, 700, 1000), (100_000, 3000, 800)] {
-        let theory = Cubic::default().window_segments(1.0 / f64::from(every), RTT).expect("parameters in range");
+        let theory =
+            Cubic::default().window_segments(1.0 / f64::from(every), RTT).expect("parameters in range");
         let w_max = (theory * 4.0 / 3.7).round();
-        for (name, tcp) in [("sack, no prr", "recovery = \"sack\"\nprr = false"), ("rack, prr", "recovery = \"rack\"")] {
+        for (name, tcp) in
+            [("sack, no prr", "recovery = \"sack\"\nprr = false"), ("rack, prr", "recovery = \"rack\"")]
+        {
             let line = format!("loss = {{ kind = \"periodic\", every = {every}, first = {first} }}");
             let tcp = format!(
                 "congestion = \"cubic\"\nhystart = \"off\"\ncubic_fast_convergence = false\nack_every = 1\n\
@@ -259,7 +264,8 @@ fn expiries(tape: &Tape) -> (f64, Vec<f64>) {
     // The sender's state is told after all that it does: the last time before the first expiry is when it last had
     // something to do, and that (re)started the timer.
     let timer = tape.series(PATH, &quantity::RTO);
-    let (started, rto) = *timer.iter().rfind(|(at, _)| *at < expiries[0].0).expect("a state before the outage");
+    let (started, rto) =
+        *timer.iter().rfind(|(at, _)| *at < expiries[0].0).expect("a state before the outage");
     (rto, expiries.iter().map(|(at, _)| at.since(started).as_secs_f64()).collect())
 }
 

@@ -46,7 +46,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// Nodes, links and flows of resolved points that a plan keeps at most.
+/// Parts of resolved points that a plan keeps at most.
 const KEPT: usize = 200_000;
 
 /// All runs of an experiment: its points and their replications.
@@ -129,8 +129,7 @@ impl Plan {
         let scenario = resolve::scenario(&self.definition.root, &levels)
             .map(Arc::new)
             .map_err(|problems| self.definition.diagnostics(problems))?;
-        let size = scenario.nodes.len() + scenario.links.len() + scenario.flows.len();
-        if self.kept.fetch_add(size, Ordering::Relaxed) < KEPT {
+        if self.kept.fetch_add(scenario.parts(), Ordering::Relaxed) < KEPT {
             return Ok(Arc::clone(self.scenarios[i].get_or_init(|| scenario)));
         }
         Ok(scenario)

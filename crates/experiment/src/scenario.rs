@@ -178,6 +178,19 @@ fn write_link_event<S: serde::Serializer>(event: &LinkEvent, s: S) -> Result<S::
 }
 
 impl Scenario {
+    /// How many things it is made of, for what keeps or visits many scenarios: with nodes, links and flows also what
+    /// these hold lists of.
+    pub(crate) fn parts(&self) -> usize {
+        let drops = self.links.iter().map(|link| link.forward.drop.len() + link.backward.drop.len());
+        let hops = self.flows.iter().flat_map(|flow| &flow.paths).map(|path| path.hops.len());
+        self.nodes.len()
+            + self.links.len()
+            + self.flows.len()
+            + self.events.len()
+            + drops.sum::<usize>()
+            + hops.sum::<usize>()
+    }
+
     /// The address of `node`'s interface on `link`, if it has one there.
     pub fn address(&self, node: usize, link: usize) -> Option<IpAddr> {
         let spec = self.links.get(link)?;

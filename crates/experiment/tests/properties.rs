@@ -123,3 +123,34 @@ fn every_text_of_the_corpus_is_answered() {
     }
     assert!(replayed >= 100, "{replayed} texts");
 }
+
+/// Small files whose counts, paths and lists multiply.
+#[test]
+fn a_small_file_makes_no_plan_that_nothing_could_hold() {
+    let base = FILES[0];
+    let refused = |text: String, why: &str| {
+        let error = Experiment::parse("any.toml", &text).expect_err(why).to_string();
+        assert!(error.contains(why), "{error}");
+    };
+    let drops = format!("drop = {:?}\ncount = 100\n", (1..10_000).collect::<Vec<u32>>());
+    refused(base.replacen("rate = ", &format!("{drops}rate = "), 1), "packets to be dropped");
+    let mut chain = base.to_owned();
+    for n in 1..=1000 {
+        let before = if n == 1 { "sink".to_owned() } else { format!("n{}", n - 1) };
+        chain += &format!("[node.n{n}]\n[link.l{n}]\nbetween = [\"{before}\", \"n{n}\"]\n");
+        chain += "rate = \"1 Mbit/s\"\nqueue = { kind = \"fifo\", packets = 1 }\n";
+    }
+    chain += "[flow.far]\nfrom = \"source\"\nto = \"n1000\"\ncount = 2000\n";
+    chain += "application = { kind = \"cbr\", rate = \"1 kbit/s\", size = \"100 B\" }\n";
+    refused(chain, "links together");
+}
+
+/// A resolved point is kept for its replications, but not all points of any size.
+#[test]
+fn a_plan_keeps_no_more_than_it_can() {
+    let events = "[[event]]\nat = \"1 s\"\nlink = \"line\"\n\
+                  do = { flap = { down = \"1 ms\", up = \"1 ms\", times = 60000 } }\n";
+    let plan = Experiment::parse("mm1.toml", format!("{}\n{events}", FILES[0])).unwrap().plan();
+    let kept = |i| std::sync::Arc::ptr_eq(&plan.scenario(i).unwrap(), &plan.scenario(i).unwrap());
+    assert!(plan.len() > 2 && kept(0) && !kept(1));
+}

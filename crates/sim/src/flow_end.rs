@@ -74,7 +74,7 @@ pub(crate) struct Blueprint {
     pub side: Side,
     /// Whether most user data leaves from here, so that this end's view of the paths is told.
     pub sends_data: bool,
-    /// Whether changes of the window are traced.
+    /// Whether changes of the window are traced, at this end.
     pub traces: bool,
     pub carrier: Carrier,
     pub answering: Answering,
@@ -198,22 +198,27 @@ impl FlowEnd {
             }
             self.tell(now, AppEvent::Connection { conn: id, event }, world);
         }
-        self.watch(now, conn, world);
         let Some(slot) = self.conns.get_mut(conn as usize) else { return };
-        match slot {
-            Some(Conn { party, closed: true, .. }) if party.may_be_forgotten() => {
-                self.gone += party.counters();
-                *slot = None;
-            }
-            Some(Conn { party, appointment, timer, .. }) => {
-                appointment.keep(party.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
-            }
-            None => {}
+        let Some(Conn { party, closed, appointment, timer, .. }) = slot else { return };
+        while let Some(incident) = party.poll_incident() {
+            self.plan.report(now, &incident, party, world);
+        }
+        if self.plan.traces {
+            trace(now, self.plan.flow, self.plan.paths.len(), party, world.sink);
+        }
+        if *closed && party.may_be_forgotten() {
+            self.gone += party.counters();
+            *slot = None;
+        } else {
+            appointment.keep(party.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
         }
     }
 
     /// Does what the application asked for.
     fn carry_out(&mut self, now: Instant, world: &mut World) {
+        if self.actions.is_empty() {
+            return;
+        }
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
@@ -298,23 +303,19 @@ impl FlowEnd {
             }
         }
     }
+}
 
-    /// Tells what happened on the paths, if this end is the one whose view counts.
-    fn watch(&mut self, now: Instant, conn: u32, world: &mut World) {
-        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
-        while let Some(incident) = party.poll_incident() {
-            if !self.plan.sends_data {
-                continue;
-            }
-            let timer = if matches!(party, Party::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
-            let words = || journal::incident(&incident, timer, |path| name_of(&self.plan.paths, path));
-            world.journal.note(now, Subject::Flow(self.plan.flow), words, world.sink);
-            if let Some((subject, quantity, value)) = moment(self.plan.flow, &incident) {
-                world.sink.sample(subject, Sample { at: now, quantity, value });
-            }
+impl Blueprint {
+    /// Tells what happened to a connection, if this end is the one whose view counts.
+    fn report(&self, now: Instant, incident: &Incident, party: &Party, world: &mut World) {
+        if !self.sends_data {
+            return;
         }
-        if self.plan.traces && self.plan.sends_data {
-            trace(now, self.plan.flow, self.plan.paths.len(), party, world.sink);
+        let timer = if matches!(party, Party::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
+        let words = || journal::incident(incident, timer, |path| name_of(&self.paths, path));
+        world.journal.note(now, Subject::Flow(self.flow), words, world.sink);
+        if let Some((subject, quantity, value)) = moment(self.flow, incident) {
+            world.sink.sample(subject, Sample { at: now, quantity, value });
         }
     }
 }

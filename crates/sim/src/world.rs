@@ -207,14 +207,15 @@ fn ends_of(
     let answers = flow.application.answers();
     let [client_paths, server_paths] = paths;
     let end = |side, paths: Vec<Path>, ports: [u16; 2], application| {
+        let sends_data = (side == Side::Server) == answers;
         FlowEnd::new(Blueprint {
             answering: answering(&flow.carrier, ports[0], &paths, &seeds, &flow.name),
             number: 2 * number + side as u32,
             flow: number,
             name: flow.name.clone(),
             side,
-            sends_data: (side == Side::Server) == answers,
-            traces,
+            sends_data,
+            traces: traces && sends_data,
             carrier: flow.carrier.clone(),
             paths,
             ports,

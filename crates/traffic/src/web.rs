@@ -61,6 +61,9 @@ pub enum WebExchange {
     Think,
 }
 
+/// Each keeps random streams of its own.
+const MAX_SOURCES: u32 = 100_000;
+
 impl Description for Web {
     fn check(&self) -> Result<(), SettingsError> {
         self.interarrival.check("interarrival")?;
@@ -69,6 +72,9 @@ impl Description for Web {
             if n > 0 { Ok(()) } else { Err(SettingsError::new(field, "it must be above zero")) }
         };
         positive("sources", self.sources.into())?;
+        if self.sources > MAX_SOURCES {
+            return Err(SettingsError::new("sources", format!("at most {MAX_SOURCES} can be handled")));
+        }
         positive("streams", self.streams.into())?;
         positive("request", self.request.bytes())
     }

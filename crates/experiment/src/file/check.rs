@@ -54,8 +54,7 @@ const NEEDED: &[(&str, &str)] = &[
 /// How many points are resolved when a file is read; of a larger sweep, so many that each level was tried.
 const TRIED_POINTS: usize = 500;
 
-/// Nodes, links, flows and events that are resolved at most when a file is read, and what a point counts for
-/// beside these: reading a file never takes longer than a few seconds.
+/// Parts of scenarios that are resolved at most when a file is read, and what a point counts for beside these: reading a file never takes longer than a few seconds.
 const TRIED_PARTS: usize = 2_000_000;
 const PARTS_OF_A_POINT: usize = 100;
 
@@ -180,10 +179,7 @@ fn try_points(
                     Diagnostic::error(span.clone(), why)
                 }));
                 warnings.look_at(&scenario, &places);
-                parts += scenario.nodes.len()
-                    + scenario.links.len()
-                    + scenario.flows.len()
-                    + scenario.events.len();
+                parts += scenario.parts();
             }
             Err(more) => problems.extend(more),
         }

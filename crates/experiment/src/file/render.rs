@@ -10,6 +10,9 @@ const WIDTH: usize = 110;
 /// Columns that stay visible left of the caret in a clipped line.
 const LEAD: usize = 40;
 
+/// Characters of a message that are shown: it may quote what stands in the file.
+const LONGEST: usize = 1000;
+
 /// Line and column (in characters) of a byte of `text`, both from 1. A byte beyond the end is at the end; one
 /// within a character is at the character.
 pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
@@ -127,9 +130,10 @@ fn glyph(c: char) -> (char, usize) {
     }
 }
 
-/// The text without control characters.
+/// The text without control characters, and without the rest of what is too long to be read.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| glyph(c).0).collect()
+    let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
+    text.chars().take(LONGEST).map(|c| glyph(c).0).chain(rest.chars()).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use netrig_transport::{Profile, sctp, tcp};
 
 use super::routes::{PathError, Router};
 use super::topology::Topology;
-use super::{MAX_FLOWS, between, beyond, check_name, made_of, tables, wired};
+use super::{MAX_FLOWS, MAX_HOPS, between, beyond, check_name, made_of, tables, wired};
 use crate::file::document::{Entry, Value};
 use crate::file::read::Reader;
 use crate::file::sections::{
@@ -86,9 +86,10 @@ pub(super) fn flows(
 ) -> Option<Vec<Flow>> {
     let mut router = Router::new(topology);
     let mut flows = Vec::new();
-    let mut whole = true;
+    let (mut whole, mut hops) = (true, 0);
     for entry in tables(root, "flow", reader) {
-        let mut file = FlowFile { entry, reader, topology, transports, end, router: &mut router };
+        let mut file =
+            FlowFile { entry, reader, topology, transports, end, router: &mut router, hops: &mut hops };
         whole &= file.read(&mut flows).is_some();
     }
     whole.then_some(flows)
@@ -102,6 +103,8 @@ struct FlowFile<'a, 'b> {
     transports: &'a Transports<'a>,
     end: Duration,
     router: &'a mut Router<'b>,
+    /// Links of all paths so far.
+    hops: &'a mut usize,
 }
 
 impl<'a> FlowFile<'a, '_> {
@@ -144,7 +147,12 @@ impl<'a> FlowFile<'a, '_> {
             return self.refuse(&["stagger"], why);
         }
         for i in 0..count.number {
+            if *self.hops > MAX_HOPS {
+                return self.refuse(&["to"], format!("the paths have more than {MAX_HOPS} links together"));
+            }
             let (from, to) = (wired(&from, i), wired(&to, i));
+            let paths = self.paths(&section, transport, &carrier, i, from, to)?;
+            *self.hops += paths.iter().map(|path| path.hops.len()).sum::<usize>();
             flows.push(Flow {
                 name: count.name(&self.entry.key, i),
                 group: self.entry.key.clone(),
@@ -152,7 +160,7 @@ impl<'a> FlowFile<'a, '_> {
                 to,
                 transport: section.transport.clone().unwrap_or_else(|| "udp".to_owned()),
                 carrier: carrier.clone(),
-                paths: self.paths(&section, transport, &carrier, i, from, to)?,
+                paths,
                 application: section.application.clone(),
                 start: start(i),
                 stop,

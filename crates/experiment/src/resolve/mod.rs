@@ -23,6 +23,10 @@ pub(crate) const MAX_NODES: u64 = 10_000;
 pub(crate) const MAX_LINKS: u64 = 20_000;
 /// The most flows that a scenario may have.
 pub(crate) const MAX_FLOWS: u64 = 10_000;
+/// The most links that all paths of a scenario may have together.
+pub(crate) const MAX_HOPS: usize = 1_000_000;
+/// The most packets that a scenario may name to be dropped, over all links.
+pub(crate) const MAX_DROPS: usize = 1_000_000;
 /// The most sampling intervals that a run may have: each keeps counted samples of every flow and link.
 const MAX_INTERVALS: u64 = 10_000_000;
 

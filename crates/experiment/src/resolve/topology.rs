@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netrig_link::LineSettings;
 
-use super::{Count, Groups, MAX_LINKS, MAX_NODES, between, check_name, made_of, members, tables, wired};
+use super::{
+    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, between, check_name, made_of, members, tables, wired,
+};
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Value};
 use crate::file::read::Reader;
@@ -17,6 +19,8 @@ pub(super) struct Topology {
     pub(super) links: Vec<LinkSpec>,
     node_groups: Groups,
     link_groups: Groups,
+    /// Packets that links are to drop by their number.
+    drops: usize,
 }
 
 impl Topology {
@@ -27,6 +31,7 @@ impl Topology {
             links: Vec::new(),
             node_groups: Groups::new(),
             link_groups: Groups::new(),
+            drops: 0,
         };
         let mut whole = true;
         for entry in tables(root, "node", reader) {
@@ -118,6 +123,12 @@ impl Topology {
         if total > MAX_LINKS {
             let why = format!("{total} links; at most {MAX_LINKS} can be handled");
             reader.report(reader.about(&entry.value, &["count"], why));
+            return None;
+        }
+        self.drops += count.number.saturating_mul(forward.drop.len() + backward.drop.len());
+        if self.drops > MAX_DROPS {
+            let why = format!("{} packets to be dropped; at most {MAX_DROPS} can be handled", self.drops);
+            reader.report(reader.about(&entry.value, &["drop"], why));
             return None;
         }
         let first = self.links.len();

@@ -2,7 +2,7 @@
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence};
-use crate::interval::{Interval, Method};
+use crate::interval::{Interval, Method, critical_t};
 use crate::quantile::of_sorted;
 use crate::random::Draws;
 
@@ -10,6 +10,11 @@ use crate::random::Draws;
 ///
 /// Rows are what is drawn with replacement: a value, a pair of values, or a whole replication. A statistic
 /// that is not finite for some resample is left out of the percentiles.
+///
+/// Resamples of n rows spread too little, as a variance with n in the place of n - 1 does, and know nothing of the
+/// uncertainty of their spread: at n = 10 plain percentiles cover 90 % for 95 %. So the percentiles are taken farther
+/// out, where Student's t has its own: at Φ(±t √(n/(n - 1))) (Hesterberg 2015, *What teachers should know about the
+/// bootstrap*, The American Statistician 69(4), "expanded percentile").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bootstrap {
     /// The seed of the draws.
@@ -36,13 +41,14 @@ impl Bootstrap {
         confidence: f64,
         statistic: impl Fn(&[T]) -> f64,
     ) -> Result<Interval, StatsError> {
-        let tail = 0.5 * (1.0 - check_confidence(confidence)?);
+        check_confidence(confidence)?;
         let drawn = self.distribution(rows, &statistic)?;
         let n = rows.len();
-        let end = |p: f64| (n > 1).then(|| of_sorted(&drawn, p));
+        let z = expanded(n, confidence)?;
+        let end = |z: f64| (n > 1).then(|| of_sorted(&drawn, Normal.cdf(z)));
         let method = Method::BootstrapPercentile;
         let estimate = statistic(rows);
-        Ok(Interval { estimate, low: end(tail), high: end(1.0 - tail), n, confidence, method })
+        Ok(Interval { estimate, low: end(-z), high: end(z), n, confidence, method })
     }
 
     /// The bias-corrected and accelerated interval (Efron 1987; same book, chapter 14): percentiles moved by
@@ -58,19 +64,22 @@ impl Bootstrap {
         confidence: f64,
         statistic: impl Fn(&[T]) -> f64,
     ) -> Result<Interval, StatsError> {
-        let tail = 0.5 * (1.0 - check_confidence(confidence)?);
+        check_confidence(confidence)?;
         let drawn = self.distribution(rows, &statistic)?;
         let n = rows.len();
+        let z = expanded(n, confidence)?;
         let estimate = statistic(rows);
         let bias = median_bias(&drawn, estimate)?;
         let acceleration = acceleration(rows, &statistic);
-        let end = |p: f64| -> Result<Option<f64>, StatsError> {
-            let z = bias + Normal.quantile(p)?;
-            let moved = Normal.cdf(bias + z / (1.0 - acceleration * z));
-            Ok((n > 1).then(|| of_sorted(&drawn, moved)))
+        let end = |z: f64| {
+            let biased = bias + z;
+            // Far out a small sample's acceleration would turn the scale round; its end is the sample's.
+            let scale = 1.0 - acceleration * biased;
+            let moved = if scale > 0.0 { bias + biased / scale } else { biased.signum() * f64::INFINITY };
+            (n > 1).then(|| of_sorted(&drawn, Normal.cdf(moved)))
         };
         let method = Method::BootstrapBca;
-        Ok(Interval { estimate, low: end(tail)?, high: end(1.0 - tail)?, n, confidence, method })
+        Ok(Interval { estimate, low: end(-z), high: end(z), n, confidence, method })
     }
 
     /// The statistic over all resamples, in rising order.
@@ -98,6 +107,15 @@ impl Bootstrap {
         drawn.sort_by(f64::total_cmp);
         Ok(drawn)
     }
+}
+
+/// How far out the upper percentile is taken, in standard normal units; the lower one lies opposite.
+fn expanded(n: usize, confidence: f64) -> Result<f64, StatsError> {
+    if n < 2 {
+        return Ok(0.0);
+    }
+    let n = n as f64;
+    Ok(critical_t(n - 1.0, confidence)? * (n / (n - 1.0)).sqrt())
 }
 
 /// The normal quantile of the share of resamples below the estimate (ties count half).

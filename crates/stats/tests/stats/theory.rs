@@ -36,7 +36,11 @@ fn queues_of_the_textbook() {
 fn equal_lines_make_the_second_queue_longer_than_an_independent_one() {
     let light = EqualLines::new(0.001, 1.0).unwrap();
     close(light.second_waiting_s(), 1.75 * 0.001, 0.005);
-    close(EqualLines::new(10.0, 20.0).unwrap().second_waiting_s() * 20.0, equal_lines_by_recursion(0.5), 0.005);
+    close(
+        EqualLines::new(10.0, 20.0).unwrap().second_waiting_s() * 20.0,
+        equal_lines_by_recursion(0.5),
+        0.005,
+    );
     assert!(EqualLines::new(1.0, 1.0).is_err());
 }
 

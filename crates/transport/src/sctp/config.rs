@@ -357,7 +357,7 @@ constants! {
         /// A SACK at the latest for every so many packets with data.
         sack_frequency: u32 {
             rfc: 2, "RFC 9260 section 6.2";
-            linux: 2, "net/sctp/protocol.c, SCTP_DEFAULT_SACKFREQ";
+            linux: 2, "net/sctp/socket.c, sctp_init_sock: sackfreq";
             ns2: 2, "sctp/sctp.cc, DELAYED_SACK_TRIGGER";
         }
         /// Whether the first data of an association is acknowledged at once.
