@@ -7,25 +7,50 @@ pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
     }
-    let magnitude = libm::floor(libm::log10(value.abs())) as i32;
-    if !(-5..12).contains(&magnitude) {
-        return format!("{value:.3e}");
+    let magnitude = magnitude(value);
+    if !READABLE.contains(&magnitude) {
+        return with_minus(format!("{value:.3e}"));
     }
     let decimals = usize::try_from(3 - magnitude).unwrap_or(0);
     let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    let trimmed = text.trim_end_matches('0').trim_end_matches('.');
+    with_minus(if text.contains('.') { trimmed.to_owned() } else { text })
 }
 
-/// `9012 [8800, 9224] B/s (n = 10)`.
+/// Powers of ten that are written out.
+const READABLE: std::ops::Range<i32> = -5..12;
+
+fn magnitude(value: f64) -> i32 {
+    libm::floor(libm::log10(value.abs())) as i32
+}
+
+/// With a minus sign, which is as wide as a plus, in the place of a hyphen.
+fn with_minus(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) => format!("−{rest}"),
+        None => text,
+    }
+}
+
+/// `9012 [8800, 9224] B/s (n = 10)`: all three with as many decimals as show the interval's width in two digits.
 pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
-    let estimate = number(interval.estimate);
     let n = interval.n;
-    match (interval.low, interval.high) {
-        (Some(low), Some(high)) if low == high => format!("{estimate}{unit} in each of {n} replications"),
-        (Some(low), Some(high)) => format!("{estimate} [{}, {}]{unit} (n = {n})", number(low), number(high)),
-        _ => format!("{estimate}{unit} (n = {n})"),
+    let estimate = number(interval.estimate);
+    let (Some(low), Some(high)) = (interval.low, interval.high) else {
+        return format!("{estimate}{unit} (n = {n})");
+    };
+    if low == high {
+        return format!("{estimate}{unit} in each of {n} replications");
     }
+    let (half, largest) = ((high - low) / 2.0, low.abs().max(high.abs()));
+    if !READABLE.contains(&magnitude(half)) || !READABLE.contains(&magnitude(largest)) {
+        return format!("{estimate} [{}, {}]{unit} (n = {n})", number(low), number(high));
+    }
+    let decimals = usize::try_from(1 - magnitude(half)).unwrap_or(0);
+    let [estimate, low, high] =
+        [interval.estimate, low, high].map(|value| with_minus(format!("{value:.decimals$}")));
+    format!("{estimate} [{low}, {high}]{unit} (n = {n})")
 }
 
 /// `0.012 (Holm, 5 claims)`; the smallest are only said to be small.
@@ -45,12 +70,26 @@ pub(crate) fn count(n: usize, one: &str, many: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use netrig_stats::Interval;
+    use netrig_stats::interval::Method;
+
+    use super::{interval, number};
 
     #[test]
     fn four_digits() {
         let text: Vec<String> =
             [0.0, 9012.13, 0.012_345_6, -2.5, 54_012.3, 1.0, 1e15, 99_999.6].map(number).into();
-        assert_eq!(text, ["0", "9012", "0.01235", "-2.5", "54012", "1", "1.000e15", "100000"]);
+        assert_eq!(text, ["0", "9012", "0.01235", "−2.5", "54012", "1", "1.000e15", "100000"]);
+    }
+
+    #[test]
+    fn an_interval_is_written_as_finely_as_it_is_wide() {
+        let text = |estimate, low, high| {
+            let (low, high, method) = (Some(low), Some(high), Method::Student);
+            interval(&Interval { estimate, low, high, n: 5, confidence: 0.95, method }, "B/s")
+        };
+        assert_eq!(text(0.999_934, 0.999_412, 1.000_456), "0.99993 [0.99941, 1.00046] B/s (n = 5)");
+        assert_eq!(text(-7639.2, -7652.4, -7625.1), "−7639 [−7652, −7625] B/s (n = 5)");
+        assert_eq!(text(1.0, 1.0, 1.0), "1 B/s in each of 5 replications");
     }
 }
