@@ -1,4 +1,5 @@
 //! Tells the program which commit it was built from.
+#![allow(clippy::disallowed_types, reason = "a build script asks git")]
 
 use std::process::Command;
 
@@ -11,9 +12,10 @@ fn git(arguments: &[&str]) -> Option<String> {
 fn main() {
     // Outside a repository (a released archive) there is no commit to tell.
     let commit = git(&["rev-parse", "--short=7", "HEAD"]).unwrap_or_else(|| "release".into());
-    let dirty =
-        git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "studies", "Cargo.lock"])
-            .is_some_and(|changes| !changes.is_empty());
+    // `:/` counts from the top of the repository, wherever this runs.
+    let built_from = [":/crates", ":/studies", ":/Cargo.toml", ":/Cargo.lock"];
+    let status = [&["status", "--porcelain", "--"], &built_from[..]].concat();
+    let dirty = git(&status).is_some_and(|changes| !changes.is_empty());
     println!("cargo::rustc-env=NETRIG_COMMIT={commit}");
     println!("cargo::rustc-env=NETRIG_DIRTY={dirty}");
     for path in ["HEAD", "index"] {
@@ -23,4 +25,6 @@ fn main() {
     }
     println!("cargo::rerun-if-changed=../../crates");
     println!("cargo::rerun-if-changed=../../studies");
+    println!("cargo::rerun-if-changed=../../Cargo.toml");
+    println!("cargo::rerun-if-changed=../../Cargo.lock");
 }

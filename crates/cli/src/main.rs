@@ -2,6 +2,7 @@
 //! crates beside this one.
 #![allow(
     clippy::disallowed_types,
+    clippy::disallowed_methods,
     reason = "the program is where files are read and written, and where time passes for a person"
 )]
 

@@ -1,4 +1,9 @@
 //! The program as its users meet it: what it prints, what it leaves, how it exits.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and writes what it reads"
+)]
 
 use std::path::Path;
 use std::process::{Command, Output};

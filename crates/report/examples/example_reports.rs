@@ -1,6 +1,7 @@
 //! Writes two reports of made-up results and their figures into a folder: to look at.
 //!
 //! `cargo run -p netrig-report --example example_reports -- FOLDER`
+#![allow(clippy::disallowed_methods, reason = "an example writes what it draws")]
 
 #[path = "../tests/report/fixture.rs"]
 mod fixture;

@@ -5,6 +5,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     reason = "a test fails by panicking, and some of these wait for threads and processes"
 )]
 

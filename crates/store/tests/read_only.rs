@@ -3,6 +3,7 @@
 //! The superuser may write everywhere, so the test then runs itself again as an unprivileged user.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test of files and processes")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! netrig's SCTP against usrsctp, each as sender and as receiver, opening and being opened.
+#![allow(clippy::disallowed_methods, reason = "a test against a real peer needs files and processes")]
 
 use std::fs;
 use std::path::Path;
@@ -334,7 +335,7 @@ fn netrig_fails_over_from_an_inactive_path() {
     assert!(moved - down > Duration::from_secs(6), "{}", report.outcome.log());
 }
 
-/// RFC 7829 section 5.1: a path that is potentially failed is spared from the first time-out on.
+/// RFC 7829 section 3.2: a path that is potentially failed is spared from the first time-out on.
 #[test]
 fn netrig_fails_over_from_a_potentially_failed_path() {
     let Some(tools) = Tools::find() else { return };

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::any_packet;
 
+#[allow(clippy::disallowed_methods, reason = "the corpus is a folder of files")]
 #[test]
 fn every_packet_of_the_corpus_is_survived() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sctp_packet");
