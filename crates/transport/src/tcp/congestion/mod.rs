@@ -7,6 +7,7 @@ mod cubic;
 mod hystart;
 mod reno;
 mod scalable;
+mod tahoe;
 
 use netrig_core::{Duration, Instant};
 use schemars::JsonSchema;
@@ -134,6 +135,12 @@ pub(crate) trait CongestionControl {
 
     /// The last congestion signal was spurious; the window has been restored.
     fn on_undo(&mut self) {}
+
+    /// Whether duplicate acknowledgements lead to fast recovery; if not, a loss that they tell of is answered like
+    /// a time-out: one segment, and all that is outstanding again.
+    fn recovers(&self) -> bool {
+        true
+    }
 }
 
 /// Declares the algorithms that a file can name, each with the type that implements [`CongestionControl`] and is
@@ -181,13 +188,17 @@ macro_rules! algorithms {
             fn on_undo(&mut self) {
                 match self { $(Self::$name(algorithm) => algorithm.on_undo(),)+ }
             }
+
+            fn recovers(&self) -> bool {
+                match self { $(Self::$name(algorithm) => algorithm.recovers(),)+ }
+            }
         }
     };
 }
 
 algorithms! {
     /// Slow start and congestion avoidance; every loss begins again at one segment (Jacobson 1988).
-    Tahoe => reno::Reno;
+    Tahoe => tahoe::Tahoe;
     /// Additive increase, multiplicative decrease (RFC 5681). With `recovery = "newreno"` this is what is called
     /// NewReno.
     Reno => reno::Reno;

@@ -410,7 +410,7 @@ impl Sender {
             _ => self.algorithm.on_congestion(&self.window, base),
         };
         journal.counters.fast_recoveries += 1;
-        if self.is_tahoe() {
+        if !self.algorithm.recovers() {
             self.enter_loss(now, ssthresh);
         } else {
             self.phase = Phase::Recovery;

@@ -16,7 +16,7 @@ pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use transmit::Transmission;
 
 use super::config::{Config, Framing, Recovery};
-use super::congestion::{Algorithm, Congestion, Window};
+use super::congestion::{Algorithm, Window};
 use super::recovery::{Frto, Probe, Prr, Rack, Scoreboard, Undo};
 use super::rtt::RttEstimator;
 use super::send_buffer::SendBuffer;
@@ -47,7 +47,7 @@ enum Phase {
     Recovery,
     /// The window shrinks after a congestion signal without loss.
     Reducing,
-    /// After a time-out, or a loss as Tahoe sees it: slow start over what is outstanding.
+    /// After a time-out, or a loss without fast recovery: slow start over what is outstanding.
     Loss,
 }
 
@@ -350,9 +350,5 @@ impl Sender {
     fn in_flight(&self) -> u64 {
         let inflated = !self.sack && self.phase != Phase::Loss;
         if inflated { self.board.outstanding() } else { self.board.in_flight() }
-    }
-
-    fn is_tahoe(&self) -> bool {
-        self.config.congestion == Congestion::Tahoe
     }
 }

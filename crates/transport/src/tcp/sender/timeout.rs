@@ -97,8 +97,8 @@ impl Sender {
 
     /// All that is outstanding counts as lost; slow start from one segment (RFC 5681 section 3.1, LW).
     pub(super) fn enter_loss(&mut self, now: Instant, ssthresh: u64) {
-        // Tahoe, which does not know what is on its way, sends all of it again.
-        if self.recovery == Recovery::Rack && !self.is_tahoe() {
+        // A sender that does not ask what is on its way sends all of it again.
+        if self.recovery == Recovery::Rack && self.algorithm.recovers() {
             let situation = self.situation();
             self.rack.on_timeout(now, &mut self.board, &situation);
         } else {

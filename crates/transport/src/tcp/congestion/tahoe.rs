@@ -1,0 +1,28 @@
+//! Tahoe (V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988): no fast recovery.
+
+use super::{Acked, CongestionControl, Window, reno};
+use crate::tcp::config::Config;
+
+/// Grows as [`reno::Reno`] does; after every loss it begins again at one segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Tahoe(reno::Reno);
+
+impl Tahoe {
+    pub fn new(config: &Config) -> Self {
+        Self(reno::Reno::new(config))
+    }
+}
+
+impl CongestionControl for Tahoe {
+    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+        self.0.on_ack(window, acked);
+    }
+
+    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+        self.0.on_congestion(window, base)
+    }
+
+    fn recovers(&self) -> bool {
+        false
+    }
+}
