@@ -151,7 +151,7 @@ impl FlowEnd {
     }
 
     /// A packet arrived.
-    pub fn packet(&mut self, now: Instant, carriage: Box<Carriage>, world: &mut World) {
+    pub fn packet(&mut self, now: Instant, carriage: Carriage, world: &mut World) {
         if carriage.packet.payload.carries_data() {
             world.meter.data_arrived(now, carriage.packet.header.ip_len, world.sink);
         }

@@ -44,7 +44,13 @@ impl Substrate for Simulator {
                         flow.name, flow.transport
                     )));
                 }
-                _ => {}
+                Carrier::Mptcp(_) => {
+                    return Err(Unsupported(format!(
+                        "the simulator has no Multipath TCP, and flow `{}` wants it (transport `{}`)",
+                        flow.name, flow.transport
+                    )));
+                }
+                Carrier::Tcp(_) | Carrier::Sctp(_) | Carrier::Udp { .. } => {}
             }
         }
         Ok(())

@@ -52,7 +52,8 @@ impl FlowEnd {
                 };
                 Party::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
             }
-            _ => return None,
+            // Datagrams need no connection, and a run with MPTCP is refused before it begins.
+            Carrier::Udp { .. } | Carrier::Mptcp(_) => return None,
         })
     }
 
@@ -143,6 +144,6 @@ pub(crate) fn answering(
                 random,
             )))
         }
-        _ => Answering::Nothing,
+        Carrier::Udp { .. } | Carrier::Mptcp(_) => Answering::Nothing,
     }
 }

@@ -117,7 +117,7 @@ impl<'a> Simulation<'a> {
             return;
         }
         while let Some((end, carriage)) = self.network.arrived(now, wire) {
-            self.at_end(end, sink, |end, world| end.packet(now, carriage, world));
+            self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
         }
         self.network.reappoint(wire);
     }
