@@ -136,7 +136,8 @@ fn a_potentially_failed_path_is_left_after_one_timer() {
 }
 
 /// With retransmissions over the alternate path (RFC 9260 section 6.4.1) an expiry leaves nothing outstanding on the primary,
-/// and T3-rtx starts again only when new data goes there (section 6.3.2, R1). The path is given up later by the sum of these pauses.
+/// and T3-rtx starts again only when new data goes there (section 6.3.2, R1), which it may when all that was lost has been sent
+/// again (section 6.1 C). The path is given up later by the sum of these pauses.
 #[test]
 fn retransmissions_over_the_other_path_add_the_pauses_between_timers() {
     for path_max_retrans in [1, 3, 5] {

@@ -13,7 +13,7 @@ pub enum Profile {
     Rfc,
     /// What the Linux kernel does with its default settings.
     Linux,
-    /// What ns-2 (2.35) does.
+    /// What ns-2 does: TCP as in 2.35, SCTP as in 2.29, for that of 2.35 stalls after a fail-over.
     Ns2,
 }
 

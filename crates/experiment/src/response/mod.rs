@@ -92,7 +92,8 @@ pub enum IntervalMethod {
     SkewAdjusted,
     /// Student's t over the logarithms: the geometric mean with its interval. All values must be positive.
     Log,
-    /// The bias-corrected and accelerated bootstrap of the mean (Efron 1987).
+    /// The bias-corrected and accelerated bootstrap of the mean (Efron 1987), its percentiles expanded for small samples
+    /// (Hesterberg 2015).
     Bootstrap,
 }
 

@@ -37,6 +37,49 @@ fn repeated(pair: &Pair) -> Vec<(u64, Instant)> {
     again
 }
 
+/// Reno and NewReno know duplicates only (RFC 5681 section 3.2, RFC 6582): that the peer reports what arrived changes
+/// nothing. Heeding both would count each packet that leaves the network twice, and send two for it.
+#[test]
+fn newreno_sends_the_same_whether_selective_acknowledgements_are_agreed_or_not() {
+    for recovery in [Recovery::Reno, Recovery::Newreno] {
+        let sent = |sack| {
+            let config = Config { sack, ..with(recovery) };
+            let pair = transfer(&config, 300_000, &[30, 33, 35, 60]);
+            let data = pair.sent(Side::Client, |sent| sent.segment.carries_data());
+            data.iter().map(|sent| (sent.at, sent.number())).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(true), sent(false), "{recovery:?}");
+    }
+}
+
+/// A recovery that outlasts its window (here the retransmission is lost, too, and data goes on being sent over the gap until
+/// the timer runs out) neither raises the threshold nor opens the window at once: RFC 5681 section 4.3 halves it twice, and
+/// what the filled gap acknowledges in one go is no more than a round trip's worth of growth (section 3.1).
+#[test]
+fn what_waited_behind_a_gap_opens_no_window() {
+    for recovery in [Recovery::Newreno, Recovery::Sack] {
+        let config = Config { initial_ssthresh: Limit::Count(40), ..with(recovery) };
+        let mut left = 2;
+        let mut pair = Pair::new(&config).with_network(move |sent| {
+            let hit =
+                left > 0 && sent.from == Side::Client && sent.segment.carries_data() && sent.number() == 200;
+            left -= i32::from(hit);
+            if hit { Fate::Drop } else { Fate::Pass }
+        });
+        pair.open();
+        pair.send(Side::Client, Data::Fill(1 << 40));
+        // Slow start has ended at 40 segments when number 200 goes; its timer runs out a second after the recovery began.
+        pair.run(MS(2500));
+        let windows = |pair: &Pair| pair.client.path_status(PathId(0)).expect("TCP's path");
+        let ssthresh = windows(&pair).ssthresh / 1000;
+        assert!((10..=12).contains(&ssthresh), "{recovery:?}: {ssthresh} of more than 40, halved twice");
+        let before = windows(&pair).cwnd / 1000;
+        pair.run(MS(1000));
+        let grown = windows(&pair).cwnd / 1000 - before;
+        assert!(grown <= 10, "{recovery:?}: {grown} segments in ten round trips");
+    }
+}
+
 /// RFC 5681 section 3.2: the third duplicate, not the second, and at once.
 #[test]
 fn the_third_duplicate_triggers_the_retransmission() {

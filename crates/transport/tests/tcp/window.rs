@@ -43,6 +43,18 @@ fn delayed_acknowledgements_slow_slow_start() {
     assert_eq!(pair.per_round(at_ms(100), MS(100), 4), [10, 20, 40, 80]);
 }
 
+/// FIN has a number but is no data: it goes with the last segment that the window lets out.
+#[test]
+fn fin_needs_no_room_in_the_window() {
+    let mut pair = Pair::new(&plain());
+    pair.open();
+    pair.send(Side::Client, Data::Fill(10_000));
+    pair.close(Side::Client);
+    pair.run(MS(190));
+    let last = pair.sent(Side::Client, |sent| sent.number() == 10)[0];
+    assert!(last.at == at_ms(100) && last.segment.flags.contains(Flags::FIN));
+}
+
 /// Reno's sawtooth over a path that loses each n-th data packet.
 #[test]
 fn the_sawtooth_is_that_of_the_finite_sum() {

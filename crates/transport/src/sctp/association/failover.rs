@@ -156,7 +156,7 @@ impl Association {
         let usable = |other: &usize| {
             let other = &self.paths[*other];
             match self.state {
-                // RFC 9260 section 5.1: what the handshake repeats goes to all addresses in turn.
+                // The RFC leaves open where the handshake repeats itself; a dead primary must not prevent it.
                 State::CookieWait | State::CookieEchoed => other.by_user && !other.foreign,
                 _ => other.is(PathState::Active),
             }

@@ -377,7 +377,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 section 5.2.4.1: everything begins anew; what was not acknowledged is lost.
+    /// RFC 9260 section 5.2.4, action A: everything begins anew; what was not acknowledged is lost.
     fn restart(&mut self, now: Instant, cookie: &StateCookie) {
         self.local_tag = cookie.local_tag;
         self.local_tsn = cookie.local_tsn;

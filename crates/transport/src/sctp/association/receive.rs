@@ -150,7 +150,7 @@ impl Association {
                 return;
             }
             arrival if self.has_no_room(arrival, size) => {
-                // RFC 9260 section 6.2: "If such a DATA chunk is dropped, the receiver MUST immediately send back
+                // RFC 9260 section 6.2: "if such a DATA chunk is dropped, the receiver MUST immediately send back
                 // a SACK chunk".
                 seen.at_once = true;
                 return;

@@ -20,7 +20,7 @@ pub enum Parameter {
     HostName(Vec<u8>),
     /// Address types that the sender can use: 5 for IPv4, 6 for IPv6 (type 12).
     SupportedAddressTypes(Vec<u16>),
-    /// The sender can do ECN (type 0x8000, RFC 9260 appendix A of RFC 4960).
+    /// The sender can do ECN (type 0x8000, RFC 4960 appendix A; RFC 9260 has it no more).
     EcnCapable,
     /// Anything else.
     Unknown {

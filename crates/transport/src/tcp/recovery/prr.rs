@@ -17,7 +17,7 @@ impl Prr {
     }
 
     /// An acknowledgement delivered `delivered`; `safe`: SND.UNA advanced and no further loss was found
-    /// (RFC 9937 section 5, SafeACK). Returns the congestion window.
+    /// (SafeACK of RFC 9937). Returns the congestion window.
     pub fn on_ack(
         &mut self,
         delivered: u64,
