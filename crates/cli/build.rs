@@ -1,11 +1,16 @@
 //! Tells the program which commit it was built from.
 #![allow(clippy::disallowed_types, reason = "a build script asks git")]
 
+use std::path::Path;
 use std::process::Command;
 
 fn git(arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    // Other programs may hold the locks of the repository; nothing here needs them.
+    let mut command = Command::new("git");
+    let output = command.arg("--no-optional-locks").args(arguments).output().ok()?;
+    if !output.status.success() {
+        return None;
+    }
     String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
 }
 
@@ -18,10 +23,9 @@ fn main() {
     let dirty = git(&status).is_some_and(|changes| !changes.is_empty());
     println!("cargo::rustc-env=NETRIG_COMMIT={commit}");
     println!("cargo::rustc-env=NETRIG_DIRTY={dirty}");
-    for path in ["HEAD", "index"] {
-        if let Some(path) = git(&["rev-parse", "--git-path", path]) {
-            println!("cargo::rerun-if-changed={path}");
-        }
+    // Changes with every commit, and not, as the index does, with every look at the status.
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
+        println!("cargo::rerun-if-changed={log}");
     }
     println!("cargo::rerun-if-changed=../../crates");
     println!("cargo::rerun-if-changed=../../studies");
