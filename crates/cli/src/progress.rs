@@ -27,9 +27,7 @@ impl Progress for Line {
         match event {
             Event::Began { substrate } => self.bar.set_prefix((*substrate).to_owned()),
             Event::Ended { point, replication, why: Some(why), .. } => {
-                let levels: Vec<_> =
-                    point.0.iter().map(|(factor, level)| format!("{factor} = {level}")).collect();
-                self.bar.suspend(|| eprintln!("run {replication} at {}: {why}", levels.join(", ")));
+                self.bar.suspend(|| eprintln!("run {replication} at {point}: {why}"));
             }
             _ => {}
         }

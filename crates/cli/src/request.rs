@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netrig_experiment::{Assignment, Experiment, Paper, Replications, Substrate};
+use netrig_experiment::{Assignment, Experiment, LONGEST_FILE, Paper, Replications, Substrate};
 use netrig_sim::Simulator;
 
 use crate::arguments::Which;
@@ -20,9 +20,6 @@ pub struct Request {
     /// Where it is to run.
     pub substrates: Vec<&'static dyn Substrate>,
 }
-
-/// No experiment file of a sane person is larger.
-const LARGEST_FILE: u64 = 1 << 20;
 
 impl Request {
     /// Finds, reads and checks.
@@ -49,7 +46,8 @@ impl Request {
         if let Some(seed) = which.seed {
             experiment.seed = seed;
         }
-        Ok(Self { experiment, text: source.text, readme: source.readme, substrates: substrates(&which.on)? })
+        let substrates = which.on.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?;
+        Ok(Self { experiment, text: source.text, readme: source.readme, substrates })
     }
 }
 
@@ -105,9 +103,9 @@ fn unknown(wanted: &str) -> Failure {
 fn read(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let size = std::fs::metadata(path).map(|meta| meta.len()).unwrap_or(0);
-    if size > LARGEST_FILE {
+    if size > LONGEST_FILE as u64 {
         return Err(Failure::request(format!(
-            "{name}: {size} bytes are too many for an experiment file (at most {LARGEST_FILE})"
+            "{name}: {size} bytes are too many for an experiment file (at most {LONGEST_FILE})"
         )));
     }
     let bytes =
@@ -126,13 +124,10 @@ fn paper(name: &str, text: &str) -> Result<Paper, Failure> {
     })
 }
 
-/// The substrates by their names: the only place that names one.
-fn substrates(names: &[String]) -> Result<Vec<&'static dyn Substrate>, Failure> {
-    names
-        .iter()
-        .map(|name| match name.as_str() {
-            "sim" => Ok(&Simulator as &dyn Substrate),
-            other => Err(Failure::request(format!("there is no substrate `{other}`; there is: sim"))),
-        })
-        .collect()
+/// The substrate called `name`: the only place that names one.
+pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
+    match name {
+        "sim" => Ok(&Simulator),
+        other => Err(Failure::request(format!("there is no substrate `{other}`; there is: sim"))),
+    }
 }

@@ -6,7 +6,8 @@
 )]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use netrig_store::Store;
 
@@ -222,4 +223,140 @@ fn every_shipped_experiment_can_be_run() {
         assert!(output.status.success(), "{name}: {out}{}", text(&output.stderr));
         assert!(!out.contains("unsupported"), "{name}: {out}");
     }
+}
+
+/// The sweep of a day in a file: 200 long runs.
+fn long_sweep() -> String {
+    EXPERIMENT.replace("duration = \"2 s\"", "duration = \"2000 s\"").replace("count = 3", "count = 100")
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
+    let folder = folder_with("small.toml", &long_sweep());
+    let child = Command::new(env!("CARGO_BIN_EXE_netrig"))
+        .args(["run", "small.toml"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("netrig starts");
+    let store = folder.path().join("netrig.db");
+    let runs = || Store::open_read_only(&store).ok()?.experiments().ok()?.first().map(|entry| entry.runs);
+    while runs().unwrap_or(0) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("our own child");
+    let output = child.wait_with_output().expect("it ends");
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{out}{error}");
+    assert!(error.contains("the same command goes on where this one stopped"), "{error}");
+    assert!(folder.path().join("small.html").is_file(), "the report of what there is");
+    let kept = runs().expect("the store is whole");
+    assert!((1..200).contains(&kept), "{kept}");
+    let again = text(&netrig(folder.path(), &["report", "small.toml"]).stdout);
+    assert!(again.contains("goodput"), "{again}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_crash() {
+    let folder = folder_with("small.toml", EXPERIMENT);
+    for arguments in [&["run", "small.toml"][..], &["show", "profile", "linux"], &["schema"], &["list"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_netrig"))
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("netrig starts");
+        drop(child.stdout.take());
+        let error = text(&child.wait_with_output().expect("it ends").stderr);
+        assert!(!error.contains("panicked"), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
+    let folder = folder_with("small.toml", &EXPERIMENT.replace("kind = \"tcp\"", "kind = \"mptcp\""));
+    let check = netrig(folder.path(), &["check", "small.toml"]);
+    let wanted = "the simulator has no Multipath TCP, and flow `transfer` wants it";
+    assert!(text(&check.stdout).contains(wanted), "{}", text(&check.stdout));
+    let run = netrig(folder.path(), &["run", "small.toml"]);
+    // The terminal's width breaks the sentence.
+    let out = text(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(out.contains(wanted) && out.contains("0 runs made"), "{out}{}", text(&run.stderr));
+}
+
+/// A run of a study whose claims refer to a paper, which the store does not have.
+#[test]
+fn every_verb_reads_what_a_run_left() {
+    let folder = folder_with("small.toml", EXPERIMENT);
+    let ok = |arguments: &[&str]| {
+        let output = netrig(folder.path(), arguments);
+        let out = text(&output.stdout);
+        assert!(output.status.success(), "{arguments:?}: {out}{}", text(&output.stderr));
+        out
+    };
+    ok(&["run", "link-down", "--set", "shape=1.5", "--set", "down_for=5 s", "--replications", "2"]);
+    let listed = ok(&["list"]);
+    let run = listed
+        .lines()
+        .find_map(|line| line.trim_start().split_once("    1  ").or(line.trim_start().split_once("  1  ")));
+    let identity = run.map(|(identity, _)| identity.trim()).expect("a run is listed");
+    let shown = ok(&["show", "run", identity]);
+    assert!(shown.contains("connection established") && shown.contains("down: queue"), "{shown}");
+    assert!(ok(&["plan", "small.toml"]).contains("rate"));
+    assert!(ok(&["doctor"]).contains("sim"));
+    assert!(ok(&["compare", "link-down", "--with", "netrig.db"]).contains("agrees"));
+    assert!(ok(&["show", "study", "link-down"]).contains("netrig run link-down/failover"));
+    let markdown =
+        ok(&["report", "link-down", "--replications", "2", "--set", "shape=1.5", "--set", "down_for=5 s"]);
+    assert!(markdown.contains("throughput"), "{markdown}");
+}
+
+#[test]
+fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
+    let folder = folder_with("small.toml", EXPERIMENT);
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    let contract = json(include_str!("../../report/schema/results.schema.json"));
+    let contract = jsonschema::validator_for(&contract).expect("a schema");
+    for experiment in ["small.toml", "link-down"] {
+        let output = netrig(folder.path(), &["run", experiment, "--replications", "2", "--json"]);
+        let document = json(&text(&output.stdout));
+        contract.validate(&document).unwrap_or_else(|e| panic!("{experiment} {}: {e}", e.instance_path()));
+    }
+}
+
+/// The superuser may write everywhere, so this runs as nobody; skipped where that cannot be.
+#[cfg(unix)]
+#[test]
+fn a_report_needs_no_right_to_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: needs root");
+    }
+    let folder = folder_with("small.toml", EXPERIMENT);
+    assert!(netrig(folder.path(), &["run", "small.toml"]).status.success());
+    let mode = |path: &Path, bits| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).expect("our own file");
+    };
+    for file in folder.path().read_dir().expect("our own folder") {
+        mode(&file.expect("a file").path(), 0o444);
+    }
+    mode(folder.path(), 0o555);
+    let program = folder.path().with_extension("netrig");
+    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("a copy that others may start");
+    let report = |arguments: &[&str]| {
+        let output =
+            Command::new(&program).args(arguments).current_dir(folder.path()).uid(65534).gid(65534).output();
+        output.expect("netrig starts")
+    };
+    let (read, write) =
+        (report(&["report", "small.toml"]), report(&["run", "small.toml", "--replications", "4"]));
+    std::fs::remove_file(&program).expect("our own copy");
+    assert!(text(&read.stdout).contains("goodput"), "{}", text(&read.stderr));
+    assert_eq!(write.status.code(), Some(2), "{}", text(&write.stderr));
+    assert!(text(&write.stderr).contains("netrig.db"), "{}", text(&write.stderr));
 }

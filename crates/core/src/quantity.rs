@@ -70,8 +70,6 @@ quantities! {
     RTO = "rto", "s", Level;
     /// Smoothed round-trip time.
     SRTT = "srtt", "s", Level;
-    /// Highest sequence number sent on the path, from the start of the connection.
-    SEQUENCE = "sequence", "B", Level;
     // Messages and objects, one observation each.
     /// From the moment the application meant to send an object until its last byte was delivered.
     OBJECT_TIME = "object_time", "s", Value;

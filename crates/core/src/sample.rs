@@ -1,5 +1,7 @@
 //! Measured values on their way from a model, an application or an agent to the experiment.
 
+use std::fmt;
+
 use crate::Instant;
 
 /// What kind of number a quantity is, and so how it may be reduced.
@@ -36,6 +38,22 @@ pub enum Direction {
     Forward,
     /// From the second named node to the first.
     Backward,
+}
+
+impl Direction {
+    /// Its word in files, stores and the names of random streams: `forward` or `backward`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// What a sample is about. The numbers are places in the scenario's tables.

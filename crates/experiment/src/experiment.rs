@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::file::diagnostic::{Diagnostic, Diagnostics};
-use crate::file::document::Value;
+use crate::file::document::{Kind, Value};
 use crate::file::factors::{Block, FactorValues};
 use crate::file::read::Levels;
 use crate::file::{self, Assignment, Checked, SetError};
@@ -163,6 +163,19 @@ impl Experiment {
     pub fn parse_with_paper(file: &str, text: impl AsRef<[u8]>, paper: Paper) -> Result<Self, Diagnostics> {
         let definition = file::definition(file, text.as_ref())?;
         Self::check(definition, Some(paper))
+    }
+
+    /// Reads and checks of `text` what its runs are made of: without the claims, tables and figures, which may refer
+    /// to a paper that is not at hand.
+    ///
+    /// # Errors
+    /// As [`Experiment::parse`].
+    pub fn parse_runs(file: &str, text: impl AsRef<[u8]>) -> Result<Self, Diagnostics> {
+        let mut definition = file::definition(file, text.as_ref())?;
+        if let Kind::Table(root) = &mut definition.root.kind {
+            root.entries.retain(|entry| !["claim", "table", "figure"].contains(&entry.key.as_str()));
+        }
+        Self::check(definition, None)
     }
 
     /// The experiment with other levels for some factors, as `--set` gives them. A level that means the same as

@@ -32,7 +32,7 @@ pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Panel, PaperPoint,
     PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
 };
-pub use file::{Assignment, Diagnostic, Diagnostics, Note, SetError, Severity, Span, schema};
+pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};

@@ -179,8 +179,8 @@ impl Run {
             reduction: &'a str,
         }
         let description = Description { scenario: &self.scenario, seed: self.seed, reduction };
-        // Writing into memory cannot fail, and the keys of a scenario are all texts.
-        serde_json::to_string(&description).unwrap_or_default()
+        serde_json::to_string(&description)
+            .expect("writing into memory cannot fail, and the keys of a scenario are all texts")
     }
 
     /// What a store knows the run by: SHA-256, as 64 hexadecimal digits, over its description, the substrate

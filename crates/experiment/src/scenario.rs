@@ -162,10 +162,7 @@ pub enum Action {
 }
 
 fn write_direction<S: serde::Serializer>(direction: &Direction, s: S) -> Result<S::Ok, S::Error> {
-    s.serialize_str(match direction {
-        Direction::Forward => "forward",
-        Direction::Backward => "backward",
-    })
+    s.serialize_str(direction.name())
 }
 
 fn write_moment<S: serde::Serializer>(at: &Instant, s: S) -> Result<S::Ok, S::Error> {

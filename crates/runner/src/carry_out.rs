@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_experiment::{Experiment, IntervalMethod, PointRuns, Run, StoppingRule, Substrate};
+use netrig_experiment::{Experiment, IntervalMethod, Plan, PointRuns, Run, StoppingRule, Substrate};
 use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store};
 
 use crate::agenda::{Agenda, Errand, Scope};
@@ -36,7 +36,7 @@ pub struct Request<'a> {
 }
 
 /// What came out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ended {
     /// Every point on every substrate: substrate by substrate, in the order of the plan.
     pub points: Vec<PointRuns>,
@@ -61,32 +61,71 @@ pub fn carry_out(
     store: &mut Store,
     progress: &mut dyn Progress,
 ) -> Result<Ended, RunnerError> {
-    let design = &request.experiment.design;
-    let rule = StoppingRule::new(&design.replications, design.confidence)?;
-    let plan = request.experiment.plan();
-    let reduction = description(request.experiment);
+    let wanted = Wanted::new(request.experiment)?;
     let place = Place {
-        experiment: store.add_experiment(&design.name, request.file)?,
+        experiment: store.add_experiment(&request.experiment.design.name, request.file)?,
         provenance: store.add_provenance(request.provenance)?,
     };
-    let mut ended = Ended { points: Vec::new(), interrupted: false, found: 0, ran: 0 };
+    let mut ended = Ended::default();
     for substrate in request.substrates {
-        let scope = Scope {
-            substrate: *substrate,
-            plan: &plan,
-            rule: &rule,
-            reduction: &reduction,
-            build: &request.provenance.build,
-        };
+        let scope = wanted.on(*substrate, &request.provenance.build);
         let mut sweep = Sweep::new(request, &scope, place, store, progress)?;
         sweep.run()?;
         sweep.file()?;
-        ended.interrupted |= sweep.agenda.waiting() > 0 || sweep.lost > 0;
-        ended.found += sweep.agenda.found;
+        ended.interrupted |= sweep.lost > 0;
         ended.ran += sweep.tally.ran;
-        ended.points.extend(sweep.agenda.results());
+        ended.add(sweep.agenda);
     }
     Ok(ended)
+}
+
+/// What `store` has of all that the experiment asks for, made by this `build`. Nothing is run and nothing is written:
+/// `interrupted` says that some of it is not there.
+///
+/// # Errors
+/// If the store cannot be read, or the rule to stop by makes no sense.
+pub fn found(
+    experiment: &Experiment,
+    substrates: &[&dyn Substrate],
+    build: &str,
+    store: &Store,
+) -> Result<Ended, RunnerError> {
+    let wanted = Wanted::new(experiment)?;
+    let mut ended = Ended::default();
+    for substrate in substrates {
+        let scope = wanted.on(*substrate, build);
+        ended.add(Agenda::new(&scope, store)?);
+    }
+    Ok(ended)
+}
+
+impl Ended {
+    /// Adds what came out on one substrate.
+    fn add(&mut self, agenda: Agenda<'_>) {
+        self.interrupted |= agenda.waiting() > 0;
+        self.found += agenda.found;
+        self.points.extend(agenda.results());
+    }
+}
+
+/// What an experiment asks for, whatever it runs on.
+struct Wanted {
+    plan: Plan,
+    rule: StoppingRule,
+    reduction: String,
+}
+
+impl Wanted {
+    fn new(experiment: &Experiment) -> Result<Self, RunnerError> {
+        let design = &experiment.design;
+        let rule = StoppingRule::new(&design.replications, design.confidence)?;
+        Ok(Self { plan: experiment.plan(), rule, reduction: description(experiment) })
+    }
+
+    fn on<'a>(&'a self, substrate: &'a dyn Substrate, build: &'a str) -> Scope<'a> {
+        let Self { plan, rule, reduction } = self;
+        Scope { substrate, plan, rule, reduction, build }
+    }
 }
 
 /// What is made of a run's samples, as text. How intervals over runs are made plays no part in a run.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use netrig_core::{Direction, Note, Quantity, Sample, Sink, Subject};
+use netrig_core::{Note, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{Balance, Experiment, Reduction, Run, RunError, Scenario, Substrate, Trace};
 use netrig_store::{End, NoteLine, Response, Series};
 
@@ -160,10 +160,6 @@ fn name(subject: Subject, scenario: &Scenario) -> String {
         }
         Subject::Link(l, direction) => {
             let link = or_number(scenario.links.get(l as usize).map(|link| link.name.as_str()), l);
-            let direction = match direction {
-                Direction::Forward => "forward",
-                Direction::Backward => "backward",
-            };
             format!("link/{link}/{direction}")
         }
         Subject::Node(n) => {

@@ -6,7 +6,7 @@
 //! not account for its packets costs that run and no other. The runner knows substrates only as
 //! [`Substrate`](netrig_experiment::Substrate), and prints nothing: [`Progress`] is told.
 //!
-//! Start from [`carry_out`].
+//! Start from [`carry_out`], or from [`found`] if nothing is to be run.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
@@ -24,7 +24,7 @@ mod record;
 mod recorded;
 mod workers;
 
-pub use carry_out::{Ended, Request, carry_out};
+pub use carry_out::{Ended, Request, carry_out, found};
 pub use error::RunnerError;
 pub use machine::provenance;
 pub use progress::{Event, Progress, Tally};

@@ -24,7 +24,7 @@ impl Journal {
 
 /// What happened to one direction of a link.
 pub(crate) fn link_event(link: &str, direction: Direction, event: &LinkEvent) -> String {
-    let name = format!("{link} ({})", if direction == Direction::Forward { "forward" } else { "backward" });
+    let name = format!("{link} ({direction})");
     match event {
         LinkEvent::Down { queue, in_flight } => {
             let queue = if *queue == Waiting::Keep { "kept" } else { "dropped" };

@@ -57,11 +57,10 @@ impl Network {
         let mut wires = Vec::with_capacity(2 * scenario.links.len());
         let mut meters = Vec::with_capacity(2 * scenario.links.len());
         for (link, number) in scenario.links.iter().zip(0..) {
-            for (direction, settings, word) in [
-                (Direction::Forward, &link.forward, "forward"),
-                (Direction::Backward, &link.backward, "backward"),
-            ] {
-                let name = format!("{}/{word}", link.name);
+            for (direction, settings) in
+                [(Direction::Forward, &link.forward), (Direction::Backward, &link.backward)]
+            {
+                let name = format!("{}/{direction}", link.name);
                 let line = Line::new(settings, seeds, &name)
                     .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
                 wires.push(Wire {

@@ -85,10 +85,12 @@ impl Network {
                 "link", "add", &name, "netns", ends.0, "type", "veth", "peer", "name", &name, "netns", ends.1,
             ]);
             for side in [Side::Netrig, Side::Peer] {
-                let namespace = &this.namespace(side).name;
                 let address = format!("{}/24", address(path, side));
-                ip(&["-n", namespace, "address", "add", &address, "dev", &name]);
-                ip(&["-n", namespace, "link", "set", &name, "up"]);
+                // Not `ip -n`, which remounts the root: where that is no mount, as in a container, it cannot.
+                this.namespace(side).within(|| {
+                    ip(&["address", "add", &address, "dev", &name]);
+                    ip(&["link", "set", &name, "up"]);
+                });
             }
         }
         this
@@ -123,7 +125,7 @@ impl Network {
     /// # Panics
     /// If there is no such path.
     pub fn set_down(&self, side: Side, path: u8) {
-        ip(&["-n", &self.namespace(side).name, "link", "set", &interface(path), "down"]);
+        self.namespace(side).within(|| ip(&["link", "set", &interface(path), "down"]));
     }
 
     /// Where the test's files are.

@@ -53,9 +53,8 @@ fn runs(request: &Request, path: &Path, name: &str) -> Result<Vec<PointRuns>, Fa
 }
 
 fn line(agreement: &Agreement) -> String {
-    let levels: Vec<_> =
-        agreement.factors.0.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
-    let at = if levels.is_empty() { "all points".to_owned() } else { levels.join(" ") };
+    let at =
+        if agreement.factors.0.is_empty() { "all points".to_owned() } else { agreement.factors.to_string() };
     let interval = match (agreement.low, agreement.high) {
         (Some(low), Some(high)) if low <= 1.0 && 1.0 <= high => format!("[{low:.4}, {high:.4}]  agrees"),
         (Some(low), Some(high)) => format!("[{low:.4}, {high:.4}]  differs"),

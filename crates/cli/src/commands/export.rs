@@ -1,6 +1,7 @@
 //! `netrig export`.
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use netrig_report::chart::Theme;
 use netrig_runner::provenance;
@@ -42,9 +43,9 @@ fn runs(arguments: &Export, request: &Request) -> Result<(), Failure> {
 }
 
 fn figures(arguments: &Export, request: &Request) -> Result<(), Failure> {
+    let results = stored(request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
-    let results = stored(request, &arguments.place.store, &provenance[0])?;
-    let report = of(request, &results, &provenance)?;
+    let report = of(request, &results, &provenance, &AtomicBool::new(false))?;
     for (name, svg) in report.figures_svg(Theme::Light) {
         let path = arguments.out.join(format!("{name}.svg"));
         replace(&path, svg.as_bytes())?;

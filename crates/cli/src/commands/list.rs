@@ -30,18 +30,13 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
     print(format!("\nStore {}:", path.display()))?;
     for entry in store.experiments().map_err(Failure::failed)? {
         print(format!(
-            "  {:<24} {} runs, file {} of {}",
-            entry.name,
-            entry.runs,
-            &entry.digest[..8],
-            entry.added
+            "  {:<24} {} runs, file {:.8} of {}",
+            entry.name, entry.runs, entry.digest, entry.added
         ))?;
         let runs = store.replications(entry.id).map_err(Failure::failed)?;
         for replication in runs.iter().take(LISTED) {
-            let levels: Vec<_> =
-                replication.point.0.iter().map(|(f, level)| format!("{f}={level}")).collect();
-            let (id, number) = (&replication.run.identity[..12], replication.number);
-            print(format!("    {id}  {number:>3}  {}", levels.join(" ")))?;
+            let (id, number) = (&replication.run.identity, replication.number);
+            print(format!("    {id:.12}  {number:>3}  {}", replication.point))?;
         }
         if runs.len() > LISTED {
             print(format!("    … and {} more, which `netrig export` has", runs.len() - LISTED))?;

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use netrig_experiment::{FigureData, FigureSpec, PointResult, Results, Run, Status, Trace, TracedRun};
+use netrig_experiment::{
+    FigureData, FigureSpec, PointResult, Results, Run, RunError, Status, Trace, TracedRun,
+};
 use netrig_report::Report;
-use netrig_runner::{Request as Errand, carry_out, provenance};
+use netrig_runner::{found, provenance};
 use netrig_store::{Provenance, Store};
 
 use crate::arguments;
@@ -17,9 +19,9 @@ use crate::request::Request;
 /// Writes the report of what the store has; runs nothing.
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
+    let results = stored(&request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
-    let results = stored(&request, &arguments.place.store, &provenance[0])?;
-    let report = of(&request, &results, &provenance)?;
+    let report = of(&request, &results, &provenance, &AtomicBool::new(false))?;
     match &arguments.out {
         Some(out) => {
             write(&report, out)?;
@@ -30,26 +32,16 @@ pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the store has of an experiment as it was asked for, judged. Nothing is run: the errand is cancelled
-/// before it begins, and so ends with what was found.
-pub fn stored(request: &Request, path: &Path, provenance: &Provenance) -> Result<Results, Failure> {
+/// What the store has of an experiment as it was asked for, judged. Nothing is run.
+pub fn stored(request: &Request, path: &Path) -> Result<Results, Failure> {
     if !path.exists() {
         return Err(Failure::request(format!(
             "there is no store {}; `netrig run` makes one",
             path.display()
         )));
     }
-    let mut store = Store::open(path).map_err(Failure::request)?;
-    let errand = Errand {
-        experiment: &request.experiment,
-        file: &request.text,
-        substrates: &request.substrates,
-        provenance,
-        jobs: None,
-        traced: false,
-        cancel: &AtomicBool::new(true),
-    };
-    let ended = carry_out(&errand, &mut store, &mut ()).map_err(Failure::failed)?;
+    let store = Store::open_read_only(path).map_err(Failure::request)?;
+    let ended = found(&request.experiment, &request.substrates, &BUILD, &store).map_err(Failure::failed)?;
     if ended.found == 0 {
         let name = &request.experiment.design.name;
         return Err(Failure::request(format!(
@@ -65,20 +57,29 @@ pub fn of<'a>(
     request: &'a Request,
     results: &'a Results,
     provenance: &'a [Provenance],
+    cancel: &AtomicBool,
 ) -> Result<Report<'a>, Failure> {
     let mut report = Report::new(&request.experiment, &request.text, results).with_provenance(provenance);
     if let Some(readme) = &request.readme {
         report = report.with_readme(readme);
     }
     for (id, spec) in request.experiment.design.figures.iter().filter(|(_, spec)| spec.is_trace()) {
-        report = report.with_figure(traced(request, id, spec, results)?);
+        report = report.with_figure(traced(request, id, spec, results, cancel)?);
     }
     Ok(report)
 }
 
 /// A figure over the time of a run. Its runs are made again, for a simulated run gives the same trace each
 /// time, and a store of all traces would be a hundred times as large.
-fn traced(request: &Request, id: &str, spec: &FigureSpec, results: &Results) -> Result<FigureData, Failure> {
+///
+/// If `cancel` is set meanwhile the figure shows the runs that were made again by then.
+fn traced(
+    request: &Request,
+    id: &str,
+    spec: &FigureSpec,
+    results: &Results,
+    cancel: &AtomicBool,
+) -> Result<FigureData, Failure> {
     let design = &request.experiment.design;
     let plan = request.experiment.plan();
     let mut runs: Vec<(&str, Run, Trace)> = Vec::new();
@@ -90,8 +91,11 @@ fn traced(request: &Request, id: &str, spec: &FigureSpec, results: &Results) -> 
         let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
         let run = plan.run(place, 1).map_err(Failure::failed)?;
         let mut trace = Trace::new();
-        substrate.run(&run, &mut trace, &AtomicBool::new(false)).map_err(Failure::failed)?;
-        runs.push((substrate.name(), run, trace));
+        match substrate.run(&run, &mut trace, cancel) {
+            Ok(_) => runs.push((substrate.name(), run, trace)),
+            Err(RunError::Cancelled) => break,
+            Err(error) => return Err(Failure::failed(error)),
+        }
     }
     let traced: Vec<_> = runs
         .iter()

@@ -23,9 +23,10 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     }
     let provenance = [provenance(&BUILD, &[])];
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
-    let ended = carry(arguments, &request, &provenance[0], &mut store)?;
+    let cancel = until_interrupted()?;
+    let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
-    let report = super::report::of(&request, &results, &provenance)?;
+    let report = super::report::of(&request, &results, &provenance, &cancel)?;
     if arguments.json {
         print(report.json(true).trim_end())?;
     } else {
@@ -52,21 +53,27 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     Ok(code(&results, arguments.require_claims))
 }
 
-fn carry(
-    arguments: &Run,
-    request: &Request,
-    provenance: &Provenance,
-    store: &mut Store,
-) -> Result<Ended, Failure> {
+/// A flag that the first Ctrl-C sets. The second ends the program at once; each completed run is in the store by
+/// then.
+fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancel);
-    // The second Ctrl-C ends the program at once; each completed run is in the store by then.
     ctrlc::set_handler(move || {
         if flag.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
     })
     .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+    Ok(cancel)
+}
+
+fn carry(
+    arguments: &Run,
+    request: &Request,
+    provenance: &Provenance,
+    store: &mut Store,
+    cancel: &AtomicBool,
+) -> Result<Ended, Failure> {
     let errand = Errand {
         experiment: &request.experiment,
         file: &request.text,
@@ -74,7 +81,7 @@ fn carry(
         provenance,
         jobs: arguments.jobs,
         traced: arguments.traces,
-        cancel: &cancel,
+        cancel,
     };
     carry_out(&errand, store, &mut Line::new()).map_err(Failure::failed)
 }

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use netrig_experiment::{Assignment, Experiment, Plan, Run, Substrate, Trace};
-use netrig_sim::Simulator;
+use netrig_core::Instant;
+use netrig_experiment::{Assignment, Experiment, Plan, Run, Trace};
 use netrig_store::{Replication, Store};
 use netrig_transport::{Constant, Profile, sctp, tcp};
 
 use crate::arguments::{ProfileName, ProtocolName, Show, Shown, Where};
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
+use crate::request::substrate;
 use crate::studies::STUDIES;
 
 /// Shows a study, a profile or a run.
@@ -30,23 +31,13 @@ fn study(name: &str) -> Result<(), Failure> {
     };
     print(format!("{}: {}\n", study.name, study.title))?;
     for (name, text) in study.names() {
-        let experiment = Experiment::parse(&name, text);
-        // A study's claims may refer to its paper, which is not needed to know its question.
-        let question = match &experiment {
-            Ok(experiment) => experiment.question.clone(),
-            Err(_) => question_of(text),
-        };
+        let question = Experiment::parse_runs(&name, text).map_err(Failure::failed)?.question;
         print(format!("  netrig run {name:<28} {question}"))?;
     }
     match study.readme {
         Some(readme) => print(format!("\n{}", readme.trim_end())),
         None => Ok(()),
     }
-}
-
-fn question_of(text: &str) -> String {
-    let line = text.lines().find_map(|line| line.strip_prefix("question = \""));
-    line.map_or_else(String::new, |rest| rest.trim_end_matches('"').to_owned())
 }
 
 fn show_profile(name: ProfileName, only: Option<ProtocolName>) -> Result<(), Failure> {
@@ -75,8 +66,7 @@ fn entry(constant: &Constant) -> String {
     format!("{name} = {value}\n    {doc}\n    source: {source}\n")
 }
 
-/// A run's levels, responses and time line. The time line is not stored: a simulated run gives the same one
-/// again.
+/// A run's levels, responses and time line.
 fn run(id: &str, place: &Where) -> Result<(), Failure> {
     let store = Store::open_read_only(&place.store).map_err(Failure::request)?;
     let (text, replication) = find(&store, id)?;
@@ -89,11 +79,7 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
         let value = response.measured.value().map_or_else(|| "not measured".to_owned(), |v| v.to_string());
         print(format!("  {name}: {value} {}", response.unit))?;
     }
-    if replication.build != *BUILD {
-        let other = &replication.build;
-        print(format!("  made by netrig {other}; the time line below is of this netrig, {}", *BUILD))?;
-    }
-    time_line(&again(&text, &replication)?)
+    time_line(&store, &text, &replication)
 }
 
 /// The run whose identity begins with `id`, and the text of its experiment.
@@ -124,7 +110,7 @@ fn find(store: &Store, id: &str) -> Result<(String, Replication), Failure> {
 
 /// The stored replication as a run that can be made again.
 fn again(text: &str, replication: &Replication) -> Result<Run, Failure> {
-    let experiment = Experiment::parse("the stored file", text).map_err(Failure::failed)?;
+    let experiment = Experiment::parse_runs("the stored file", text).map_err(Failure::failed)?;
     let assignments: Vec<Assignment> = replication
         .point
         .0
@@ -138,12 +124,24 @@ fn again(text: &str, replication: &Replication) -> Result<Run, Failure> {
     Ok(run)
 }
 
-fn time_line(run: &Run) -> Result<(), Failure> {
-    let mut trace = Trace::new();
-    Simulator.run(run, &mut trace, &AtomicBool::new(false)).map_err(Failure::failed)?;
-    print("")?;
-    for note in trace.notes() {
-        print(format!("{:>12}  {}", note.at.to_string(), note.text))?;
+/// What happened and when, as the store has it; of a run that was not traced, as it happens when it is made again.
+fn time_line(store: &Store, text: &str, replication: &Replication) -> Result<(), Failure> {
+    let stored = store.notes(&replication.run.identity).map_err(Failure::failed)?;
+    if !stored.is_empty() {
+        print("")?;
+        return stored.iter().try_for_each(|note| line(note.at, &note.text));
     }
-    Ok(())
+    if replication.build != *BUILD {
+        let other = &replication.build;
+        print(format!("  made by netrig {other}; the time line below is of this netrig, {}", *BUILD))?;
+    }
+    let (run, mut trace) = (again(text, replication)?, Trace::new());
+    let substrate = substrate(&replication.run.substrate)?;
+    substrate.run(&run, &mut trace, &AtomicBool::new(false)).map_err(Failure::failed)?;
+    print("")?;
+    trace.notes().iter().try_for_each(|note| line(note.at, &note.text))
+}
+
+fn line(at: Instant, text: &str) -> Result<(), Failure> {
+    print(format!("{:>12}  {text}", at.to_string()))
 }

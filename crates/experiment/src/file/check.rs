@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use netrig_core::{Duration, Fraction};
 
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
-use super::document::{self, Entry, Kind, MAX_FILE, Value};
+use super::document::{self, Entry, Kind, LONGEST_FILE, Value};
 use super::factors::{self, FactorValues};
 use super::placeholder;
 use super::read::{Levels, Reader};
@@ -74,8 +74,8 @@ pub(crate) struct Checked {
 
 /// Reads the bytes of a file as far as its factors.
 pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnostics> {
-    if bytes.len() > MAX_FILE {
-        let why = format!("the file has {} bytes; an experiment has at most {MAX_FILE}", bytes.len());
+    if bytes.len() > LONGEST_FILE {
+        let why = format!("the file has {} bytes; an experiment has at most {LONGEST_FILE}", bytes.len());
         return Err(Diagnostics::new(file, "", vec![Diagnostic::error(0..0, why)]));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {

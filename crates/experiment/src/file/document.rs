@@ -4,8 +4,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Diagnostic, Span};
 
-/// The longest file that is read, bytes.
-pub(crate) const MAX_FILE: usize = 1 << 20;
+/// The longest experiment file that is read, bytes.
+pub const LONGEST_FILE: usize = 1 << 20;
 
 /// How deep tables and arrays may stand in each other: the tree is walked by recursion. Far more than any
 /// section has.

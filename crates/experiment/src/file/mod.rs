@@ -14,6 +14,7 @@ mod set;
 mod warnings;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Note, Severity, Span};
+pub use document::LONGEST_FILE;
 pub use schema::schema;
 pub use set::{Assignment, SetError};
 
