@@ -10,6 +10,7 @@ use netrig_core::{
     DropReason, Duration, Fraction, Header, InFlight, Instant, Link, LinkEvent, Observer, PacketMeta, Rate,
     Seeds, Size, Waiting,
 };
+use netrig_link::queue::codel::Codel;
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::queue::red::{Red, Thresholds};
 use netrig_link::{
@@ -52,7 +53,11 @@ fn queue() -> impl Strategy<Value = Queue> {
             })
         },
     );
-    prop_oneof![2 => fifo, 1 => red]
+    let codel = (1u64..20, any::<bool>()).prop_map(|(packets, ecn)| {
+        let (target, interval) = (Duration::from_millis(1), Duration::from_millis(5));
+        Queue::Codel(Codel { packets: Some(packets), bytes: None, target, interval, ecn })
+    });
+    prop_oneof![2 => fifo, 1 => red, 1 => codel]
 }
 
 fn loss() -> impl Strategy<Value = Loss> {

@@ -4,6 +4,7 @@
 //! it needs to know of its surroundings when it is made, it takes from [`Place`].
 
 mod buffer;
+pub mod codel;
 pub mod fifo;
 pub mod red;
 
@@ -112,4 +113,6 @@ disciplines! {
     Fifo(fifo::Fifo) => fifo::FifoQueue<P>;
     /// Random early detection (Floyd and Jacobson 1993).
     Red(red::Red) => red::RedQueue<P>;
+    /// Controlled delay (CoDel, RFC 8289).
+    Codel(codel::Codel) => codel::CodelQueue<P>;
 }

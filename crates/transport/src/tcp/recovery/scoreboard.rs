@@ -435,6 +435,16 @@ impl Scoreboard {
             self.sent[i].marks &= !LOST;
         }
         self.resend_from = self.first + self.sent.len() as u64;
+        self.order_anew();
+    }
+
+    /// Transmissions leave `order` when they are judged; what was forgiven is to be judged again.
+    fn order_anew(&mut self) {
+        let Some(order) = &mut self.order else { return };
+        let missing = self.sent.iter().zip(self.first..).filter(|(sent, _)| !sent.has(SACKED));
+        let mut anew: Vec<_> = missing.map(|(sent, number)| (number, sent.sent_at)).collect();
+        anew.sort_by_key(|(number, at)| (*at, *number));
+        *order = anew.into();
     }
 }
 
@@ -506,6 +516,23 @@ mod tests {
         board.sack(100, 200, &mut news());
         assert_eq!(board.judge_by_time(at(210), (at(111), 200), patience), (true, None));
         assert_eq!(board.next_lost(), Some((0, 100)));
+    }
+
+    /// A time-out was needless, for its segment had arrived; the others had not, and time tells it again.
+    #[test]
+    fn what_was_forgiven_can_be_lost_again() {
+        let mut board = board(Recovery::Rack, 5);
+        let patience = Duration::from_millis(100);
+        assert_eq!(board.judge_by_time(at(200), (Instant::NEVER, 0), patience), (true, None));
+        assert_eq!(board.resend(at(200), 0), (0, 100));
+        board.acknowledge(100, &mut news());
+        board.forgive_losses();
+        assert_eq!((board.in_flight(), board.next_lost()), (400, None));
+        // A probe with the last segment arrives.
+        board.resend(at(300), 3);
+        board.sack(400, 500, &mut news());
+        assert_eq!(board.judge_by_time(at(400), (at(300), 500), patience), (true, None));
+        assert_eq!((board.in_flight(), board.awaiting), (0, 3));
     }
 
     proptest! {

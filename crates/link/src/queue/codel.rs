@@ -1,0 +1,215 @@
+//! Controlled delay (CoDel, RFC 8289): what has waited too long for too long is dropped as it leaves.
+
+use netrig_core::{
+    Backlog, Dequeue, DropReason, Duration, Ecn, Instant, Observer, PacketMeta, QueueDiscipline, Size,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Place;
+use super::buffer::{Buffer, Limit};
+use crate::SettingsError;
+use crate::error::ensure;
+
+/// A queue with controlled delay. At least one limit must be given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Codel {
+    /// So many packets may wait, at least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// So many bytes of IP packets may wait, at least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+    /// The wait that is put up with; 5 ms if not given (RFC 8289 section 4.3).
+    #[serde(default = "default_target")]
+    pub target: Duration,
+    /// How long waits must stay above the target before anything is dropped; 100 ms if not given (RFC 8289 section
+    /// 4.2: about the longest round trip of the traffic).
+    #[serde(default = "default_interval")]
+    pub interval: Duration,
+    /// Whether packets of ECN-capable transports are marked instead of dropped; not if not given.
+    #[serde(default)]
+    pub ecn: bool,
+}
+
+fn default_target() -> Duration {
+    Duration::from_millis(5)
+}
+
+fn default_interval() -> Duration {
+    Duration::from_millis(100)
+}
+
+impl Codel {
+    /// Whether such a queue can be.
+    ///
+    /// # Errors
+    /// Names the field that is out of range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        Limit::check(self.packets, self.bytes)?;
+        ensure(self.packets.is_some() || self.bytes.is_some(), "packets", "or `bytes` must be given")?;
+        ensure(self.target > Duration::ZERO, "target", "must be above zero")?;
+        ensure(self.interval > self.target, "interval", "must be longer than `target`")
+    }
+}
+
+/// A queue with controlled delay at work. The names are those of RFC 8289 section 5.
+#[derive(Clone, Debug)]
+pub struct CodelQueue<P> {
+    buffer: Buffer<P>,
+    control: Box<Control>,
+}
+
+/// A packet at the head of the queue.
+struct Head<P> {
+    packet: P,
+    since: Instant,
+    may_drop: bool,
+}
+
+/// When the next packet is to be dropped.
+#[derive(Clone, Debug)]
+struct Control {
+    settings: Codel,
+    /// The largest packet so far: a queue of no more than that is not worth controlling.
+    maxpacket: u64,
+    /// When the wait will have been above the target for an interval; `None` while it is below.
+    first_above_time: Option<Instant>,
+    dropping: bool,
+    drop_next: Instant,
+    /// Packets dropped since dropping began.
+    count: u32,
+    /// What `count` was when dropping began.
+    lastcount: u32,
+}
+
+impl Control {
+    /// Whether a packet that leaves at `now` and has waited since `since` may be dropped, with `left` bytes behind it.
+    fn judge(&mut self, now: Instant, since: Instant, left: u64) -> bool {
+        if now.since(since) < self.settings.target || left <= self.maxpacket {
+            self.first_above_time = None;
+            return false;
+        }
+        match self.first_above_time {
+            Some(due) => now >= due,
+            None => {
+                self.first_above_time = Some(now + self.settings.interval);
+                false
+            }
+        }
+    }
+
+    /// The control law: drops come closer as interval/√count.
+    fn after(&self, moment: Instant) -> Instant {
+        let interval = self.settings.interval.as_nanos() as f64;
+        moment + Duration::from_nanos((interval / f64::from(self.count).sqrt()).round() as u64)
+    }
+
+    /// Dropping begins. Soon after the last time it goes on at nearly the rate that was found then.
+    fn begin(&mut self, now: Instant) {
+        let found = self.count.saturating_sub(self.lastcount);
+        let recent = now.since(self.drop_next) < self.settings.interval * 16;
+        self.dropping = true;
+        self.count = if found > 1 && recent { found } else { 1 };
+        self.lastcount = self.count;
+        self.drop_next = self.after(now);
+    }
+}
+
+impl<P: PacketMeta> CodelQueue<P> {
+    /// An empty queue; it does not depend on its place.
+    pub fn new(settings: &Codel, _place: &Place<'_>) -> Self {
+        let control = Control {
+            settings: settings.clone(),
+            maxpacket: 0,
+            first_above_time: None,
+            dropping: false,
+            drop_next: Instant::ZERO,
+            count: 0,
+            lastcount: 0,
+        };
+        let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
+        Self { buffer, control: Box::new(control) }
+    }
+
+    /// The next packet and whether it may be dropped: `dodequeue` of the RFC.
+    fn next(&mut self, now: Instant) -> Option<Head<P>> {
+        let Dequeue::Packet(packet, since) = self.buffer.pop() else {
+            self.control.first_above_time = None;
+            return None;
+        };
+        let may_drop = self.control.judge(now, since, self.buffer.backlog().bytes);
+        Some(Head { packet, since, may_drop })
+    }
+
+    /// Whether the packet could be marked, and so need not be dropped.
+    fn marks(&self, now: Instant, packet: &mut P, obs: &mut impl Observer<P>) -> bool {
+        // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
+        let markable = self.control.settings.ecn && packet.header().ecn != Ecn::NotEct;
+        if markable {
+            packet.header_mut().ecn = Ecn::Ce;
+            obs.marked(now, packet);
+        }
+        markable
+    }
+
+    /// The first drop after waits have been too long for an interval.
+    fn begin(&mut self, now: Instant, mut head: Head<P>, obs: &mut impl Observer<P>) -> Option<Head<P>> {
+        self.control.begin(now);
+        if self.marks(now, &mut head.packet, obs) {
+            return Some(head);
+        }
+        obs.dropped(now, &head.packet, DropReason::Early);
+        self.next(now)
+    }
+
+    /// Dropping goes on for as long as waits stay above the target, at the moments that the control law gives.
+    fn go_on(&mut self, now: Instant, head: Head<P>, obs: &mut impl Observer<P>) -> Option<Head<P>> {
+        let mut next = Some(head);
+        while let Some(mut head) = next {
+            self.control.dropping = head.may_drop;
+            if !head.may_drop || now < self.control.drop_next {
+                return Some(head);
+            }
+            self.control.count += 1;
+            if self.marks(now, &mut head.packet, obs) {
+                self.control.drop_next = self.control.after(self.control.drop_next);
+                return Some(head);
+            }
+            obs.dropped(now, &head.packet, DropReason::Early);
+            next = self.next(now);
+            if next.as_ref().is_some_and(|head| head.may_drop) {
+                self.control.drop_next = self.control.after(self.control.drop_next);
+            }
+        }
+        None
+    }
+}
+
+impl<P: PacketMeta> QueueDiscipline<P> for CodelQueue<P> {
+    fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+        self.control.maxpacket = self.control.maxpacket.max(u64::from(packet.header().ip_len));
+        self.buffer.push(now, packet, obs);
+    }
+
+    fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
+        let goes = match self.next(now) {
+            Some(head) if self.control.dropping => self.go_on(now, head, obs),
+            Some(head) if head.may_drop => self.begin(now, head, obs),
+            head => head,
+        };
+        self.control.dropping &= goes.is_some();
+        goes.map_or(Dequeue::Empty, |head| Dequeue::Packet(head.packet, head.since))
+    }
+
+    fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
+        self.buffer.clear(now, why, obs);
+        self.control.first_above_time = None;
+        self.control.dropping = false;
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.buffer.backlog()
+    }
+}

@@ -1,0 +1,97 @@
+//! A transfer comes back after its line was away, whatever the rules of its transport: a defect here is the kind that
+//! no law of theory sees.
+
+use netrig_tests::simulate;
+
+/// A bulk transfer over a line that is down from `at` on for `down_for`, both ways, with what was on it lost.
+fn outage(transport: &str) -> String {
+    format!(
+        r#"
+format = 1
+name = "outage"
+duration = "120 s"
+[factors]
+profile = ["rfc", "linux", "ns2"]
+rate = ["0.5 Mbit/s", "10 Mbit/s", "100 Mbit/s"]
+at = ["30 s", "30.37 s", "31.1 s"]
+down_for = ["300 ms", "2 s", "10 s"]
+[node.client]
+[node.server]
+[link.line]
+between = ["client", "server"]
+rate = "${{rate}}"
+delay = "50 ms"
+queue = {{ kind = "fifo", packets = 100 }}
+[transport.t]
+profile = "${{profile}}"
+{transport}
+[[event]]
+at = "${{at}}"
+link = "line"
+do = {{ down_for = "${{down_for}}" }}
+[flow.bulk]
+from = "client"
+to = "server"
+transport = "t"
+application = {{ kind = "bulk" }}
+[response.before]
+of = "flow.bulk"
+metric = "goodput"
+after = "10 s"
+until = "30 s"
+[response.since]
+of = "flow.bulk"
+metric = "goodput"
+after = "70 s"
+until = "120 s"
+"#
+    )
+}
+
+/// 30 s and more after the line is back, the flow carries what it carried before: four fifths of it, for a window that
+/// was halved at 100 Mbit/s grows by a segment per round trip.
+fn comes_back(transport: &str, wanted: impl Fn(&str) -> bool) {
+    let runs = simulate(&outage(transport), None, 1, |levels| wanted(&levels["profile"]));
+    let mut lost = Vec::new();
+    for run in &runs {
+        let (before, since) = (run.responses["before"], run.responses["since"]);
+        // Where the line was never filled the window is what it was; else the line's rate is the measure.
+        if since < 0.8 * before {
+            lost.push(format!("{:?}: {before:.0} B/s before, {since:.0} B/s since", run.levels));
+        }
+    }
+    assert!(
+        runs.len() >= 27 && lost.is_empty(),
+        "{transport}, {} of {}:\n{}",
+        lost.len(),
+        runs.len(),
+        lost.join("\n")
+    );
+}
+
+#[test]
+fn tcp_with_the_rules_of_its_profile() {
+    comes_back("kind = \"tcp\"", |_| true);
+}
+
+#[test]
+fn tcp_with_every_recovery() {
+    for recovery in ["none", "reno", "newreno", "sack", "rack"] {
+        comes_back(&format!("kind = \"tcp\"\nrecovery = \"{recovery}\""), |profile| profile != "ns2");
+    }
+}
+
+#[test]
+fn tcp_with_every_way_to_doubt_a_reduction() {
+    for (undo, frto, probe) in
+        [(true, false, false), (true, true, false), (true, false, true), (false, true, true)]
+    {
+        let tcp = format!("kind = \"tcp\"\nundo = {undo}\nfrto = {frto}\ntail_loss_probe = {probe}");
+        comes_back(&tcp, |profile| profile != "ns2");
+    }
+}
+
+#[test]
+fn sctp() {
+    comes_back("kind = \"sctp\"", |_| true);
+}
