@@ -27,17 +27,17 @@ quantities! {
     WIRE_BYTES = "wire_bytes", "B", Count;
     /// Packets with user data that reached the receiving host, duplicates included.
     DATA_PACKETS_RECEIVED = "data_packets_received", "packets", Count;
-    /// Packets with user data sent, first time or again.
+    /// Packets with user data that the sending host sent, first time or again.
     DATA_PACKETS_SENT = "data_packets_sent", "packets", Count;
     /// Packets of any kind sent by both ends.
     PACKETS_SENT = "packets_sent", "packets", Count;
-    /// User bytes sent again.
+    /// User bytes that the sending host sent again.
     RETRANSMITTED_BYTES = "retransmitted_bytes", "B", Count;
     /// Segments or chunks sent again in fast recovery.
     FAST_RETRANSMISSIONS = "fast_retransmissions", "segments", Count;
     /// Segments or chunks sent again after a time-out.
     TIMEOUT_RETRANSMISSIONS = "timeout_retransmissions", "segments", Count;
-    /// Times a retransmission timer ran out.
+    /// Times a retransmission timer ran out, at either end.
     TIMEOUTS = "timeouts", "1", Count;
     // Flows, moments.
     /// The handshake was done at the opening end.

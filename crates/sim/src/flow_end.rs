@@ -72,7 +72,8 @@ pub(crate) struct Blueprint {
     pub flow: u32,
     pub name: String,
     pub side: Side,
-    /// Whether most user data leaves from here, so that this end's view of the paths is told.
+    /// Whether the flow's data leaves from here: then this end's view of the paths is told, and what the other end
+    /// gets is what counts.
     pub sends_data: bool,
     /// Whether changes of the window are traced, at this end.
     pub traces: bool,
@@ -94,7 +95,7 @@ pub(crate) struct FlowEnd {
     /// How many connections of the peer's were accepted.
     pub accepted: u32,
     datagrams: u64,
-    /// What connections that are gone have counted.
+    /// What connections that are gone have counted, and the datagrams.
     gone: Counters,
     actions: Vec<AppAction>,
 }
@@ -150,9 +151,9 @@ impl FlowEnd {
         }
     }
 
-    /// A packet arrived.
+    /// A packet arrived. A datagram's duplicates go no further.
     pub fn packet(&mut self, now: Instant, carriage: Carriage, world: &mut World) {
-        if carriage.packet.payload.carries_data() {
+        if !self.plan.sends_data && carriage.packet.payload.carries_data() {
             world.meter.data_arrived(now, carriage.packet.header.ip_len, world.sink);
         }
         if let Some(conn) = carriage.conn {
@@ -163,7 +164,9 @@ impl FlowEnd {
         else {
             return;
         };
-        world.meter.received(data.size());
+        if !world.meter.datagram_arrived(now, number, data.size()) {
+            return;
+        }
         let from = SocketAddr::new(header.flow.src, header.flow.src_port);
         self.tell(now, AppEvent::Datagram { from, number, sent, data }, world);
     }
@@ -193,7 +196,9 @@ impl FlowEnd {
             && let Some(event) = party.poll_event()
         {
             *closed |= matches!(event, ConnectionEvent::Closed(_));
-            if let ConnectionEvent::Received { data, .. } = &event {
+            if let ConnectionEvent::Received { data, .. } = &event
+                && !self.plan.sends_data
+            {
                 world.meter.received(data.size());
             }
             self.tell(now, AppEvent::Connection { conn: id, event }, world);
@@ -224,7 +229,9 @@ impl FlowEnd {
             match action {
                 AppAction::Open { conn, .. } => self.open(now, conn, world),
                 AppAction::Send { conn, stream, data } => {
-                    world.meter.offered(data.size());
+                    if self.plan.sends_data {
+                        world.meter.offered(data.size());
+                    }
                     self.mutate(now, conn, |party| party.send(now, stream, data), world);
                 }
                 AppAction::Close { conn } => self.mutate(now, conn, |party| party.close(now), world),
@@ -260,7 +267,9 @@ impl FlowEnd {
         let overhead = if headers { flow.ip_header_len() + 8 } else { 0 };
         // No datagram that an experiment may describe is longer than 4 GB.
         let ip_len = data.size() as u32 + overhead;
-        world.meter.datagram_sent(data.size());
+        world.meter.datagram_sent(now, data.size());
+        self.gone.packets_sent += 1;
+        self.gone.data_packets_sent += 1;
         let number = self.datagrams;
         self.datagrams += 1;
         let header = Header { flow, ip_len, dscp: Dscp::default(), ecn: Ecn::NotEct };

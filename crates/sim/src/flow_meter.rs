@@ -3,20 +3,31 @@
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_transport::Counters;
 
+use crate::datagrams::Datagrams;
+
 /// Takes one number out of an endpoint's counters.
 pub(crate) type Count = fn(&Counters) -> u64;
 
+/// Whose count it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Of the end that sends the flow's data; what the other says in answer is no part of it.
+    Sender,
+    /// Of both.
+    Both,
+}
+
 /// Quantities that the endpoints count themselves.
-static COUNTED_BY_ENDPOINTS: [(&Quantity, Count); 6] = [
-    (&quantity::PACKETS_SENT, |c| c.packets_sent),
-    (&quantity::DATA_PACKETS_SENT, |c| c.data_packets_sent),
-    (&quantity::RETRANSMITTED_BYTES, |c| c.bytes_retransmitted),
-    (&quantity::FAST_RETRANSMISSIONS, |c| c.fast_retransmissions),
-    (&quantity::TIMEOUT_RETRANSMISSIONS, |c| c.timeout_retransmissions),
-    (&quantity::TIMEOUTS, |c| c.timeouts),
+static COUNTED_BY_ENDPOINTS: [(&Quantity, Whose, Count); 6] = [
+    (&quantity::PACKETS_SENT, Whose::Both, |c| c.packets_sent),
+    (&quantity::DATA_PACKETS_SENT, Whose::Sender, |c| c.data_packets_sent),
+    (&quantity::RETRANSMITTED_BYTES, Whose::Sender, |c| c.bytes_retransmitted),
+    (&quantity::FAST_RETRANSMISSIONS, Whose::Sender, |c| c.fast_retransmissions),
+    (&quantity::TIMEOUT_RETRANSMISSIONS, Whose::Sender, |c| c.timeout_retransmissions),
+    (&quantity::TIMEOUTS, Whose::Both, |c| c.timeouts),
 ];
 
-/// Counts one flow, both directions together, and reports once per sampling interval.
+/// Counts one flow, in the direction of its data, and reports once per sampling interval.
 pub(crate) struct FlowMeter {
     subject: Subject,
     pause: Duration,
@@ -25,6 +36,7 @@ pub(crate) struct FlowMeter {
     wire_bytes: u64,
     data_packets: u64,
     datagrams_sent: u64,
+    datagrams: Datagrams,
     last_data: Option<Instant>,
     wanted: [bool; COUNTED_BY_ENDPOINTS.len()],
     reported: [u64; COUNTED_BY_ENDPOINTS.len()],
@@ -41,8 +53,9 @@ impl FlowMeter {
             wire_bytes: 0,
             data_packets: 0,
             datagrams_sent: 0,
+            datagrams: Datagrams::default(),
             last_data: None,
-            wanted: COUNTED_BY_ENDPOINTS.map(|(quantity, _)| sink.wants(quantity)),
+            wanted: COUNTED_BY_ENDPOINTS.map(|(quantity, ..)| sink.wants(quantity)),
             reported: Default::default(),
         }
     }
@@ -57,10 +70,20 @@ impl FlowMeter {
         self.received_bytes += bytes;
     }
 
-    /// A datagram of `bytes` of payload was sent.
-    pub fn datagram_sent(&mut self, bytes: u64) {
+    /// A datagram of `bytes` of payload is sent.
+    pub fn datagram_sent(&mut self, now: Instant, bytes: u64) {
         self.datagrams_sent += 1;
         self.offered_bytes += bytes;
+        self.datagrams.sent(now);
+    }
+
+    /// A datagram of `bytes` of payload arrived. Whether for the first time: only then does it count.
+    pub fn datagram_arrived(&mut self, now: Instant, number: u64, bytes: u64) -> bool {
+        let first = self.datagrams.arrived(now, number);
+        if first {
+            self.received_bytes += bytes;
+        }
+        first
     }
 
     /// A packet with user data reached its host.
@@ -86,7 +109,7 @@ impl FlowMeter {
 
     /// Reports what was added since the last tick. `endpoints` gives what the flow's connections have
     /// counted since the start; it is asked only for what the sink wants.
-    pub fn tick(&mut self, now: Instant, endpoints: impl Fn(Count) -> u64, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, endpoints: impl Fn(Whose, Count) -> u64, sink: &mut dyn Sink) {
         let own = [
             (&quantity::OFFERED_BYTES, &mut self.offered_bytes),
             (&quantity::RECEIVED_BYTES, &mut self.received_bytes),
@@ -98,11 +121,11 @@ impl FlowMeter {
             let value = std::mem::take(count) as f64;
             sink.sample(self.subject, Sample { at: now, quantity, value });
         }
-        for (((quantity, of), reported), wanted) in
+        for (((quantity, whose, of), reported), wanted) in
             COUNTED_BY_ENDPOINTS.iter().zip(&mut self.reported).zip(self.wanted)
         {
             if wanted {
-                let total = endpoints(*of);
+                let total = endpoints(*whose, *of);
                 let value = (total - *reported) as f64;
                 *reported = total;
                 sink.sample(self.subject, Sample { at: now, quantity, value });
@@ -110,10 +133,15 @@ impl FlowMeter {
         }
     }
 
-    /// The run is over.
-    pub fn finish(&self, sink: &mut dyn Sink) {
+    /// The run is over at `end`. Datagrams that may still be on their way are taken back: they are neither sent nor
+    /// lost.
+    pub fn finish(&self, end: Instant, sink: &mut dyn Sink) {
         if let Some(last) = self.last_data {
             self.mark(last, &quantity::DATA_PAUSED, 0.0, sink);
+        }
+        let on_their_way = self.datagrams.on_their_way(end);
+        if on_their_way > 0 {
+            self.mark(end, &quantity::DATAGRAMS_SENT, -(on_their_way as f64), sink);
         }
     }
 }

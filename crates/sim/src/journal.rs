@@ -46,7 +46,7 @@ pub(crate) fn incident<'a>(incident: &Incident, timer: &str, path: impl Fn(PathI
         Incident::Established => "connection established".to_owned(),
         Incident::Timeout { path: on, rto, errors, limit, cwnd } => {
             let (path, rto) = (path(on), rto.as_secs_f64());
-            format!("{timer} on {path} after {rto:.3} s: cwnd {cwnd} B, error count {errors} of {limit}")
+            format!("{timer} on {path}, RTO {rto:.3} s: cwnd {cwnd} B, error count {errors} of {limit}")
         }
         Incident::FastRetransmit { path: on, cwnd } => {
             format!("fast retransmit on {}: cwnd {cwnd} B", path(on))

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod datagrams;
 mod flow_end;
 mod flow_meter;
 mod journal;

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant, Seeds, Sink, Subject, quantity};
-use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
-use netrig_traffic::{AppEvent, FlowContext};
+use netrig_experiment::{Action, Carrier, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
+use netrig_traffic::{AppEvent, FlowContext, UDP_IPV4_HEADERS};
 
 use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, FlowEnd, Path, Side, TimerOwner, World};
-use crate::flow_meter::FlowMeter;
+use crate::flow_meter::{FlowMeter, Whose};
 use crate::journal::{self, Journal};
 use crate::network::{Network, wire_of};
 use crate::opening::answering;
@@ -63,7 +63,7 @@ impl<'a> Simulation<'a> {
         }
         self.tick(self.end, sink);
         for meter in &self.meters {
-            meter.finish(sink);
+            meter.finish(self.end, sink);
         }
         let balance = self.network.balance()?;
         let events = self.network.agenda.handled();
@@ -162,7 +162,11 @@ impl<'a> Simulation<'a> {
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
         self.network.tick(now, sink);
         for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
-            meter.tick(now, |of| ends.iter().map(|end| end.counted(of)).sum(), sink);
+            let counted = |whose, of| {
+                let counts = |end: &&FlowEnd| whose == Whose::Both || end.plan.sends_data;
+                ends.iter().filter(counts).map(|end| end.counted(of)).sum()
+            };
+            meter.tick(now, counted, sink);
         }
     }
 }
@@ -202,6 +206,10 @@ fn ends_of(
         seeds,
         server: (server.remote, server_port).into(),
         start: flow.start,
+        datagram_headers: match flow.carrier {
+            Carrier::Udp { headers: true } => UDP_IPV4_HEADERS,
+            _ => 0,
+        },
     };
     let applications = flow.application.ends(&context);
     let answers = flow.application.answers();

@@ -141,8 +141,11 @@ impl Application for Sink {
                 if *left == 0 {
                     self.left = None;
                     let value = now.since(self.started).as_secs_f64();
-                    let sample = Sample { at: now, quantity: &quantity::OBJECT_TIME, value };
-                    self.actions.push_back(AppAction::Record(sample));
+                    for (quantity, value) in
+                        [(&quantity::OBJECT_TIME, value), (&quantity::OBJECTS_RECEIVED, 1.0)]
+                    {
+                        self.actions.push_back(AppAction::Record(Sample { at: now, quantity, value }));
+                    }
                 }
             }
             (ConnectionEvent::PeerFinished, _) => self.actions.push_back(AppAction::Close { conn }),

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What UDP and IPv4 add to a payload (RFC 768, RFC 791), bytes: a `rate` counts IP packets.
-const HEADERS: f64 = 28.0;
+pub const UDP_IPV4_HEADERS: u32 = 28;
 
 /// Datagrams as a Poisson process (MGEN's `POISSON`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -116,7 +116,9 @@ impl Description for OnOff {
 fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f64> {
     match (gap, rate) {
         (Some(gap), _) => Some(payload / gap.as_secs_f64()),
-        (None, Some(rate)) => Some(rate.bits_per_s() as f64 / 8.0 * payload / (payload + HEADERS)),
+        (None, Some(rate)) => {
+            Some(rate.bits_per_s() as f64 / 8.0 * payload / (payload + f64::from(UDP_IPV4_HEADERS)))
+        }
         (None, None) => None,
     }
 }
@@ -160,17 +162,18 @@ impl Pattern {
     }
 
     fn poisson(settings: &Poisson, flow: &FlowContext) -> Self {
-        let mean = settings.interarrival.unwrap_or_else(|| gap_at(settings.rate, settings.size.mean()));
+        let mean = settings.interarrival.unwrap_or_else(|| gap_at(settings.rate, settings.size.mean(), flow));
         Self::new(SpanDistribution::Exponential(mean), settings.size.clone(), flow)
     }
 
     fn cbr(settings: &Cbr, flow: &FlowContext) -> Self {
-        let gap = settings.interval.unwrap_or_else(|| gap_at(settings.rate, settings.size.bytes() as f64));
+        let gap =
+            settings.interval.unwrap_or_else(|| gap_at(settings.rate, settings.size.bytes() as f64, flow));
         Self::new(SpanDistribution::Constant(gap), SizeDistribution::Constant(settings.size), flow)
     }
 
     fn on_off(settings: &OnOff, flow: &FlowContext) -> Self {
-        let gap = gap_at(Some(settings.rate), settings.size.bytes() as f64);
+        let gap = gap_at(Some(settings.rate), settings.size.bytes() as f64, flow);
         let mut spans = flow.stream("bursts");
         let until = flow.start + settings.on.draw(&mut spans);
         let bursts = Bursts { on: settings.on.clone(), off: settings.off.clone(), spans, until };
@@ -194,10 +197,10 @@ impl Pattern {
     }
 }
 
-fn gap_at(rate: Option<Rate>, payload: f64) -> Duration {
+fn gap_at(rate: Option<Rate>, payload: f64, flow: &FlowContext) -> Duration {
     // `check` has made sure that there is a rate where there is no gap.
     let bits_per_s = rate.map_or(1, Rate::bits_per_s) as f64;
-    Duration::from_secs_f64((payload + HEADERS) * 8.0 / bits_per_s)
+    Duration::from_secs_f64((payload + f64::from(flow.datagram_headers)) * 8.0 / bits_per_s)
 }
 
 fn ends(pattern: Pattern, flow: &FlowContext) -> Ends {
@@ -275,6 +278,7 @@ mod tests {
             seeds: Seeds::new(3),
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
+            datagram_headers: UDP_IPV4_HEADERS,
         }
     }
 

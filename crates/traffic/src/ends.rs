@@ -17,6 +17,8 @@ pub struct FlowContext {
     pub server: SocketAddr,
     /// When the flow starts.
     pub start: Instant,
+    /// What the carrier's headers add to a datagram's payload, bytes.
+    pub datagram_headers: u32,
 }
 
 impl FlowContext {

@@ -21,7 +21,7 @@ mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
 pub use bulk::Bulk;
-pub use datagrams::{Cbr, OnOff, Poisson};
+pub use datagrams::{Cbr, OnOff, Poisson, UDP_IPV4_HEADERS};
 pub use distribution::{SizeDistribution, SpanDistribution};
 pub use ends::{Ends, FlowContext};
 pub use file::File;

@@ -206,6 +206,7 @@ mod tests {
             seeds: Seeds::new(1),
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
+            datagram_headers: 0,
         };
         let Ends { client: mut player, mut server } = settings.ends(&flow);
         let mut asked = vec![0];

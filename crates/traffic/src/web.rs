@@ -478,6 +478,7 @@ mod tests {
             seeds: Seeds::new(9),
             server: ([10, 0, 0, 2], 80).into(),
             start: Instant::ZERO,
+            datagram_headers: 0,
         }
     }
 

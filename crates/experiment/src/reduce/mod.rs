@@ -149,8 +149,10 @@ impl Reduction {
         shared: &mut Shared,
     ) -> Vec<Member> {
         let mut members = Vec::new();
-        for subject in spec.of.members(&self.layout) {
-            let window = self.window(spec, subject);
+        let subjects: Vec<Subject> = spec.of.members(&self.layout);
+        let start = self.common_start(spec.per.unwrap_or(metric.about().per), &subjects);
+        for subject in subjects {
+            let window = self.window(spec, start.unwrap_or_else(|| self.flow_start(subject)));
             let mut kept = Vec::new();
             for need in metric.needs(spec.statistic()) {
                 let need = self.with_warm_up(need, spec, metric);
@@ -171,12 +173,27 @@ impl Reduction {
         members
     }
 
-    /// A flow is measured from its start on, the rest from the start of the run; or as the file says.
-    fn window(&self, spec: &ResponseSpec, subject: Subject) -> Window {
-        let flow_start = match subject {
+    /// When a flow starts; all else is there from the start of the run on.
+    fn flow_start(&self, subject: Subject) -> Instant {
+        match subject {
             Subject::Flow(flow) => self.layout.flows[flow as usize].start,
             _ => Instant::ZERO,
-        };
+        }
+    }
+
+    /// Rates can be added up only over the same time, that of the whole group; and their shares compared only while
+    /// all of them run. Else each is measured over its own time.
+    fn common_start(&self, per: Per, subjects: &[Subject]) -> Option<Instant> {
+        let starts = subjects.iter().map(|subject| self.flow_start(*subject));
+        match per {
+            Per::Sum | Per::Pooled => starts.min(),
+            Per::Jain => starts.max(),
+            Per::Mean | Per::Max | Per::Min => None,
+        }
+    }
+
+    /// A flow is measured from its start on, the rest from the start of the run; or as the file says.
+    fn window(&self, spec: &ResponseSpec, flow_start: Instant) -> Window {
         // Counts come by whole sampling intervals, so that is what a window is made of.
         let whole = |span: Duration| Instant::ZERO + span.round_up(self.layout.sample_every);
         let after = match (spec.after, self.warm_up) {
@@ -353,6 +370,11 @@ fn combine(spec: &ResponseSpec, metric: &dyn Metric, views: &[View<'_>]) -> Meas
     }
     if per == Per::Pooled {
         return scaled(metric.reduce(&View::pooled(views)), spec);
+    }
+    if per == Per::Sum
+        && let Some(together) = metric.sum(views)
+    {
+        return scaled(together, spec);
     }
     let mut values = Vec::new();
     for view in views {

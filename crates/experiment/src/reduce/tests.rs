@@ -142,5 +142,5 @@ fn a_sample_that_is_no_number_is_no_response() {
 fn the_run_may_end_before_the_window() {
     let mut bench = Bench::new(3);
     let why = bench.measure(&format!("{GOODPUT}\nafter = '5 s'")).unwrap_err();
-    assert!(why.contains("ended before the measuring window"), "{why}");
+    assert!(why.contains("after the end of the run"), "{why}");
 }

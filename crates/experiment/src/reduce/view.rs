@@ -108,7 +108,9 @@ impl<'a> View<'a> {
         if span > 0.0 {
             (amount / span).into()
         } else {
-            Measured::not("the run ended before the measuring window began")
+            Measured::not(
+                "the measuring window ends before it begins: before the flow starts, or after the end of the run",
+            )
         }
     }
 

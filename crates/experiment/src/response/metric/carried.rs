@@ -66,6 +66,17 @@ static OBJECTS: Total = Total {
     quantity: &OBJECTS_RECEIVED,
 };
 
+fn wire_throughput(views: &[View<'_>]) -> Measured {
+    let began = |view: &View<'_>| Some(view.start().max(view.marks(&DATA_RESUMED).first()?.at));
+    let Some(first) = views.iter().filter_map(began).min() else { return Measured::not("no data arrived") };
+    let span = views.iter().map(|view| view.end().since(first)).max().unwrap_or_default().as_secs_f64();
+    if span > 0.0 {
+        (views.iter().map(|view| view.total(&WIRE_BYTES)).sum::<f64>() / span).into()
+    } else {
+        Measured::not("no data arrived before the end of the measuring window")
+    }
+}
+
 /// Throughput on the wire from the first data packet on.
 struct WireThroughput;
 
@@ -74,8 +85,8 @@ static WIRE_THROUGHPUT: About = About::new(
     "B/s",
     Flow,
     "IP bytes of the packets with user data that reached the receiving host (duplicates and headers \
-     included), divided by the time from the arrival of the first of them until the end of the measuring \
-     window.",
+     included), divided by the time from the arrival of the first of them, of several flows together, until \
+     the end of the measuring window.",
 );
 
 impl Metric for WireThroughput {
@@ -92,13 +103,11 @@ impl Metric for WireThroughput {
     }
 
     fn reduce(&self, view: &View<'_>) -> Measured {
-        let Some(first) = view.marks(&DATA_RESUMED).first() else { return Measured::not("no data arrived") };
-        let span = view.end().since(view.start().max(first.at)).as_secs_f64();
-        if span > 0.0 {
-            (view.total(&WIRE_BYTES) / span).into()
-        } else {
-            Measured::not("no data arrived before the end of the measuring window")
-        }
+        wire_throughput(std::slice::from_ref(view))
+    }
+
+    fn sum(&self, views: &[View<'_>]) -> Option<Measured> {
+        Some(wire_throughput(views))
     }
 }
 

@@ -109,6 +109,12 @@ pub trait Metric: Sync {
 
     /// The number of one run.
     fn reduce(&self, view: &View<'_>) -> Measured;
+
+    /// The number of several members together, where it is not the sum of their numbers.
+    fn sum(&self, views: &[View<'_>]) -> Option<Measured> {
+        let _ = views;
+        None
+    }
 }
 
 /// All metrics, family by family.

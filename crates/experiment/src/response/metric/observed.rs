@@ -35,7 +35,9 @@ static OBJECTS: Observed = Observed {
         "s",
         Flow,
         "Time from the moment the application meant to send an object until its last byte was delivered, \
-         over the objects that were complete in the measuring window.",
+         over the objects that were complete in the measuring window. Of a `file` it is the time from the \
+         establishment of its connection, for the receiver knows of no earlier moment; `response_time` has \
+         the whole.",
     )
     .observed(),
     quantity: &OBJECT_TIME,
@@ -72,8 +74,9 @@ static DATAGRAM_LOSS: About = About::new(
     "datagram_loss",
     "1",
     Flow,
-    "Share of the datagrams sent in the measuring window that were not received in it (those still on \
-     their way at its end count as lost); never below 0.",
+    "Share of the datagrams sent in the measuring window that were not received in it, each counted once \
+     however often it arrives; those that may still be on their way when the run ends, sent no longer ago than \
+     the longest delay was, do not count as sent. Never below 0.",
 )
 .pooled();
 

@@ -16,7 +16,7 @@ static DATA_SENT: Total = Total {
         "data_packets_sent",
         "packets",
         Flow,
-        "Packets with user data sent in the measuring window, first time or again.",
+        "Packets with user data that the sending host sent in the measuring window, first time or again.",
     ),
     quantity: &DATA_PACKETS_SENT,
 };
@@ -32,7 +32,12 @@ static SENT: Total = Total {
 };
 
 static RETRANSMITTED: Total = Total {
-    about: About::new("retransmitted_bytes", "B", Flow, "User bytes sent again in the measuring window."),
+    about: About::new(
+        "retransmitted_bytes",
+        "B",
+        Flow,
+        "User bytes that the sending host sent again in the measuring window.",
+    ),
     quantity: &RETRANSMITTED_BYTES,
 };
 
@@ -55,7 +60,7 @@ static FAST: Total = Total {
         "fast_retransmissions",
         "segments",
         Flow,
-        "Segments or chunks sent again in fast recovery in the measuring window.",
+        "Segments or chunks that the sending host sent again in fast recovery in the measuring window.",
     ),
     quantity: &FAST_RETRANSMISSIONS,
 };
@@ -65,13 +70,18 @@ static AFTER_TIMEOUT: Total = Total {
         "timeout_retransmissions",
         "segments",
         Flow,
-        "Segments or chunks sent again after a time-out in the measuring window.",
+        "Segments or chunks that the sending host sent again after a time-out in the measuring window.",
     ),
     quantity: &TIMEOUT_RETRANSMISSIONS,
 };
 
 static TIMER: Total = Total {
-    about: About::new("timeouts", "1", Flow, "Times a retransmission timer ran out in the measuring window."),
+    about: About::new(
+        "timeouts",
+        "1",
+        Flow,
+        "Times a retransmission timer ran out at either end in the measuring window.",
+    ),
     quantity: &TIMEOUTS,
 };
 

@@ -1,0 +1,91 @@
+//! Which of a flow's datagrams have arrived.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use netrig_core::{Duration, Instant};
+
+/// Datagrams that are looked for by place; older ones that are missing are few.
+const RECENT: usize = 1024;
+
+/// What became of a flow's datagrams, so that each counts once however often it arrives.
+#[derive(Debug, Default)]
+pub(crate) struct Datagrams {
+    /// The number of the first in `recent`.
+    first: u64,
+    /// When each was sent; `None` of those that have arrived.
+    recent: VecDeque<Option<Instant>>,
+    /// Those before `first` that have not arrived.
+    missing: BTreeMap<u64, Instant>,
+    longest_delay: Duration,
+}
+
+impl Datagrams {
+    /// The next one is sent.
+    pub fn sent(&mut self, now: Instant) {
+        self.recent.push_back(Some(now));
+        if self.recent.len() > RECENT {
+            if let Some(Some(sent)) = self.recent.pop_front() {
+                self.missing.insert(self.first, sent);
+            }
+            self.first += 1;
+        }
+    }
+
+    /// Number `number` arrived, counted from 0. Whether for the first time.
+    pub fn arrived(&mut self, now: Instant, number: u64) -> bool {
+        let sent = match number.checked_sub(self.first) {
+            Some(place) => self.recent.get_mut(place as usize).and_then(Option::take),
+            None => self.missing.remove(&number),
+        };
+        if let Some(sent) = sent {
+            self.longest_delay = self.longest_delay.max(now.since(sent));
+        }
+        sent.is_some()
+    }
+
+    /// How many may still be on their way at `now`: not arrived, and sent no longer ago than the longest delay was.
+    pub fn on_their_way(&self, now: Instant) -> u64 {
+        let may_be = |sent: &Instant| now.since(*sent) <= self.longest_delay;
+        let recent = self.recent.iter().flatten().filter(|sent| may_be(sent)).count();
+        (recent + self.missing.values().filter(|sent| may_be(sent)).count()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_datagram_arrives_once_however_late() {
+        let mut datagrams = Datagrams::default();
+        (0..5000).for_each(|n| datagrams.sent(at(n)));
+        assert!(datagrams.arrived(at(6000), 4999) && datagrams.arrived(at(6000), 3));
+        assert!(!datagrams.arrived(at(6001), 4999) && !datagrams.arrived(at(6001), 3));
+        assert!(!datagrams.arrived(at(6001), 5000), "was never sent");
+    }
+
+    /// One sent each millisecond, 20 ms on the way, every tenth lost: at 100 ms those sent after 80 ms have not
+    /// arrived, nor has that of 80 ms, which was lost and may as well be on its way.
+    #[test]
+    fn what_may_still_arrive_is_not_lost() {
+        let mut datagrams = Datagrams::default();
+        for n in 0..100 {
+            datagrams.sent(at(n));
+            if n >= 20 && (n - 20) % 10 != 0 {
+                assert!(datagrams.arrived(at(n), n - 20));
+            }
+        }
+        assert_eq!(datagrams.on_their_way(at(100)), 20);
+    }
+
+    #[test]
+    fn where_nothing_arrives_nothing_is_on_its_way() {
+        let mut datagrams = Datagrams::default();
+        (0..100).for_each(|n| datagrams.sent(at(n)));
+        assert_eq!(datagrams.on_their_way(at(100)), 0);
+    }
+}

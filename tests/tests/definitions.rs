@@ -1,0 +1,151 @@
+//! What a metric says is what its definition says: small scenarios whose answers can be worked out by hand.
+
+use std::collections::BTreeMap;
+
+use netrig_tests::simulate;
+
+/// Two nodes, a line of 8 Mbit/s and 10 ms that nothing overfills, and `rest`. Responses as (name, flow, metric, more).
+fn measure(line: &str, rest: &str, responses: &[(&str, &str, &str, &str)]) -> BTreeMap<String, f64> {
+    let mut text = format!(
+        r#"
+format = 1
+name = "definition"
+duration = "10 s"
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "8 Mbit/s"
+delay = "10 ms"
+queue = {{ kind = "fifo", packets = 1000 }}
+{line}
+{rest}
+"#
+    );
+    for (name, of, metric, more) in responses {
+        text += &format!("[response.{name}]\nof = \"{of}\"\nmetric = \"{metric}\"\n{more}\n");
+    }
+    simulate(&text, None, 1, |_| true).remove(0).responses
+}
+
+/// A datagram of 500 B of payload every 10 ms, with 28 B of headers or without.
+fn datagrams(headers: &str) -> String {
+    format!(
+        r#"
+[transport.t]
+kind = "udp"
+headers = "{headers}"
+[flow.f]
+from = "a"
+to = "b"
+transport = "t"
+application = {{ kind = "cbr", interval = "10 ms", size = "500 B" }}
+"#
+    )
+}
+
+const LOSS: (&str, &str, &str, &str) = ("loss", "flow.f", "datagram_loss", "");
+
+/// The thousandth is sent as the run ends, and the one before it 10 ms earlier: both may still be on their way.
+#[test]
+fn what_is_on_its_way_at_the_end_is_not_lost() {
+    let all = measure("", &datagrams("udp"), &[LOSS, ("sent", "flow.f", "packets_sent", "")]);
+    assert_eq!((all["loss"], all["sent"]), (0.0, 1000.0));
+}
+
+/// One in fifty is lost. Copies make up for none of them, and are not received twice.
+#[test]
+fn copies_of_datagrams_count_once() {
+    let line = "duplicate = \"30 %\"\nloss = { kind = \"periodic\", every = 50 }";
+    let received = ("received", "flow.f", "received", "");
+    let all = measure(line, &datagrams("udp"), &[LOSS, received]);
+    assert!((all["loss"] - 0.02).abs() < 0.001, "{}", all["loss"]);
+    assert!((all["received"] - 979.0 * 500.0).abs() <= 500.0, "{}", all["received"]);
+}
+
+/// A rate is one of IP packets, whose headers may be none.
+#[test]
+fn a_rate_is_of_packets_as_they_are_on_the_line() {
+    for headers in ["udp", "none"] {
+        let rest = datagrams(headers)
+            .replace("interval = \"10 ms\", size = \"500 B\"", "rate = \"1 Mbit/s\", size = \"100 B\"");
+        let all = measure("", &rest, &[("rate", "link.line", "rate", "")]);
+        assert!((all["rate"] - 1e6).abs() < 2e3, "{headers}: {} bit/s", all["rate"]);
+    }
+}
+
+fn transfer(of: &str, more: &str) -> String {
+    format!(
+        r#"
+[transport.t]
+kind = "tcp"
+[flow.{of}]
+from = "a"
+to = "b"
+transport = "t"
+{more}
+"#
+    )
+}
+
+/// An object a second, each of 50 KB and asked for with 10 KB: the requests are none of what the receiver got.
+#[test]
+fn what_is_received_is_the_data_and_not_the_requests() {
+    let web = transfer(
+        "f",
+        r#"application = { kind = "web", exchange = "request", request = "10 KB", interarrival = { constant = "1 s" }, size = { constant = "50 KB" } }"#,
+    );
+    let all = measure(
+        "",
+        &web,
+        &[
+            ("objects", "flow.f", "objects_received", ""),
+            ("received", "flow.f", "received", ""),
+            ("packets", "flow.f", "data_packets_received", ""),
+            ("sent", "flow.f", "data_packets_sent", ""),
+        ],
+    );
+    assert!(all["objects"] >= 9.0, "{all:?}");
+    assert_eq!(all["received"], 50_000.0 * all["objects"]);
+    // 34 full segments and one of 768 B.
+    assert_eq!((all["packets"], all["sent"]), (35.0 * all["objects"], 35.0 * all["objects"]));
+}
+
+/// Two transfers of which the second starts at 9 s: together they carry what the line carries, over 10 s.
+#[test]
+fn the_rates_of_a_group_add_up_to_that_of_the_line() {
+    let two = transfer("f", "count = 2\nstagger = \"9 s\"\napplication = { kind = \"bulk\" }");
+    let all = measure(
+        "",
+        &two,
+        &[
+            ("goodput", "flow.f", "goodput", ""),
+            ("wire", "flow.f", "wire_throughput", ""),
+            ("received", "flow.f", "received", ""),
+        ],
+    );
+    assert!((all["goodput"] - all["received"] / 10.0).abs() < 1e-6, "{}", all["goodput"]);
+    assert!(all["wire"] > 0.9e6 && all["wire"] <= 1e6, "{}", all["wire"]);
+}
+
+/// Equal senders of which the second starts half way are equal while both send, by rate and by amount.
+#[test]
+fn fairness_is_judged_while_all_take_part() {
+    let two = datagrams("udp").replace("[flow.f]", "[flow.f]\ncount = 2\nstagger = \"5 s\"");
+    let jain = "per = \"jain\"";
+    let all =
+        measure("", &two, &[("rate", "flow.f", "goodput", jain), ("amount", "flow.f", "received", jain)]);
+    assert!(all["rate"] > 0.999 && all["amount"] > 0.999, "{all:?}");
+}
+
+#[test]
+fn a_bulk_transfer_with_an_end_is_an_object() {
+    let bulk = transfer("f", "application = { kind = \"bulk\", bytes = \"1 MB\" }");
+    let all = measure(
+        "",
+        &bulk,
+        &[("objects", "flow.f", "objects_received", ""), ("time", "flow.f", "object_time", "")],
+    );
+    assert_eq!(all["objects"], 1.0);
+    assert!(all["time"] > 1.0 && all["time"] < 1.5, "{}", all["time"]);
+}
