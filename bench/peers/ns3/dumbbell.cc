@@ -1,14 +1,18 @@
 // Bulk SACK TCP over a dumbbell: N senders, one router pair, N receivers.
 //
-//   dumbbell [--flows=1] [--duration=1000] [--cc=reno|cubic]
+//   dumbbell [--flows=1] [--duration=1000] [--cc=reno|cubic] [--statistics]
 //
 // The same links, packet sizes and start times as ../ns2/dumbbell.tcl. Prints
 // one line of key=value results; `packets` is the data that the receivers got
 // in order, in segments, `run_ms` the wall time of the simulation without
-// building it. No trace is written.
+// building it. No trace is written. With --statistics queues are queueing
+// disciplines of the traffic-control layer, as ns-3's helpers make them, and a
+// FlowMonitor counts what every flow sent, got and lost; without it there is
+// neither.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
+#include "ns3/flow-monitor-module.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
@@ -46,10 +50,12 @@ main(int argc, char* argv[])
     uint32_t flows = 1;
     double duration = 1000;
     std::string cc = "reno";
+    bool statistics = false;
     CommandLine cmd;
     cmd.AddValue("flows", "flows, each with its own two hosts", flows);
     cmd.AddValue("duration", "simulated seconds", duration);
     cmd.AddValue("cc", "reno or cubic", cc);
+    cmd.AddValue("statistics", "count with a FlowMonitor, queue in queueing disciplines", statistics);
     cmd.Parse(argc, argv);
 
     const auto began = std::chrono::steady_clock::now();
@@ -63,7 +69,8 @@ main(int argc, char* argv[])
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
     Config::SetDefault("ns3::TcpL4Protocol::SocketType",
                        TypeIdValue(cc == "cubic" ? TcpCubic::GetTypeId() : TcpNewReno::GetTypeId()));
-    Config::SetDefault("ns3::DropTailQueue<Packet>::MaxSize", StringValue("10000p"));
+    // Behind a queueing discipline a device's own queue is as short as can be.
+    Config::SetDefault("ns3::DropTailQueue<Packet>::MaxSize", StringValue(statistics ? "1p" : "10000p"));
 
     NodeContainer left(1);
     NodeContainer right(1);
@@ -83,18 +90,27 @@ main(int argc, char* argv[])
     PointToPointHelper bottleneck;
     bottleneck.SetDeviceAttribute("DataRate", StringValue("10Mbps"));
     bottleneck.SetChannelAttribute("Delay", StringValue("20ms"));
-    bottleneck.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("100p"));
+    bottleneck.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue(statistics ? "1p" : "100p"));
 
-    // Addresses are assigned without a TrafficControlLayer queue disc, so that
-    // the device's queue is the only one, as in the other simulators.
+    // Either a FIFO in the traffic-control layer or the device's queue is the
+    // only one, as in the other simulators; an address brings a queueing
+    // discipline with it where there is none yet.
     Ipv4AddressHelper address("10.0.0.0", "255.255.255.252");
     auto link = [&](PointToPointHelper& helper, Ptr<Node> a, Ptr<Node> b) {
         NetDeviceContainer devices = helper.Install(a, b);
+        if (statistics)
+        {
+            TrafficControlHelper control;
+            control.SetRootQueueDisc("ns3::FifoQueueDisc",
+                                     "MaxSize",
+                                     StringValue(&helper == &bottleneck ? "100p" : "10000p"));
+            control.Install(devices);
+        }
         Ipv4InterfaceContainer interfaces = address.Assign(devices);
         for (uint32_t i = 0; i < 2; ++i)
         {
             Ptr<TrafficControlLayer> layer = devices.Get(i)->GetNode()->GetObject<TrafficControlLayer>();
-            if (layer && layer->GetRootQueueDiscOnDevice(devices.Get(i)))
+            if (!statistics && layer && layer->GetRootQueueDiscOnDevice(devices.Get(i)))
             {
                 layer->DeleteRootQueueDiscOnDevice(devices.Get(i));
             }
@@ -125,6 +141,11 @@ main(int argc, char* argv[])
         bulk.Install(senders.Get(i)).Start(Seconds(double(i) / flows));
     }
 
+    FlowMonitorHelper monitor;
+    if (statistics)
+    {
+        monitor.InstallAll();
+    }
     Simulator::Stop(Seconds(duration));
     const double build = Milliseconds(began);
     const auto run = std::chrono::steady_clock::now();
@@ -136,7 +157,7 @@ main(int argc, char* argv[])
     {
         bytes += sink->GetTotalRx();
     }
-    std::cout << "scenario=dumbbell peer=ns3 cc=" << cc << " flows=" << flows << " duration=" << duration
+    std::cout << "scenario=dumbbell peer=ns3 cc=" << cc << " statistics=" << statistics << " flows=" << flows << " duration=" << duration
               << " packets=" << bytes / kSegment << " events=" << Simulator::GetEventCount()
               << " build_ms=" << uint64_t(build) << " run_ms=" << uint64_t(ran) << "\n";
     Simulator::Destroy();

@@ -113,3 +113,8 @@ fn the_congestion_control_of_the_page_is_the_one_in_the_tree() {
 fn the_application_of_the_page_is_the_one_in_the_tree() {
     check("application.md");
 }
+
+#[test]
+fn the_queue_of_the_page_is_the_one_in_the_tree() {
+    check("queue.md");
+}

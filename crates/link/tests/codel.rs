@@ -93,7 +93,7 @@ fn a_queue_below_the_target_is_left_alone() {
     assert!(record.dropped.is_empty());
 }
 
-/// RFC 8289 section 4.1: where no more than a packet waits, its wait is the line's and not the queue's affair.
+/// RFC 8289 section 4: where no more than a packet waits, its wait is the line's and not the queue's affair.
 #[test]
 fn a_packet_with_no_more_than_one_behind_it_is_never_dropped() {
     let mut codel = queue(false);

@@ -21,11 +21,11 @@ pub struct Codel {
     /// So many bytes of IP packets may wait, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// The wait that is put up with; 5 ms if not given (RFC 8289 section 4.3).
+    /// The wait that is put up with; 5 ms if not given (RFC 8289 section 4).
     #[serde(default = "default_target")]
     pub target: Duration,
     /// How long waits must stay above the target before anything is dropped; 100 ms if not given (RFC 8289 section
-    /// 4.2: about the longest round trip of the traffic).
+    /// 4: about the longest round trip of the traffic).
     #[serde(default = "default_interval")]
     pub interval: Duration,
     /// Whether packets of ECN-capable transports are marked instead of dropped; not if not given.
