@@ -26,10 +26,15 @@ impl Grid {
             let substrate = sheet.substrates.then(|| point.substrate.clone());
             let level =
                 |name: &&str| point.factors.level(name).map_or(String::new(), |level| level.0.clone());
+            let most = point.responses.values().map(|response| response.n).max().unwrap_or(0);
             let value = |(name, unit): &(&str, Unit)| {
-                let estimate = point.responses.get(*name).and_then(Estimate::of_response);
                 let nothing = if point.status == Status::Ok { "–" } else { word(point.status) };
-                estimate.map_or_else(|| nothing.to_owned(), |estimate| estimate.written(unit).to_string())
+                let response = point.responses.get(*name);
+                let estimate = response.and_then(|r| Some((Estimate::of_response(r)?, r.n)));
+                estimate.map_or_else(
+                    || nothing.to_owned(),
+                    |(estimate, n)| estimate.written(unit).to_string() + &of_fewer(n, most),
+                )
             };
             substrate
                 .into_iter()
@@ -58,8 +63,9 @@ impl Grid {
             with_paper(n, units[n].heading(name), &|| "paper (ours is)".to_owned())
         };
         let row = |row: &TableRow| {
+            let most = row.cells.iter().map(|cell| cell.n).max().unwrap_or(0);
             let cell = |n: usize| {
-                with_paper(n, ours(&row.cells[n], &units[n]), &|| theirs(&row.cells[n], &units[n]))
+                with_paper(n, ours(&row.cells[n], &units[n], most), &|| theirs(&row.cells[n], &units[n]))
             };
             let keys = row.key.iter().map(|level| level.0.clone());
             keys.chain((0..units.len()).flat_map(cell)).collect()
@@ -87,8 +93,14 @@ impl Grid {
     }
 }
 
-fn ours(cell: &TableCell, unit: &Unit) -> String {
-    Estimate::of_cell(cell).map_or_else(|| "–".to_owned(), |estimate| estimate.written(unit).to_string())
+fn ours(cell: &TableCell, unit: &Unit, most: u32) -> String {
+    let written = |estimate: Estimate| estimate.written(unit).to_string() + &of_fewer(cell.n, most);
+    Estimate::of_cell(cell).map_or_else(|| "–".to_owned(), written)
+}
+
+/// Behind a mean over fewer runs than its neighbours are: in the others there was nothing to measure.
+fn of_fewer(n: u32, most: u32) -> String {
+    if n < most { format!(" (n = {n})") } else { String::new() }
 }
 
 /// `≈ 54 (+5.1 %)`; nothing where the paper says nothing.

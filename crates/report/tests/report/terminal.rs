@@ -61,3 +61,16 @@ fn the_papers_values_stay_beside_ours() {
         }
     }
 }
+
+#[test]
+fn a_mean_over_fewer_runs_than_its_neighbours_says_so() {
+    let mut study = judged(fixture::queue());
+    let point = &mut study.results.points[0];
+    let most = point.responses.values().map(|response| response.n).max().expect("a response");
+    assert!(most > 1 && point.responses.len() > 1, "{most}");
+    point.responses.values_mut().next().expect("a response").n = 1;
+    let text = report(&study).terminal(120);
+    assert_eq!(text.matches("(n = 1)").count(), 1, "{text}");
+    let table = report(&study).markdown();
+    assert_eq!(table.matches("(n = 1)").count(), 1, "{table}");
+}
