@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use netrig_core::Fraction;
 
 /// A network performance laboratory: experiments as files, answers with their evidence.
 #[derive(Debug, Parser)]
@@ -82,8 +83,8 @@ pub struct Run {
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Where the report goes; beside the store if not given
-    #[arg(long, value_name = "FILE.html")]
+    /// Where the report goes, `.html`, `.md`, `.csv` or `.json` by its ending; beside the store if not given
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// End with exit code 1 if a claim is not supported
     #[arg(long)]
@@ -126,7 +127,7 @@ pub struct Show {
 pub enum Shown {
     /// A study: what it asks, its experiments, and its README
     Study {
-        /// Its name
+        /// Its name; of one of its further experiments (`link-down/failover`) the text of the file
         name: String,
     },
     /// Every constant of a profile, with its meaning and its source
@@ -173,7 +174,7 @@ pub struct Report {
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Where it goes: `.html`, `.md` or `.csv` by its ending
+    /// Where it goes: `.html`, `.md`, `.csv` or `.json` by its ending
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -189,6 +190,9 @@ pub struct Compare {
     /// The second store
     #[arg(long, value_name = "PATH")]
     pub with: PathBuf,
+    /// Results agree if the whole interval of their ratio lies within 1 and this share, differ if it lies outside
+    #[arg(long, value_name = "SHARE", default_value = "5 %")]
+    pub margin: Fraction,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,

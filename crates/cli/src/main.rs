@@ -10,6 +10,7 @@ mod arguments;
 mod build;
 mod commands;
 mod failure;
+mod output;
 mod progress;
 mod request;
 mod studies;

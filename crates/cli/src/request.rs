@@ -46,6 +46,9 @@ impl Request {
         if let Some(seed) = which.seed {
             experiment.seed = seed;
         }
+        if let Some(twice) = (1..which.on.len()).find(|n| which.on[..*n].contains(&which.on[*n])) {
+            return Err(Failure::request(format!("--on names `{}` twice", which.on[twice])));
+        }
         let substrates = which.on.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?;
         Ok(Self { experiment, text: source.text, readme: source.readme, substrates })
     }

@@ -355,8 +355,13 @@ fn a_report_needs_no_right_to_write() {
     };
     let (read, write) =
         (report(&["report", "small.toml"]), report(&["run", "small.toml", "--replications", "4"]));
+    let new = report(&["run", "small.toml", "--store", "new.db"]);
     std::fs::remove_file(&program).expect("our own copy");
     assert!(text(&read.stdout).contains("goodput"), "{}", text(&read.stderr));
-    assert_eq!(write.status.code(), Some(2), "{}", text(&write.stderr));
-    assert!(text(&write.stderr).contains("netrig.db"), "{}", text(&write.stderr));
+    for (output, store) in [(write, "netrig.db"), (new, "new.db")] {
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        let wanted = format!("the store {store} cannot be written; make the file and its folder writable");
+        assert!(error.contains(&wanted), "{error}");
+    }
 }

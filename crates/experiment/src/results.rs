@@ -101,6 +101,10 @@ pub struct Agreement {
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
+    /// Valid runs of each substrate that measured it, over all points together their sum.
+    pub n: [u32; 2],
+    /// Replications that both substrates have, and all points if it is of all: what the ratio is made of.
+    pub pairs: u32,
     /// The two substrates.
     pub of: [String; 2],
 }

@@ -104,6 +104,7 @@ fn head() {
         ("a duration without unit", "duration = \"100 s\"", "duration = 100"),
         ("a unit that is a slip", "duration = \"100 s\"", "duration = \"100 sec\""),
         ("too many samples", "duration = \"100 s\"", "duration = \"100 h\"\nsample_every = \"1 us\""),
+        ("a run that is too long", "duration = \"100 s\"", "duration = \"100000 h\""),
         ("an unknown key", "duration = \"100 s\"", "duration = \"100 s\"\nwarmup = \"5 s\""),
         ("a warm-up that is none", "duration = \"100 s\"", "duration = \"100 s\"\nwarm_up = \"mser5\""),
         ("a warm-up as long as the run", "duration = \"100 s\"", "duration = \"100 s\"\nwarm_up = \"100 s\""),
@@ -226,6 +227,8 @@ fn transports_and_flows() {
         ("an unknown profile", "kind = \"tcp\"", "kind = \"tcp\"\nprofile = \"linus\""),
         ("an unknown constant", "kind = \"tcp\"", "kind = \"tcp\"\nrto_minimum = \"1 s\""),
         ("a constant of another protocol", "kind = \"tcp\"", "kind = \"tcp\"\npath_max_retrans = 5"),
+        ("a constant that cannot be", "kind = \"tcp\"", "kind = \"tcp\"\nmss = \"0 B\""),
+        ("bounds in the wrong order", "kind = \"tcp\"", "kind = \"sctp\"\nrto_min = \"100 s\""),
         (
             "a word that a constant does not know",
             "kind = \"tcp\"",

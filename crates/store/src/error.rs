@@ -1,5 +1,7 @@
 //! Why the store cannot do something, each with what to do about it.
 
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, ffi};
@@ -115,29 +117,50 @@ impl StoreError {
             ErrorCode::ReadOnly => Self::ReadOnly(path),
             ErrorCode::DiskFull => Self::Full(path),
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Locked(path),
-            ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
-                Self::CannotOpen { reason: obstacle(&path).unwrap_or_else(|| error.to_string()), path }
-            }
+            ErrorCode::CannotOpen | ErrorCode::PermissionDenied => match obstacle(&path) {
+                Some(reason) => Self::CannotOpen { path, reason },
+                None if may_be_written(folder_of(&path)) => {
+                    Self::CannotOpen { path, reason: error.to_string() }
+                }
+                None => Self::ReadOnly(path),
+            },
             _ => Self::Sqlite { path, source: error },
         }
     }
 }
 
-/// What keeps us from opening `path`, in more words than SQLite's "unable to open database file".
+/// What keeps us from opening `path`, in more words than SQLite's "unable to open database file". Nothing, if it
+/// could be opened or is not there yet.
 fn obstacle(path: &Path) -> Option<String> {
     if path.is_dir() {
         return Some("it is a folder".to_owned());
     }
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     match std::fs::metadata(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             Some(format!("the folder {} does not exist", folder.display()))
         }
         Err(error) => Some(error.to_string()),
         Ok(found) if !found.is_dir() => Some(format!("{} is not a folder", folder.display())),
-        Ok(_) => std::fs::OpenOptions::new().append(true).open(path).err().map(|error| error.to_string()),
+        Ok(_) => {
+            let error = OpenOptions::new().append(true).open(path).err()?;
+            (error.kind() != ErrorKind::NotFound).then(|| error.to_string())
+        }
     }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether a file can be made in `folder`, where the store and its log must lie. Permissions do not tell (the disk
+/// may be mounted to be read only), so we try.
+fn may_be_written(folder: &Path) -> bool {
+    let probe = folder.join(format!(".netrig-probe-{}", std::process::id()));
+    let made = OpenOptions::new().write(true).create_new(true).open(&probe);
+    if made.is_ok() {
+        // An empty file that cannot be removed again harms nobody.
+        let _ = std::fs::remove_file(&probe);
+    }
+    !made.is_err_and(|e| matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem))
 }

@@ -28,6 +28,10 @@ fn a_folder_that_may_not_be_written() {
     store.record(&common::entry(experiment, provenance, "aa")).unwrap();
     drop(store);
     std::fs::set_permissions(folder.path().join("netrig.db"), Permissions::from_mode(0o444)).unwrap();
+    // A file that may be written in a folder that may not: there is no place for its log.
+    let open_file = folder.path().join("open.db");
+    std::fs::copy(folder.path().join("netrig.db"), &open_file).unwrap();
+    std::fs::set_permissions(&open_file, Permissions::from_mode(0o666)).unwrap();
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).unwrap();
     if std::fs::write(folder.path().join("probe"), "").is_err() {
         return check(folder.path());
@@ -50,8 +54,12 @@ fn a_folder_that_may_not_be_written() {
 fn check(folder: &Path) {
     let path = folder.join("netrig.db");
     assert!(matches!(Store::open(&path), Err(StoreError::ReadOnly(_))));
-    assert!(matches!(Store::open(&folder.join("new.db")), Err(StoreError::CannotOpen { .. })));
+    for name in ["new.db", "open.db"] {
+        let refused = Store::open(&folder.join(name)).unwrap_err();
+        assert!(matches!(refused, StoreError::ReadOnly(_)), "{name}: {refused}");
+    }
+    assert!(Store::open_read_only(&folder.join("open.db")).unwrap().run("aa").unwrap().is_some());
     let store = Store::open_read_only(&path).unwrap();
     assert!(store.run("aa").unwrap().is_some());
-    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1 + usize::from(folder.join("probe").exists()));
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 2 + usize::from(folder.join("probe").exists()));
 }

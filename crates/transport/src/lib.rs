@@ -20,7 +20,7 @@ mod timer_wheel;
 
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
 pub use packet::{Datagram, Packet, Payload};
-pub use profile::{Constant, Profile};
+pub use profile::{Constant, Profile, SettingsError};
 pub use rto::{RtoEstimator, RtoFloor, RtoRules};
 pub use serial::Serial;
 pub use timer_wheel::TimerWheel;

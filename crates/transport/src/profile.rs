@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// What the RFCs recommend.
+    /// What the standards-track RFCs recommend. The exception is TCP's initial window of ten: RFC 6928 is Experimental,
+    /// but every system has it and RFC 9002 section 7.2 takes it over.
     Rfc,
     /// What the Linux kernel does with its default settings.
     Linux,
@@ -48,6 +49,24 @@ pub struct Constant {
     pub value: String,
     /// Where the value comes from.
     pub source: &'static str,
+}
+
+/// A constant has a value that it cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` {why}")]
+pub struct SettingsError {
+    /// The constant's name in the experiment file.
+    pub field: &'static str,
+    /// What is wrong with it, as the rest of a sentence that starts with the constant: `must be above zero`.
+    pub why: &'static str,
+}
+
+/// Fails with `why` about the first of the constants that does not hold.
+pub(crate) fn ensure_all(rules: &[(bool, &'static str, &'static str)]) -> Result<(), SettingsError> {
+    match rules.iter().find(|(holds, ..)| !holds) {
+        Some(&(_, field, why)) => Err(SettingsError { field, why }),
+        None => Ok(()),
+    }
 }
 
 /// A value as it would stand in an experiment file.

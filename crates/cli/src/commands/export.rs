@@ -9,8 +9,10 @@ use netrig_store::{Store, Table};
 
 use crate::arguments::{Export, ExportFormat};
 use crate::build::BUILD;
-use crate::commands::report::{of, replace, stored};
-use crate::failure::{Failure, print};
+use crate::commands::report::{of, stored};
+use crate::commands::version;
+use crate::failure::Failure;
+use crate::output::{replace, tell};
 use crate::request::Request;
 
 /// Writes runs as CSV or Parquet, or figures as SVG.
@@ -24,14 +26,8 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
 }
 
 fn runs(arguments: &Export, request: &Request) -> Result<(), Failure> {
-    let path = &arguments.place.store;
-    let store = Store::open_read_only(path).map_err(Failure::request)?;
-    let name = &request.experiment.design.name;
-    let known = store.experiments().map_err(Failure::failed)?;
-    let Some(entry) = known.iter().rev().find(|entry| entry.name == *name) else {
-        return Err(Failure::request(format!("the store {} has no runs of `{name}`", path.display())));
-    };
-    let table = Table::of(&store, entry.id).map_err(Failure::failed)?;
+    let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
+    let table = Table::of(&store, version::latest(&store, request)?.id).map_err(Failure::failed)?;
     let mut bytes = Vec::new();
     match arguments.format {
         ExportFormat::Parquet => table.write_parquet(&mut bytes),
@@ -39,7 +35,7 @@ fn runs(arguments: &Export, request: &Request) -> Result<(), Failure> {
     }
     .map_err(Failure::failed)?;
     replace(&arguments.out, &bytes)?;
-    print(format!("{} runs: {}", table.rows(), arguments.out.display()))
+    tell(&arguments.out, &format!("{} runs: {}", table.rows(), arguments.out.display()))
 }
 
 fn figures(arguments: &Export, request: &Request) -> Result<(), Failure> {
@@ -49,7 +45,7 @@ fn figures(arguments: &Export, request: &Request) -> Result<(), Failure> {
     for (name, svg) in report.figures_svg(Theme::Light) {
         let path = arguments.out.join(format!("{name}.svg"));
         replace(&path, svg.as_bytes())?;
-        print(format!("figure: {}", path.display()))?;
+        tell(&path, &format!("figure: {}", path.display()))?;
     }
     Ok(())
 }

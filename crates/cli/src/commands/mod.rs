@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod schema;
 mod show;
+mod version;
 
 pub use check::check;
 pub use compare::compare;

@@ -1,6 +1,6 @@
 //! `netrig report`, and the report that `netrig run` writes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -14,18 +14,20 @@ use netrig_store::{Provenance, Store};
 use crate::arguments;
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
+use crate::output;
 use crate::request::Request;
 
 /// Writes the report of what the store has; runs nothing.
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
+    let out = arguments.out.as_deref().map(|out| Ok((out, Form::of(out)?))).transpose()?;
     let results = stored(&request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
     let report = of(&request, &results, &provenance, &AtomicBool::new(false))?;
-    match &arguments.out {
-        Some(out) => {
-            write(&report, out)?;
-            print(format!("report: {}", out.display()))?;
+    match out {
+        Some((out, form)) => {
+            form.write(&report, out)?;
+            output::tell(out, &format!("report: {}", out.display()))?;
         }
         None => print(report.terminal(100).trim_end())?,
     }
@@ -109,36 +111,38 @@ fn traced(
     Ok(spec.trace(id, design, &traced))
 }
 
-/// Writes a report in the form that the file's ending asks for.
-pub fn write(report: &Report<'_>, out: &Path) -> Result<(), Failure> {
-    let text = match out.extension().and_then(|ending| ending.to_str()) {
-        Some("html" | "htm") => report.html(),
-        Some("md") => report.markdown(),
-        Some("csv") => report.csv(),
-        Some("json") => report.json(true),
-        _ => {
-            return Err(Failure::request(format!(
-                "cannot tell what to write from the name {}; use .html, .md, .csv or .json",
-                out.display()
-            )));
-        }
-    };
-    replace(out, text.as_bytes())
+/// A form of report, by the ending of its file.
+#[derive(Clone, Copy)]
+pub enum Form {
+    Html,
+    Markdown,
+    Csv,
+    Json,
 }
 
-/// Puts a file in place whole or not at all: a full disk leaves what was there before.
-pub fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", out.display()));
-    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+impl Form {
+    /// The form that the file's ending asks for.
+    pub fn of(out: &Path) -> Result<Self, Failure> {
+        match out.extension().and_then(|ending| ending.to_str()) {
+            Some("html" | "htm") => Ok(Self::Html),
+            Some("md") => Ok(Self::Markdown),
+            Some("csv") => Ok(Self::Csv),
+            Some("json") => Ok(Self::Json),
+            _ => Err(Failure::request(format!(
+                "cannot tell what to write from the name {}; use .html, .md, .csv or .json",
+                out.display()
+            ))),
+        }
     }
-    let mut name = out.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
-    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, out));
-    if written.is_err() {
-        // What could not be finished is not left behind; that it cannot be removed either changes nothing.
-        let _ = std::fs::remove_file(&part);
+
+    /// Writes the report in this form.
+    pub fn write(self, report: &Report<'_>, out: &Path) -> Result<(), Failure> {
+        let text = match self {
+            Self::Html => report.html(),
+            Self::Markdown => report.markdown(),
+            Self::Csv => report.csv(),
+            Self::Json => report.json(true),
+        };
+        output::replace(out, text.as_bytes())
     }
-    written.map_err(failed)
 }

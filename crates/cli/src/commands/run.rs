@@ -11,7 +11,9 @@ use netrig_store::{Provenance, Store};
 
 use crate::arguments::Run;
 use crate::build::BUILD;
+use crate::commands::report::{Form, of};
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::output::tell;
 use crate::progress::Line;
 use crate::request::Request;
 
@@ -21,22 +23,21 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     for warning in request.experiment.warnings().all() {
         eprintln!("warning: {}", warning.message);
     }
+    let beside = || beside(&arguments.place.store, &request.experiment.design.name);
+    let out = arguments.out.clone().unwrap_or_else(beside);
+    let form = Form::of(&out)?;
     let provenance = [provenance(&BUILD, &[])];
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
     let cancel = until_interrupted()?;
     let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
-    let report = super::report::of(&request, &results, &provenance, &cancel)?;
+    let report = of(&request, &results, &provenance, &cancel)?;
     if arguments.json {
         print(report.json(true).trim_end())?;
     } else {
         print(report.terminal(width()).trim_end())?;
     }
-    let out = arguments
-        .out
-        .clone()
-        .unwrap_or_else(|| beside(&arguments.place.store, &request.experiment.design.name));
-    super::report::write(&report, &out)?;
+    form.write(&report, &out)?;
     if !arguments.json {
         print(format!(
             "\n{} runs made, {} found in {}",
@@ -44,7 +45,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
             ended.found,
             arguments.place.store.display()
         ))?;
-        print(format!("report: {}", out.display()))?;
+        tell(&out, &format!("report: {}", out.display()))?;
     }
     if ended.interrupted {
         eprintln!("interrupted: what was done is kept; the same command goes on where this one stopped");

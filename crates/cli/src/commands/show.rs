@@ -12,7 +12,7 @@ use crate::arguments::{ProfileName, ProtocolName, Show, Shown, Where};
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
 use crate::request::substrate;
-use crate::studies::STUDIES;
+use crate::studies::{self, STUDIES};
 
 /// Shows a study, a profile or a run.
 pub fn show(arguments: &Show) -> Result<ExitCode, Failure> {
@@ -25,10 +25,13 @@ pub fn show(arguments: &Show) -> Result<ExitCode, Failure> {
 }
 
 fn study(name: &str) -> Result<(), Failure> {
-    let Some(study) = STUDIES.iter().find(|study| study.name == name) else {
-        let names: Vec<_> = STUDIES.iter().map(|study| study.name).collect();
+    let Some((study, text)) = studies::find(name) else {
+        let names: Vec<_> = STUDIES.iter().flat_map(|study| study.names().map(|(name, _)| name)).collect();
         return Err(Failure::request(format!("there is no study `{name}`; there are: {}", names.join(", "))));
     };
+    if study.name != name {
+        return print(text.trim_end());
+    }
     print(format!("{}: {}\n", study.name, study.title))?;
     for (name, text) in study.names() {
         let question = Experiment::parse_runs(&name, text).map_err(Failure::failed)?.question;
@@ -71,13 +74,17 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
     let store = Store::open_read_only(&place.store).map_err(Failure::request)?;
     let (text, replication) = find(&store, id)?;
     let stored = &replication.run;
-    print(format!("run {} on {}, replication {}", stored.identity, stored.substrate, replication.number))?;
+    let (number, seed) = (replication.number, stored.seed);
+    print(format!("run {} on {}, replication {number}, seed {seed}", stored.identity, stored.substrate))?;
     for (factor, level) in &replication.point.0 {
         print(format!("  {factor} = {level}"))?;
     }
     for (name, response) in &stored.responses {
         let value = response.measured.value().map_or_else(|| "not measured".to_owned(), |v| v.to_string());
         print(format!("  {name}: {value} {}", response.unit))?;
+    }
+    if let Some(why) = stored.end.why() {
+        print(format!("  does not count: {why}"))?;
     }
     time_line(&store, &text, &replication)
 }
@@ -137,9 +144,11 @@ fn time_line(store: &Store, text: &str, replication: &Replication) -> Result<(),
     }
     let (run, mut trace) = (again(text, replication)?, Trace::new());
     let substrate = substrate(&replication.run.substrate)?;
-    substrate.run(&run, &mut trace, &AtomicBool::new(false)).map_err(Failure::failed)?;
+    let ended = substrate.run(&run, &mut trace, &AtomicBool::new(false));
     print("")?;
-    trace.notes().iter().try_for_each(|note| line(note.at, &note.text))
+    trace.notes().iter().try_for_each(|note| line(note.at, &note.text))?;
+    // Of a run that fails, the time line up to there has been told.
+    ended.map(drop).map_err(Failure::failed)
 }
 
 fn line(at: Instant, text: &str) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ impl PointRuns {
                 mean: interval.map(|interval| interval.estimate),
                 low: interval.and_then(|interval| interval.low),
                 high: interval.and_then(|interval| interval.high),
-                n: u32::try_from(values.len()).unwrap_or(u32::MAX),
+                n: count(values.len()),
                 runs: runs.collect(),
             };
             (name.clone(), response)
@@ -79,9 +79,16 @@ pub(super) fn agreement(design: &Design, points: &[PointRuns], substrates: &[&st
             let all = Pairs::over_points(pairs.iter().map(|(_, pairs)| pairs));
             let entry = |factors: Point, pairs: &Pairs| {
                 let ratio = pairs.ratio(design.confidence)?;
-                let of = [(*first).to_owned(), (*other).to_owned()];
-                let (low, high) = (ratio.low, ratio.high);
-                Some(Agreement { factors, response: response.clone(), ratio: ratio.estimate, low, high, of })
+                Some(Agreement {
+                    factors,
+                    response: response.clone(),
+                    ratio: ratio.estimate,
+                    low: ratio.low,
+                    high: ratio.high,
+                    n: pairs.n,
+                    pairs: count(pairs.values.len()),
+                    of: [(*first).to_owned(), (*other).to_owned()],
+                })
             };
             found.extend(entry(Point::default(), &all));
             found.extend(pairs.iter().filter_map(|(point, pairs)| entry((*point).clone(), pairs)));
@@ -99,35 +106,45 @@ fn common<'a>(points: &'a [PointRuns], first: &str, other: &str) -> Vec<(&'a Poi
     ours.filter_map(|runs| Some((runs, *theirs.get(&runs.point)?))).collect()
 }
 
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
 /// Values of both substrates by replication.
 #[derive(Default)]
-struct Pairs(BTreeMap<u32, (f64, f64)>);
+struct Pairs {
+    values: BTreeMap<u32, (f64, f64)>,
+    /// How many values each has, also where the other has none.
+    n: [u32; 2],
+}
 
 impl Pairs {
     fn of(first: &PointRuns, other: &PointRuns, response: &str) -> Self {
-        let theirs = other.values(response);
+        let (ours, theirs) = (first.values(response), other.values(response));
+        let n = [&ours, &theirs].map(|values| count(values.len()));
         let pair =
             |(replication, value): (u32, f64)| Some((replication, (value, *theirs.get(&replication)?)));
-        Self(first.values(response).into_iter().filter_map(pair).collect())
+        Self { values: ours.into_iter().filter_map(pair).collect(), n }
     }
 
     /// The sums over the points, of the replications that all points have.
     fn over_points<'a>(points: impl Iterator<Item = &'a Self>) -> Self {
-        let mut measured = points.filter(|pairs| !pairs.0.is_empty());
+        let mut measured = points.filter(|pairs| !pairs.values.is_empty());
         let Some(first) = measured.next() else { return Self::default() };
-        let mut sums = first.0.clone();
+        let (mut sums, mut n) = (first.values.clone(), first.n);
         for pairs in measured {
+            n = [n[0] + pairs.n[0], n[1] + pairs.n[1]];
             sums.retain(|replication, sum| {
-                let Some((a, b)) = pairs.0.get(replication) else { return false };
+                let Some((a, b)) = pairs.values.get(replication) else { return false };
                 *sum = (sum.0 + a, sum.1 + b);
                 true
             });
         }
-        Self(sums)
+        Self { values: sums, n }
     }
 
     fn ratio(&self, confidence: f64) -> Option<Interval> {
-        let (first, other): (Vec<f64>, Vec<f64>) = self.0.values().copied().unzip();
+        let (first, other): (Vec<f64>, Vec<f64>) = self.values.values().copied().unzip();
         interval::paired_ratio(&other, &first, confidence).ok().filter(|ratio| ratio.estimate.is_finite())
     }
 }

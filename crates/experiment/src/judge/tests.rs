@@ -55,15 +55,17 @@ fn replications_beyond_the_decision_play_no_part() {
     assert_eq!(response.runs[0].seed, 1);
 }
 
-/// The second substrate reads 10 % more in every run.
+/// The second substrate reads 10 % more in every run, and nothing in two of them.
 #[test]
 fn agreement_is_a_ratio_of_means() {
     let noise = |place: &super::fixture::Place<'_>| 100.0 + place.own_luck().normal(0.0, 5.0);
     let results = study()
-        .run_on("sim", 5, |place| Some(noise(place)))
-        .run_on("vm", 5, |place| Some(1.1 * noise(place)))
+        .run_on("sim", 7, |place| Some(noise(place)))
+        .run_on("vm", 7, |place| (place.replication <= 5).then(|| 1.1 * noise(place)))
         .judge();
     assert_eq!(results.agreement.len(), 3);
+    let counts: Vec<_> = results.agreement.iter().map(|entry| (entry.n, entry.pairs)).collect();
+    assert_eq!(counts, [([14, 10], 5), ([7, 5], 5), ([7, 5], 5)]);
     for entry in &results.agreement {
         assert!((entry.ratio - 1.1).abs() < 1e-9 && (entry.low.unwrap() - 1.1).abs() < 1e-6);
         assert_eq!(entry.of, ["sim".to_owned(), "vm".to_owned()]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netrig_core::{Duration, Instant};
 use netrig_traffic::Settings;
-use netrig_transport::{Profile, sctp, tcp};
+use netrig_transport::{Profile, SettingsError, sctp, tcp};
 
 use super::routes::{PathError, Router};
 use super::topology::Topology;
@@ -59,14 +59,14 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
     let profile = section.profile.unwrap_or(Profile::Rfc);
     let tcp = || {
         let settings: tcp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
-        Some(Arc::new(tcp::Config::of(profile).with(&settings)))
+        checked(tcp::Config::checked(profile, &settings), &constants, reader)
     };
     let carrier = match section.kind {
         Protocol::Tcp => Carrier::Tcp(tcp()?),
         Protocol::Mptcp => Carrier::Mptcp(tcp()?),
         Protocol::Sctp => {
             let settings: sctp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
-            Carrier::Sctp(Arc::new(sctp::Config::of(profile).with(&settings)))
+            Carrier::Sctp(checked(sctp::Config::checked(profile, &settings), &constants, reader)?)
         }
         Protocol::Udp => {
             reader.read_beside::<NoConstants>(&constants, TRANSPORT_KEYS)?;
@@ -74,6 +74,14 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
         }
     };
     Some(Transport { carrier, paths: section.paths, value })
+}
+
+/// An endpoint's constants, unless one of those that the file sets cannot be.
+fn checked<C>(config: Result<C, SettingsError>, constants: &Value, reader: &Reader<'_>) -> Option<Arc<C>> {
+    let refuse = |error: SettingsError| {
+        reader.report(reader.about(constants, &[error.field], error.to_string()));
+    };
+    config.map(Arc::new).map_err(refuse).ok()
 }
 
 /// Reads `[flow.*]`.

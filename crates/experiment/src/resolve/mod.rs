@@ -76,7 +76,9 @@ fn frame(root: &Value, reader: &Reader<'_>) -> Option<Frame> {
             "a run of {} has more than {MAX_INTERVALS} intervals of {}",
             frame.duration, frame.sample_every
         );
-        refuse("sample_every", why);
+        // Without a `sample_every` of its own the file is wrong in how long the run is.
+        let sampled = root.table()?.get("sample_every").is_some();
+        refuse(if sampled { "sample_every" } else { "duration" }, why);
     } else {
         return Some(frame);
     }

@@ -10,6 +10,7 @@
 mod association;
 mod checksum;
 mod config;
+mod config_check;
 mod listener;
 pub mod packet;
 mod rx;

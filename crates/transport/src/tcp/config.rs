@@ -251,7 +251,7 @@ impl Limit {
 }
 
 /// 1 GiB less a little: the largest window that can be told (RFC 7323 section 2.2).
-const LARGEST_WINDOW: Size = Size::from_bytes(65_535 << 14);
+pub(super) const LARGEST_WINDOW: Size = Size::from_bytes(65_535 << 14);
 
 constants! {
     /// The constants of a TCP endpoint, resolved.

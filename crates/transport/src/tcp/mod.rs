@@ -16,6 +16,7 @@
 mod arrival;
 mod clock;
 mod config;
+mod config_check;
 mod congestion;
 mod connection;
 mod ranges;

@@ -1,0 +1,75 @@
+//! Files that were asked for with `--out`.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, print};
+
+/// More symbolic links in a row than any system follows.
+const MOST_LINKS: usize = 40;
+
+/// Puts a file in place whole or not at all: a full disk leaves what was there before. A symbolic link stays, and the
+/// file that it leads to is replaced. What is no regular file, a pipe or a device, is written to.
+pub fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let written = if is_stream(out) { append(out, bytes) } else { exchange(out, bytes) };
+    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", out.display())))
+}
+
+/// Says what was written: on stdout, but on stderr if `out` may be where stdout leads.
+pub fn tell(out: &Path, text: &str) -> Result<(), Failure> {
+    if !is_stream(out) {
+        return print(text);
+    }
+    eprintln!("{text}");
+    Ok(())
+}
+
+/// Whether `out` is a pipe, a device, or a file that some process has open (`/dev/stdout`).
+fn is_stream(out: &Path) -> bool {
+    let special = fs::metadata(out).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    special || behind_links(out).is_ok_and(|file| is_descriptor(&file))
+}
+
+/// Whether this is a link to an open file rather than to a path.
+fn is_descriptor(path: &Path) -> bool {
+    ["/proc", "/dev/fd"].iter().any(|folder| path.starts_with(folder))
+}
+
+/// The path at the end of a chain of symbolic links; there need be nothing at it.
+fn behind_links(out: &Path) -> io::Result<PathBuf> {
+    let mut path = out.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) if !is_descriptor(&path) => path = folder_of(&path).join(target),
+            _ => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// Writes behind what an open file has (`>> all.csv`); pipes and devices have no end.
+fn append(out: &Path, bytes: &[u8]) -> io::Result<()> {
+    let regular = fs::metadata(out)?.is_file();
+    OpenOptions::new().write(true).append(regular).open(out)?.write_all(bytes)
+}
+
+fn exchange(out: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = behind_links(out)?;
+    let folder = folder_of(&file);
+    if !folder.as_os_str().is_empty() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut part = file.clone().into_os_string();
+    part.push(".part");
+    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, &file));
+    if written.is_err() {
+        // What could not be finished is not left behind; that it cannot be removed either changes nothing.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}

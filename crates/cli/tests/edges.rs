@@ -1,0 +1,237 @@
+//! What the program makes of odd files, odd levels and odd stores, as its users meet it.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and writes what it reads"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const EXPERIMENT: &str = r#"
+format = 1
+name = "small"
+duration = "2 s"
+[factors]
+rate = ["1 Mbit/s", "2 Mbit/s"]
+[replications]
+count = 3
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "${rate}"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 50 }
+loss = { kind = "bernoulli", probability = "1 %" }
+[transport.tcp]
+kind = "tcp"
+[flow.transfer]
+from = "a"
+to = "b"
+transport = "tcp"
+application = { kind = "bulk" }
+[response.goodput]
+of = "flow.transfer"
+metric = "goodput"
+"#;
+
+fn netrig(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_netrig"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("netrig starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Standard output of what must go well.
+fn ok(folder: &Path, arguments: &[&str]) -> String {
+    let output = netrig(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Standard error of a request that must be refused.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let output = netrig(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stderr)
+}
+
+fn folder_with(experiment: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
+    folder
+}
+
+const CSV: [&str; 4] = ["export", "small.toml", "--format", "csv"];
+
+#[cfg(unix)]
+#[test]
+fn a_symbolic_link_stays_and_what_it_leads_to_is_replaced() {
+    use std::os::unix::fs::symlink;
+    let folder = folder_with(EXPERIMENT);
+    let at = |name: &str| folder.path().join(name);
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &[&CSV[..], &["--out", "plain.csv"]].concat());
+    let wanted = fs::read(at("plain.csv")).expect("it was exported");
+    assert!(wanted.starts_with(b"substrate,"), "{}", text(&wanted));
+    fs::create_dir(at("far")).expect("our own folder");
+    fs::write(at("far/old.csv"), "old").expect("our own folder");
+    symlink("far/old.csv", at("near.csv")).expect("a link");
+    symlink("near.csv", at("link.csv")).expect("a link to a link");
+    symlink("far/new.csv", at("dangling.csv")).expect("a link to nothing");
+    for (link, target) in [("link.csv", "far/old.csv"), ("dangling.csv", "far/new.csv")] {
+        ok(folder.path(), &[&CSV[..], &["--out", link]].concat());
+        assert!(at(link).is_symlink() && !at(target).is_symlink(), "{link}");
+        assert_eq!(fs::read(at(target)).expect("it was exported"), wanted, "{link}");
+    }
+    assert!(at("near.csv").is_symlink());
+    symlink("loop.csv", at("loop.csv")).expect("a link to itself");
+    let lost = netrig(folder.path(), &[&CSV[..], &["--out", "loop.csv"]].concat());
+    assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stdout));
+    assert!(at("loop.csv").is_symlink() && text(&lost.stderr).contains("cannot write loop.csv"));
+    ok(folder.path(), &["report", "small.toml", "--out", "report.md"]);
+    let left = fs::read_dir(folder.path()).expect("our own folder").map(|file| file.expect("a file").path());
+    assert!(left.into_iter().all(|file| file.extension().is_none_or(|ending| ending != "part")));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_written_to_and_stays_a_pipe() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::fs::FileTypeExt as _;
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &[&CSV[..], &["--out", "plain.csv"]].concat());
+    let pipe = folder.path().join("pipe.csv");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    std::os::unix::fs::symlink("pipe.csv", folder.path().join("link.csv")).expect("a link");
+    for out in ["pipe.csv", "link.csv"] {
+        let pipe_of_reader = pipe.clone();
+        let reader = std::thread::spawn(move || fs::read(pipe_of_reader).expect("what comes through"));
+        let output = netrig(folder.path(), &[&CSV[..], &["--out", out]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        // A pipe may be where stdout leads, so that says nothing.
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), format!("6 runs: {out}\n")));
+        let kind = fs::symlink_metadata(&pipe).expect("it is there").file_type();
+        assert!(kind.is_fifo() && folder.path().join("link.csv").is_symlink());
+        let read = reader.join().expect("the reader ends");
+        assert_eq!(read, fs::read(folder.path().join("plain.csv")).expect("it was exported"));
+    }
+}
+
+#[test]
+fn agreement_takes_the_whole_interval_within_the_margin() {
+    let folder = folder_with(EXPERIMENT);
+    let other = EXPERIMENT.replace("\"1 %\"", "\"2 %\"");
+    ok(folder.path(), &["run", "small.toml", "--store", "a.db"]);
+    fs::write(folder.path().join("small.toml"), other).expect("our own folder");
+    ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--replications", "2"]);
+    let stores = ["compare", "small.toml", "--store", "a.db", "--with"];
+    let compare = |more: &[&str]| {
+        let output = netrig(folder.path(), &[&stores[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (same, warned) = compare(&["a.db"]);
+    assert!(same.lines().next().is_some_and(|heading| heading.contains("within 1 ± 5 %")), "{same}");
+    assert_eq!(same.matches("[1.0000, 1.0000]  agrees").count(), 3, "{same}");
+    assert!(
+        same.contains("n = 6 and 6, 3 pairs  all points") && same.contains("n = 3 and 3, 3 pairs"),
+        "{same}"
+    );
+    assert_eq!(warned.matches("in a.db are of another version of its file").count(), 2, "{warned}");
+    // Twice the loss and two runs each: an interval that contains 1, and much else.
+    let (differs, warned) = compare(&["b.db", "--margin", "1 %"]);
+    assert!(differs.contains("within 1 ± 1 %") && !differs.contains("  agrees"), "{differs}");
+    assert!(differs.contains("inconclusive  n = 3 and 2, 2 pairs"), "{differs}");
+    assert!(warned.contains("in a.db are of another") && !warned.contains("in b.db"), "{warned}");
+    let (one, _) = compare(&["b.db", "--set", "rate=2 Mbit/s"]);
+    assert!(one.contains("rate = 2 Mbit/s") && !one.contains("rate = 1 Mbit/s"), "{one}");
+    let (json, _) = compare(&["a.db", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (&json[0]["verdict"], &json[0]["n"][1], &json[0]["pairs"]),
+        (&"agrees".into(), &6.into(), &3.into())
+    );
+    assert!(refused(folder.path(), &[&stores[..], &["a.db", "--margin", "5"]].concat()).contains("margin"));
+    assert!(
+        refused(folder.path(), &[&stores[..], &["a.db", "--set", "rate=3 Mbit/s"]].concat())
+            .contains("--set")
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_where_it_stands() {
+    let transport =
+        |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"tcp\"\n{constants}"));
+    let sctp =
+        |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
+    for (experiment, place, wanted) in [
+        (transport("mss = \"0 B\""), "small.toml:19:7", "`mss` must be from 28 B to 65495 B"),
+        (transport("initial_window = 0"), "small.toml:19:18", "`initial_window` must be at least 1"),
+        (transport("rto_min = \"2 min\""), "small.toml:19:11", "`rto_min` must not be above `rto_max`"),
+        (transport("rto_max = \"10 ms\""), "small.toml:19:11", "`rto_max` must not be below `rto_min`"),
+        (sctp("rto_min = \"2 min\""), "small.toml:19:11", "`rto_min` must not be above `rto_max`"),
+        (sctp("streams = 0"), "small.toml:19:11", "`streams` must be at least 1"),
+        (EXPERIMENT.replace("\"2 s\"", "\"100000 h\""), "small.toml:4:12", "more than 10000000 intervals"),
+        (
+            EXPERIMENT.replace("\"2 s\"", "\"2 s\"\nsample_every = \"1 ns\""),
+            "small.toml:5:16",
+            "more than 10000000 intervals",
+        ),
+    ] {
+        let folder = folder_with(&experiment);
+        let error = refused(folder.path(), &["check", "small.toml"]);
+        assert!(error.contains(place) && error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_substrate_is_named_once() {
+    let folder = folder_with(EXPERIMENT);
+    for twice in [&["--on", "sim,sim"][..], &["--on", "sim", "--on", "sim"]] {
+        let error = refused(folder.path(), &[&["run", "small.toml"], twice].concat());
+        assert!(error.contains("--on names `sim` twice"), "{error}");
+    }
+}
+
+/// Before hours of runs, not after them; and the help lists all that can be had.
+#[test]
+fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
+    let folder = folder_with(EXPERIMENT);
+    for verb in ["run", "report"] {
+        let error = refused(folder.path(), &[verb, "small.toml", "--out", "x.txt"]);
+        assert!(error.contains("use .html, .md, .csv or .json"), "{error}");
+        let help = ok(folder.path(), &[verb, "--help"]);
+        assert!([".html", ".md", ".csv", ".json"].iter().all(|form| help.contains(form)), "{help}");
+    }
+    assert!(!folder.path().join("netrig.db").exists());
+}
+
+/// The last seed that there is, and those after it.
+#[test]
+fn no_two_replications_share_a_seed() {
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml", "--seed", &u64::MAX.to_string(), "--out", "r.json"]);
+    let report = fs::read(folder.path().join("r.json")).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    let runs = report["points"][0]["responses"]["goodput"]["runs"].as_array().expect("runs");
+    let seeds: Vec<_> = runs.iter().map(|run| run["seed"].as_u64()).collect();
+    assert_eq!(seeds, [Some(u64::MAX), Some(0), Some(1)]);
+}
+
+#[test]
+fn every_listed_name_of_a_study_can_be_shown() {
+    let folder = folder_with(EXPERIMENT);
+    let file = ok(folder.path(), &["show", "study", "link-down/failover"]);
+    assert!(file.contains("name = \"link-down/failover\"") && file.contains("[factors]"), "{file}");
+    assert!(ok(folder.path(), &["show", "study", "mm1"]).contains("netrig run mm1"));
+    assert!(refused(folder.path(), &["show", "study", "moon"]).contains("link-down/failover"));
+}

@@ -1,0 +1,158 @@
+//! Which values the constants of an SCTP endpoint cannot have.
+
+use netrig_core::{Duration, Size};
+
+use super::config::{Config, InitialCwnd, InitialSsthresh, Scheduler, Settings};
+use crate::profile::ensure_all;
+use crate::{Profile, SettingsError};
+
+/// The headers of IPv6 (40 bytes) and SCTP (12) and of a DATA chunk (16), with four bytes of data.
+const SMALLEST_PACKET: Size = Size::from_bytes(72);
+/// The length in the IP header has 16 bits.
+const LARGEST_PACKET: Size = Size::from_bytes(65_535);
+/// What the length of a DATA chunk leaves for data (RFC 9260 section 3.3.1).
+const LARGEST_CHUNK: Size = Size::from_bytes(65_519);
+/// RFC 9260 section 3.3.2: a smaller window is no window, and INIT with it is answered by an ABORT.
+const SMALLEST_WINDOW: Size = Size::from_bytes(1500);
+/// The advertised window has 32 bits.
+const LARGEST_WINDOW: Size = Size::from_bytes(u32::MAX as u64);
+
+impl Config {
+    /// The constants of `profile`, but for those that `settings` sets.
+    ///
+    /// # Errors
+    /// The first constant with a value with which no SCTP could work.
+    pub fn checked(profile: Profile, settings: &Settings) -> Result<Self, SettingsError> {
+        let config = Self::of(profile).with(settings);
+        ensure_all(&config.sizes())?;
+        ensure_all(&config.counts())?;
+        ensure_all(&config.timers(settings))?;
+        Ok(config)
+    }
+
+    fn sizes(&self) -> [(bool, &'static str, &'static str); 7] {
+        const ABOVE_ZERO: &str = "must be above zero: nothing could be sent";
+        let none = Size::default();
+        [
+            (
+                (SMALLEST_PACKET..=LARGEST_PACKET).contains(&self.mtu),
+                "mtu",
+                "must be from 72 B, which hold the headers and four bytes, to 65535 B, the longest IP packet",
+            ),
+            (self.max_chunk > none, "max_chunk", ABOVE_ZERO),
+            (
+                self.max_chunk <= LARGEST_CHUNK,
+                "max_chunk",
+                "must be at most 65519 B, the longest DATA chunk (RFC 9260 section 3.3.1)",
+            ),
+            (self.initial_cwnd != InitialCwnd::Size(none), "initial_cwnd", ABOVE_ZERO),
+            (self.initial_ssthresh != InitialSsthresh::Size(none), "initial_ssthresh", "must be above zero"),
+            (
+                (SMALLEST_WINDOW..=LARGEST_WINDOW).contains(&self.receive_buffer),
+                "receive_buffer",
+                "must be from 1500 B (RFC 9260 section 3.3.2) to 4294967295 B, the largest window that can be told",
+            ),
+            (self.send_buffer > none, "send_buffer", ABOVE_ZERO),
+        ]
+    }
+
+    fn counts(&self) -> [(bool, &'static str, &'static str); 5] {
+        const ONE: &str = "must be at least 1";
+        let weighted = self.scheduler == Scheduler::WeightedFair;
+        [
+            (self.streams > 0, "streams", ONE),
+            (
+                self.sack_frequency > 0,
+                "sack_frequency",
+                "must be at least 1, which acknowledges every packet",
+            ),
+            (self.fast_retransmit_threshold > 0, "fast_retransmit_threshold", ONE),
+            (self.ssthresh_floor > 0, "ssthresh_floor", ONE),
+            (
+                !(weighted && self.stream_values.contains(&0)),
+                "stream_values",
+                "must be at least 1 each: a weight of 0 is no share",
+            ),
+        ]
+    }
+
+    fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 5] {
+        const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
+        // The profile's own bounds are in order, so one of the two was set.
+        let (bound, why) = match settings.rto_max {
+            Some(_) => ("rto_max", "must not be below `rto_min`"),
+            None => ("rto_min", "must not be above `rto_max`"),
+        };
+        [
+            (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
+            (
+                self.rto_max >= Duration::from_millis(1),
+                "rto_max",
+                "must be at least 1 ms, as `rto_min` always is",
+            ),
+            (self.rto_min <= self.rto_max, bound, why),
+            (!self.local_probe_interval.is_zero(), "local_probe_interval", ABOVE_ZERO),
+            (!self.cookie_life.is_zero(), "cookie_life", "must be above zero: no association could open"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(settings: &str) -> Option<&'static str> {
+        let settings = serde_json::from_str(settings).expect("settings of SCTP");
+        Config::checked(Profile::Rfc, &settings).err().map(|error| error.field)
+    }
+
+    #[test]
+    fn every_profile_is_possible() {
+        for profile in Profile::ALL {
+            assert_eq!(Config::checked(profile, &Settings::default()), Ok(Config::of(profile)));
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused_by_name() {
+        for (name, value) in [
+            ("mtu", r#""71 B""#),
+            ("mtu", r#""65536 B""#),
+            ("max_chunk", r#""0 B""#),
+            ("max_chunk", r#""65520 B""#),
+            ("initial_cwnd", r#""0 B""#),
+            ("initial_ssthresh", r#""0 B""#),
+            ("receive_buffer", r#""1499 B""#),
+            ("receive_buffer", r#""4 GiB""#),
+            ("send_buffer", r#""0 B""#),
+            ("streams", "0"),
+            ("sack_frequency", "0"),
+            ("fast_retransmit_threshold", "0"),
+            ("ssthresh_floor", "0"),
+            ("rto_initial", r#""0 s""#),
+            ("rto_max", r#""999 us""#),
+            ("rto_max", r#""999 ms""#),
+            ("rto_min", r#""61 s""#),
+            ("local_probe_interval", r#""0 s""#),
+            ("cookie_life", r#""0 s""#),
+        ] {
+            assert_eq!(refused(&format!("{{\"{name}\": {value}}}")), Some(name), "{name} = {value}");
+        }
+        assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#), Some("rto_max"));
+        let weights = r#"{"scheduler": "weighted-fair", "stream_values": [1, 0]}"#;
+        assert_eq!(refused(weights), Some("stream_values"));
+    }
+
+    #[test]
+    fn values_at_the_edge_are_not() {
+        for settings in [
+            r#"{"mtu": "72 B", "max_chunk": "1 B", "receive_buffer": "1500 B", "send_buffer": "1 B"}"#,
+            r#"{"mtu": "65535 B", "max_chunk": "65519 B", "receive_buffer": "4294967295 B"}"#,
+            r#"{"path_max_retrans": 0, "association_max_retrans": 0, "init_max_retrans": 0, "max_burst": 0}"#,
+            r#"{"rto_min": "0 s", "rto_max": "1 ms", "sack_delay": "0 s", "heartbeat_interval": "0 s"}"#,
+            r#"{"scheduler": "priority", "stream_values": [0, 1]}"#,
+        ] {
+            assert_eq!(refused(settings), None, "{settings}");
+        }
+    }
+}

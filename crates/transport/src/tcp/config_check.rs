@@ -1,0 +1,134 @@
+//! Which values the constants of a TCP endpoint cannot have.
+
+use netrig_core::Size;
+
+use super::config::{Config, LARGEST_WINDOW, Limit, Settings};
+use crate::profile::ensure_all;
+use crate::{Profile, SettingsError};
+
+/// What an IP packet of 68 bytes, which every link carries (RFC 791 section 3.2), has for data.
+const SMALLEST_SEGMENT: Size = Size::from_bytes(28);
+/// What the longest IP packet, of 65,535 bytes, has for data.
+const LARGEST_SEGMENT: Size = Size::from_bytes(65_495);
+
+impl Config {
+    /// The constants of `profile`, but for those that `settings` sets.
+    ///
+    /// # Errors
+    /// The first constant with a value with which no TCP could work.
+    pub fn checked(profile: Profile, settings: &Settings) -> Result<Self, SettingsError> {
+        let config = Self::of(profile).with(settings);
+        ensure_all(&config.windows())?;
+        ensure_all(&config.timers(settings))?;
+        Ok(config)
+    }
+
+    fn windows(&self) -> [(bool, &'static str, &'static str); 11] {
+        const ONE: &str = "must be at least 1";
+        let bounded = |limit: Limit| limit.count() > 0;
+        [
+            (
+                (SMALLEST_SEGMENT..=LARGEST_SEGMENT).contains(&self.mss),
+                "mss",
+                "must be from 28 B to 65495 B: an IP packet has 68 to 65535 B, 40 of them headers",
+            ),
+            (self.initial_window > 0, "initial_window", ONE),
+            (bounded(self.initial_ssthresh), "initial_ssthresh", ONE),
+            (bounded(self.send_window), "send_window", "must be at least 1: nothing could be sent"),
+            (
+                bounded(self.slow_start_limit),
+                "slow_start_limit",
+                "must be at least 1: slow start adds something",
+            ),
+            (self.dup_ack_threshold > 0, "dup_ack_threshold", ONE),
+            (self.ack_every > 0, "ack_every", "must be at least 1, which acknowledges every segment"),
+            (self.receive_buffer > Size::default(), "receive_buffer", "must be above zero"),
+            (
+                self.receive_buffer <= LARGEST_WINDOW,
+                "receive_buffer",
+                "must be at most 1073725440 B, the largest window that can be told (RFC 7323 section 2.2)",
+            ),
+            (self.cubic_c.is_finite() && self.cubic_c > 0.0, "cubic_c", "must be above zero"),
+            (
+                0.0 < self.cubic_beta.get() && self.cubic_beta.get() < 1.0,
+                "cubic_beta",
+                "must lie between 0 and 1, and be neither: a loss leaves a part of the window",
+            ),
+        ]
+    }
+
+    fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 5] {
+        const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
+        // The profile's own bounds are in order, so one of the two was set.
+        let (bound, why) = match settings.rto_max {
+            Some(_) => ("rto_max", "must not be below `rto_min`"),
+            None => ("rto_min", "must not be above `rto_max`"),
+        };
+        [
+            (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
+            (!self.rto_after_syn_loss.is_zero(), "rto_after_syn_loss", ABOVE_ZERO),
+            (!self.rto_max.is_zero(), "rto_max", ABOVE_ZERO),
+            (self.rto_min <= self.rto_max, bound, why),
+            (self.rto_tick <= self.rto_max, "rto_tick", "must not be above `rto_max`"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(settings: &str) -> Option<&'static str> {
+        let settings = serde_json::from_str(settings).expect("settings of TCP");
+        Config::checked(Profile::Rfc, &settings).err().map(|error| error.field)
+    }
+
+    #[test]
+    fn every_profile_is_possible() {
+        for profile in Profile::ALL {
+            assert_eq!(Config::checked(profile, &Settings::default()), Ok(Config::of(profile)));
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused_by_name() {
+        for (name, value) in [
+            ("mss", r#""0 B""#),
+            ("mss", r#""27 B""#),
+            ("mss", r#""64 KiB""#),
+            ("initial_window", "0"),
+            ("initial_ssthresh", "0"),
+            ("send_window", "0"),
+            ("slow_start_limit", "0"),
+            ("dup_ack_threshold", "0"),
+            ("ack_every", "0"),
+            ("receive_buffer", r#""0 B""#),
+            ("receive_buffer", r#""1 GiB""#),
+            ("cubic_c", "0.0"),
+            ("cubic_c", "-0.4"),
+            ("cubic_beta", r#""0 %""#),
+            ("cubic_beta", r#""100 %""#),
+            ("rto_initial", r#""0 s""#),
+            ("rto_after_syn_loss", r#""0 s""#),
+            ("rto_max", r#""0 s""#),
+            ("rto_tick", r#""61 s""#),
+            ("rto_min", r#""61 s""#),
+            ("rto_max", r#""999 ms""#),
+        ] {
+            assert_eq!(refused(&format!("{{\"{name}\": {value}}}")), Some(name), "{name} = {value}");
+        }
+        assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#), Some("rto_max"));
+    }
+
+    #[test]
+    fn values_at_the_edge_are_not() {
+        for settings in [
+            r#"{"mss": "28 B", "initial_window": 1, "initial_ssthresh": 1, "send_window": 1}"#,
+            r#"{"mss": "65495 B", "receive_buffer": "1073725440 B", "ack_every": 1, "dup_ack_threshold": 1}"#,
+            r#"{"rto_min": "0 s", "rto_max": "10 s", "rto_granularity": "0 s", "ack_delay": "0 s"}"#,
+            r#"{"rto_min": "60 s", "data_retries": 0, "syn_retries": 0, "time_wait": "0 s"}"#,
+        ] {
+            assert_eq!(refused(settings), None, "{settings}");
+        }
+    }
+}
