@@ -150,7 +150,7 @@ pub enum Shown {
 /// A profile of endpoints' constants.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ProfileName {
-    /// What the RFCs recommend
+    /// What the standards-track RFCs recommend
     Rfc,
     /// What the Linux kernel does
     Linux,

@@ -11,7 +11,7 @@
 //! * **Time is told.** Whatever needs the time takes `now`. For one object `now` never runs backwards,
 //!   and time stands still while a call is handled.
 //! * **One mutation, then drain.** After any call that changes an [`Endpoint`], take all that it has to
-//!   say before the next one ([`drain`] is the only place that does it). A deadline told before is stale.
+//!   say before the next one, as [`drain`] does. A deadline told before is stale.
 //! * **Chance has a name.** The same seed and the same name give the same numbers on any machine
 //!   ([`Seeds::stream`]), so two runs, two protocols and two substrates can meet the same bad luck.
 #![forbid(unsafe_code)]

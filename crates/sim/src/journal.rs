@@ -66,7 +66,5 @@ pub(crate) fn incident<'a>(incident: &Incident, timer: &str, path: impl Fn(PathI
             "connection given up: retransmissions exhausted".to_owned()
         }
         Incident::Closed(CloseReason::Refused) => "connection refused".to_owned(),
-        // Incidents may be added; their debug form says what they are.
-        ref other => format!("{other:?}"),
     }
 }

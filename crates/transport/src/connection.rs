@@ -159,7 +159,6 @@ pub struct PathStatus {
 
 /// Something that a reader of the run's time line wants to know of.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Incident {
     /// The handshake is done.
     Established,

@@ -1,6 +1,6 @@
 //! `netrig doctor`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -107,8 +107,9 @@ fn memory() -> Finding {
 }
 
 fn disk() -> Finding {
-    let probe = Path::new(".netrig-doctor");
-    match std::fs::write(probe, b"probe").and_then(|()| std::fs::remove_file(probe)) {
+    // Permissions alone do not tell: the disk may be mounted to be read only.
+    let probe = PathBuf::from(format!(".netrig-probe-{}", std::process::id()));
+    match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
         Ok(()) => fine("folder", "can be written; the store and the report go here"),
         Err(error) => Finding {
             what: "folder",

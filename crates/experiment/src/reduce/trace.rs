@@ -4,25 +4,19 @@ use std::collections::BTreeMap;
 
 use netrig_core::{Instant, Kind, Note, Quantity, Sample, Sink, Subject};
 
-/// Keeps all counts, levels, marks and notes of a run. Observations (one per object or packet) only if they
-/// are asked for: there may be millions.
+/// Keeps all counts, levels, marks and notes of a run, but no observations (one per object or packet): there may
+/// be millions.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     series: BTreeMap<(Subject, &'static str), Vec<(Instant, f64)>>,
     quantities: BTreeMap<&'static str, &'static Quantity>,
     notes: Vec<Note>,
-    observations: bool,
 }
 
 impl Trace {
-    /// Without observations.
+    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// With every observation.
-    pub fn with_observations() -> Self {
-        Self { observations: true, ..Self::default() }
     }
 
     /// The samples of one quantity of one subject, in the order of time; empty if there were none.
@@ -42,15 +36,11 @@ impl Trace {
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
-
-    fn keeps(&self, quantity: &Quantity) -> bool {
-        self.observations || quantity.kind != Kind::Value
-    }
 }
 
 impl Sink for Trace {
     fn sample(&mut self, subject: Subject, sample: Sample) {
-        if self.keeps(sample.quantity) {
+        if self.wants(sample.quantity) {
             self.quantities.insert(sample.quantity.name, sample.quantity);
             self.series.entry((subject, sample.quantity.name)).or_default().push((sample.at, sample.value));
         }
@@ -61,7 +51,7 @@ impl Sink for Trace {
     }
 
     fn wants(&self, quantity: &'static Quantity) -> bool {
-        self.keeps(quantity)
+        quantity.kind != Kind::Value
     }
 
     fn wants_notes(&self) -> bool {
@@ -80,20 +70,18 @@ mod tests {
     }
 
     #[test]
-    fn keeps_levels_and_notes_and_observations_only_if_asked() {
+    fn keeps_levels_and_notes_but_no_observations() {
         let path = Subject::Path(0, 1);
-        for (mut trace, observations) in [(Trace::new(), 0), (Trace::with_observations(), 1)] {
-            trace.sample(path, sample(1, &CWND, 3000.0));
-            trace.sample(path, sample(2, &CWND, 4500.0));
-            trace.sample(Subject::Flow(0), sample(2, &OBJECT_TIME, 0.5));
-            trace.note(Note { at: Instant::ZERO, subject: path, text: "T3-rtx".into() });
-            let series = trace.series(path, "cwnd");
-            assert_eq!(series, [(Instant::from_nanos(1), 3000.0), (Instant::from_nanos(2), 4500.0)]);
-            assert_eq!(trace.series(Subject::Path(0, 0), "cwnd"), []);
-            assert_eq!(trace.series(Subject::Flow(0), "object_time").len(), observations);
-            assert_eq!(trace.wants(&OBJECT_TIME), observations == 1);
-            assert_eq!((trace.notes().len(), trace.wants_notes()), (1, true));
-            assert_eq!(trace.all().count(), 1 + observations);
-        }
+        let mut trace = Trace::new();
+        trace.sample(path, sample(1, &CWND, 3000.0));
+        trace.sample(path, sample(2, &CWND, 4500.0));
+        trace.sample(Subject::Flow(0), sample(2, &OBJECT_TIME, 0.5));
+        trace.note(Note { at: Instant::ZERO, subject: path, text: "T3-rtx".into() });
+        let series = trace.series(path, "cwnd");
+        assert_eq!(series, [(Instant::from_nanos(1), 3000.0), (Instant::from_nanos(2), 4500.0)]);
+        assert_eq!(trace.series(Subject::Path(0, 0), "cwnd"), []);
+        assert_eq!(trace.series(Subject::Flow(0), "object_time"), []);
+        assert!(trace.wants(&CWND) && !trace.wants(&OBJECT_TIME) && trace.wants_notes());
+        assert_eq!((trace.notes().len(), trace.all().count()), (1, 1));
     }
 }

@@ -241,11 +241,6 @@ impl Association {
         self.local_tag
     }
 
-    /// The peer's addresses with this host's, path by path.
-    pub fn path_addresses(&self) -> impl Iterator<Item = PathAddresses> {
-        self.paths.iter().map(|path| PathAddresses { local: path.flow.src, remote: path.flow.dst })
-    }
-
     /// Streams to and from the peer as far as negotiated. Data for a stream beyond them goes over its number
     /// modulo their count.
     pub const fn streams(&self) -> (u16, u16) {
