@@ -1,6 +1,6 @@
 //! The wires between the hosts.
 
-use netrig_core::{Direction, Instant, Link, LinkEvent, Seeds, Sink, quantity};
+use netrig_core::{Delivery, Direction, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity};
 use netrig_experiment::{Balance, Hop, Route, RunError, Scenario};
 use netrig_link::{Counters, Line};
 use netrig_transport::Packet;
@@ -103,7 +103,7 @@ impl Network {
         loop {
             let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
             // A simulated line is polled at its deadline, so `at` is `now`.
-            let (at, mut parcel) = line.poll_deliver(now, &mut (counters, waits))?;
+            let Delivery { at, packet: mut parcel, .. } = line.poll_deliver(now, &mut (counters, waits))?;
             parcel.0.stop += 1;
             match self.stops[parcel.0.stop as usize] {
                 Stop::Wire(next) => self.forward(at, next, parcel),
@@ -126,13 +126,13 @@ impl Network {
     /// A wire changes.
     pub fn apply(&mut self, now: Instant, wire: usize, event: LinkEvent) {
         let Wire { line, counters, waits, .. } = &mut self.wires[wire];
-        line.apply(now, event, &mut (counters, waits));
+        line.apply(now, Lane::ONLY, event, &mut (counters, waits));
         self.reappoint(wire as u32);
     }
 
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
         let Wire { line, counters, waits, appointment, .. } = &mut self.wires[wire as usize];
-        line.offer(now, parcel, &mut (counters, waits));
+        line.offer(now, Lane::ONLY, parcel, &mut (counters, waits));
         appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
     }
 
@@ -154,7 +154,7 @@ impl Network {
     pub fn balance(&self) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
         for (place, Wire { line, counters, .. }) in self.wires.iter().enumerate() {
-            let inside = line.inside();
+            let inside = line.inside(Lane::ONLY);
             let failed = |error| RunError::Failed(format!("wire {place}: {error}"));
             counters.balance(inside).map_err(failed)?;
             sum.offered += counters.offered.packets;
