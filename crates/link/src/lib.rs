@@ -44,6 +44,7 @@ mod pace;
 pub mod queue;
 mod service;
 mod settings;
+pub mod wifi;
 
 pub use counters::{Counters, Imbalance, Tally};
 pub use error::SettingsError;
@@ -54,3 +55,4 @@ pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
 pub use queue::{Discipline, Queue};
 pub use service::Service;
 pub use settings::{LineSettings, Outage};
+pub use wifi::{Medium, WifiSettings};

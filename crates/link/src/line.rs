@@ -163,7 +163,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         if self.impaired {
             self.impair(start, packet, obs);
         } else {
-            self.flight.push(Flying { at: self.free_at + self.delay, corrupted: false, packet });
+            self.flight.push(Flying { at: self.free_at + self.delay, lost: None, packet });
         }
     }
 
@@ -182,9 +182,13 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         }
         if fate == Fate::Duplicated {
             obs.duplicated(start, &packet);
-            self.flight.push(Flying { at, corrupted: false, packet: packet.clone() });
+            self.flight.push(Flying { at, lost: None, packet: packet.clone() });
         }
-        self.flight.push(Flying { at, corrupted: fate == Fate::Corrupted, packet });
+        self.flight.push(Flying {
+            at,
+            lost: (fate == Fate::Corrupted).then_some(DropReason::Corrupted),
+            packet,
+        });
     }
 
     /// The queue or the line may have changed, so whatever was planned is void.
@@ -271,12 +275,12 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
         let obs = obs.lane(Lane::ONLY);
         self.catch_up(now, obs);
         loop {
-            let Flying { at, corrupted, packet } = self.flight.pop_by(now)?;
-            if !corrupted {
+            let Flying { at, lost, packet } = self.flight.pop_by(now)?;
+            let Some(why) = lost else {
                 obs.delivered(at, &packet);
                 return Some(Delivery { at, lane: Lane::ONLY, packet });
-            }
-            obs.dropped(at, &packet, DropReason::Corrupted);
+            };
+            obs.dropped(at, &packet, why);
         }
     }
 
