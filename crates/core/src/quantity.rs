@@ -98,8 +98,11 @@ quantities! {
     LINK_SERVED = "link_served", "packets", Count;
     /// Time that the packets served had waited, added up.
     LINK_WAITED = "link_waited", "s", Count;
-    /// Time during which the line was sending.
+    /// Time during which the line was sending; of WiFi, during which frames of this direction and the answers to them
+    /// were on the air.
     LINK_BUSY = "link_busy", "s", Count;
+    /// Packets that the link layer sent once more, each time counted.
+    LINK_REPEATED = "link_repeated", "packets", Count;
     /// Packets that wait, averaged over time; the one on the line is not among them.
     QUEUE_LENGTH = "queue_length", "packets", Level;
     /// Time one packet waited in the queue before it was sent.

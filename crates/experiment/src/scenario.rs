@@ -1,11 +1,13 @@
 //! One point of an experiment with every `${factor}` replaced, every `count` expanded and every name
 //! resolved: all that a substrate needs to know.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use netrig_core::{Direction, Duration, Instant, LinkEvent};
-use netrig_link::LineSettings;
+use netrig_link::wifi::LaneSettings;
+use netrig_link::{LinkSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
 use serde::Serialize;
 
@@ -48,9 +50,64 @@ pub struct LinkSpec {
     /// The address of each end's interface.
     pub addresses: [IpAddr; 2],
     /// From the first node to the second.
-    pub forward: LineSettings,
+    pub forward: LinkSettings,
     /// From the second node to the first.
-    pub backward: LineSettings,
+    pub backward: LinkSettings,
+    /// Of WiFi, which channel's air it shares: links with the same name share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+}
+
+impl LinkSpec {
+    /// One of its directions.
+    pub fn towards(&self, direction: Direction) -> &LinkSettings {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        }
+    }
+
+    /// The node that sends in this direction.
+    pub fn sender(&self, direction: Direction) -> usize {
+        self.ends[direction as usize]
+    }
+}
+
+/// One direction of a WiFi link.
+#[derive(Clone, Debug)]
+pub struct WifiLane<'a> {
+    /// Place in [`Scenario::links`].
+    pub link: usize,
+    /// Which way.
+    pub direction: Direction,
+    /// The node that sends.
+    pub station: usize,
+    /// The link's name and the direction, as its random streams have them: `wifi/forward`.
+    pub name: String,
+    /// How it sends.
+    pub settings: &'a WifiSettings,
+}
+
+impl WifiLane<'_> {
+    /// As a medium takes it.
+    pub fn as_lane(&self) -> LaneSettings<'_> {
+        LaneSettings { station: self.station, name: &self.name, settings: self.settings }
+    }
+}
+
+/// The channels of WiFi by name, each with its lanes in the order of the links, forward before backward.
+pub fn channels(links: &[LinkSpec]) -> BTreeMap<&str, Vec<WifiLane<'_>>> {
+    let mut channels: BTreeMap<&str, Vec<WifiLane<'_>>> = BTreeMap::new();
+    for (link, spec) in links.iter().enumerate() {
+        let Some(channel) = spec.channel.as_deref() else { continue };
+        for direction in [Direction::Forward, Direction::Backward] {
+            let LinkSettings::Wifi(settings) = spec.towards(direction) else { continue };
+            let name = format!("{}/{direction}", spec.name);
+            let station = spec.sender(direction);
+            channels.entry(channel).or_default().push(WifiLane { link, direction, station, name, settings });
+        }
+    }
+    channels
 }
 
 /// Traffic from one node to another.
@@ -178,7 +235,7 @@ impl Scenario {
     /// How many things it is made of, for what keeps or visits many scenarios: with nodes, links and flows also what
     /// these hold lists of.
     pub(crate) fn parts(&self) -> usize {
-        let drops = self.links.iter().map(|link| link.forward.drop.len() + link.backward.drop.len());
+        let drops = self.links.iter().map(|link| link.forward.drop().len() + link.backward.drop().len());
         let hops = self.flows.iter().flat_map(|flow| &flow.paths).map(|path| path.hops.len());
         self.nodes.len()
             + self.links.len()

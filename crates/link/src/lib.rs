@@ -54,5 +54,5 @@ pub use line::Line;
 pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
 pub use queue::{Discipline, Queue};
 pub use service::Service;
-pub use settings::{LineSettings, Outage};
+pub use settings::{LineSettings, LinkSettings, Outage};
 pub use wifi::{Medium, WifiSettings};

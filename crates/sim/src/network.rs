@@ -1,15 +1,16 @@
 //! The wires between the hosts.
 
 use netrig_core::{Delivery, Direction, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity};
-use netrig_experiment::{Balance, Hop, Route, RunError, Scenario};
-use netrig_link::{Counters, Line};
+use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
+use netrig_link::{Counters, Line, LineSettings};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
+use crate::air::Air;
 use crate::parcel::{Carriage, Parcel};
 use crate::wire_meter::{Waits, WireMeter};
 
-/// One direction of a link, with what watches it.
+/// One direction of a line, with what watches it.
 struct Wire {
     line: Line<Parcel>,
     counters: Counters,
@@ -22,22 +23,22 @@ struct Wire {
 enum Stop {
     /// Over this wire.
     Wire(u32),
+    /// Over a lane of the air at this place.
+    Air(u32, Lane),
     /// To the flow's end at this place in the world's list.
     End(u32),
 }
 
-/// All wires of a run, the ways over them, and the packets on them.
+/// All wires and channels of a run, the ways over them, and the packets on them.
 pub(crate) struct Network {
     pub agenda: Agenda,
     wires: Vec<Wire>,
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
     meters: Vec<WireMeter>,
+    airs: Vec<Air>,
+    /// Where packets go on each link, forward and backward.
+    links: Vec<[Stop; 2]>,
     stops: Vec<Stop>,
-}
-
-/// The wire of a link's direction: each link has two, one beside the other.
-pub(crate) const fn wire_of(link: usize, direction: Direction) -> usize {
-    2 * link + direction as usize
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -53,26 +54,54 @@ impl Network {
     /// # Errors
     /// If a link's settings cannot be: a defect, for the experiment has checked them.
     pub fn new(scenario: &Scenario, seeds: &Seeds, sink: &dyn Sink) -> Result<Self, RunError> {
-        let waits_wanted = sink.wants(&quantity::WAITING_TIME);
-        let mut wires = Vec::with_capacity(2 * scenario.links.len());
-        let mut meters = Vec::with_capacity(2 * scenario.links.len());
-        for (link, number) in scenario.links.iter().zip(0..) {
-            for (direction, settings) in
-                [(Direction::Forward, &link.forward), (Direction::Backward, &link.backward)]
-            {
-                let name = format!("{}/{direction}", link.name);
-                let line = Line::new(settings, seeds, &name)
-                    .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
-                wires.push(Wire {
-                    line,
-                    counters: Counters::default(),
-                    waits: Waits::new(waits_wanted),
-                    appointment: Appointment::default(),
-                });
-                meters.push(WireMeter::new(number, direction, sink));
+        let mut network = Self {
+            agenda: Agenda::default(),
+            wires: Vec::with_capacity(2 * scenario.links.len()),
+            meters: Vec::with_capacity(2 * scenario.links.len()),
+            airs: Vec::new(),
+            links: vec![[Stop::End(0); 2]; scenario.links.len()],
+            stops: Vec::new(),
+        };
+        for (number, link) in scenario.links.iter().enumerate() {
+            for direction in [Direction::Forward, Direction::Backward] {
+                if let LinkSettings::Line(settings) = link.towards(direction) {
+                    network.add_wire(number, link, direction, settings, seeds, sink)?;
+                }
             }
         }
-        Ok(Self { agenda: Agenda::default(), wires, meters, stops: Vec::new() })
+        for (channel, lanes) in channels(&scenario.links) {
+            let place = network.airs.len() as u32;
+            for (lane, number) in lanes.iter().zip(0..) {
+                network.links[lane.link][lane.direction as usize] = Stop::Air(place, Lane(number));
+            }
+            let air = Air::new(&lanes, seeds, sink);
+            let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
+            network.airs.push(air.map_err(failed)?);
+        }
+        Ok(network)
+    }
+
+    fn add_wire(
+        &mut self,
+        number: usize,
+        link: &LinkSpec,
+        direction: Direction,
+        settings: &LineSettings,
+        seeds: &Seeds,
+        sink: &dyn Sink,
+    ) -> Result<(), RunError> {
+        let name = format!("{}/{direction}", link.name);
+        let line = Line::new(settings, seeds, &name)
+            .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
+        self.links[number][direction as usize] = Stop::Wire(self.wires.len() as u32);
+        self.wires.push(Wire {
+            line,
+            counters: Counters::default(),
+            waits: Waits::new(sink.wants(&quantity::WAITING_TIME)),
+            appointment: Appointment::default(),
+        });
+        self.meters.push(WireMeter::new(number as u32, direction, sink));
+        Ok(())
     }
 
     /// Adds the way along `route` (or back along it) to a flow's end, and returns its first stop.
@@ -80,7 +109,7 @@ impl Network {
         let first = self.stops.len();
         let along = |hop: &Hop| {
             let direction = if back { opposite(hop.direction) } else { hop.direction };
-            Stop::Wire(wire_of(hop.link, direction) as u32)
+            self.links[hop.link][direction as usize]
         };
         self.stops.extend(route.hops.iter().map(along));
         if back {
@@ -92,8 +121,12 @@ impl Network {
 
     /// A host sends a packet on the way that begins at `stop`.
     pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32) {
-        if let Stop::Wire(wire) = self.stops[stop as usize] {
-            self.forward(now, wire, Parcel(Box::new(Carriage { packet, conn, stop })));
+        let parcel = || Parcel(Box::new(Carriage { packet, conn, stop }));
+        match self.stops[stop as usize] {
+            Stop::Wire(wire) => self.forward(now, wire, parcel()),
+            Stop::Air(air, lane) => self.radiate(now, air, lane, parcel()),
+            // A way begins with a hop.
+            Stop::End(_) => {}
         }
     }
 
@@ -107,9 +140,33 @@ impl Network {
             parcel.0.stop += 1;
             match self.stops[parcel.0.stop as usize] {
                 Stop::Wire(next) => self.forward(at, next, parcel),
+                Stop::Air(air, lane) => self.radiate(at, air, lane, parcel),
                 Stop::End(end) => return Some((end, parcel.0)),
             }
         }
+    }
+
+    /// The same over the air at place `air`.
+    pub fn arrived_by_air(&mut self, now: Instant, air: u32) -> Option<(u32, Box<Carriage>)> {
+        loop {
+            let (at, mut parcel) = self.airs[air as usize].arrived(now)?;
+            parcel.0.stop += 1;
+            match self.stops[parcel.0.stop as usize] {
+                Stop::Wire(next) => self.forward(at, next, parcel),
+                Stop::Air(next, lane) => self.radiate(at, next, lane, parcel),
+                Stop::End(end) => return Some((end, parcel.0)),
+            }
+        }
+    }
+
+    /// An entry of the agenda for `air` came; false if it is obsolete.
+    pub fn met_by_air(&mut self, at: Instant, air: u32) -> bool {
+        self.airs[air as usize].appointment.met(at)
+    }
+
+    /// Makes the next appointment of an air that has been served.
+    pub fn reappoint_air(&mut self, air: u32) {
+        self.airs[air as usize].reappoint(air, &mut self.agenda);
     }
 
     /// An entry of the agenda for `wire` came; false if it is obsolete.
@@ -123,17 +180,33 @@ impl Network {
         appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
     }
 
-    /// A wire changes.
-    pub fn apply(&mut self, now: Instant, wire: usize, event: LinkEvent) {
-        let Wire { line, counters, waits, .. } = &mut self.wires[wire];
-        line.apply(now, Lane::ONLY, event, &mut (counters, waits));
-        self.reappoint(wire as u32);
+    /// One direction of a link changes.
+    pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
+        match self.links[link][direction as usize] {
+            Stop::Wire(wire) => {
+                let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
+                line.apply(now, Lane::ONLY, event, &mut (counters, waits));
+                self.reappoint(wire);
+            }
+            Stop::Air(air, lane) => {
+                self.airs[air as usize].apply(now, lane, event);
+                self.reappoint_air(air);
+            }
+            // No link is an end.
+            Stop::End(_) => {}
+        }
     }
 
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
         let Wire { line, counters, waits, appointment, .. } = &mut self.wires[wire as usize];
         line.offer(now, Lane::ONLY, parcel, &mut (counters, waits));
         appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
+    }
+
+    fn radiate(&mut self, now: Instant, air: u32, lane: Lane, parcel: Parcel) {
+        let sender = &mut self.airs[air as usize];
+        sender.offer(now, lane, parcel);
+        sender.reappoint(air, &mut self.agenda);
     }
 
     /// Reports what the wires counted since the last tick.
@@ -145,17 +218,21 @@ impl Network {
             }
             meter.report(waits, sink);
         }
+        for air in &mut self.airs {
+            air.tick(now, sink);
+        }
     }
 
     /// Every packet accounted for.
     ///
     /// # Errors
-    /// Names the wire whose packets do not balance: a defect of a model.
+    /// Names the link whose packets do not balance: a defect of a model.
     pub fn balance(&self) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
-        for (place, Wire { line, counters, .. }) in self.wires.iter().enumerate() {
-            let inside = line.inside(Lane::ONLY);
-            let failed = |error| RunError::Failed(format!("wire {place}: {error}"));
+        let wires = self.wires.iter().zip(&self.meters);
+        let wires = wires.map(|(wire, meter)| (meter, &wire.counters, wire.line.inside(Lane::ONLY)));
+        for (meter, counters, inside) in wires.chain(self.airs.iter().flat_map(Air::account)) {
+            let failed = |error| RunError::Failed(format!("{meter}: {error}"));
             counters.balance(inside).map_err(failed)?;
             sum.offered += counters.offered.packets;
             sum.duplicated += counters.duplicated.packets;

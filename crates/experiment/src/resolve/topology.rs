@@ -2,16 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use netrig_link::LineSettings;
+use netrig_link::{LinkSettings, SettingsError, wifi};
 
 use super::{
     Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, between, check_name, made_of, members, tables, wired,
 };
 use crate::file::diagnostic::Diagnostic;
-use crate::file::document::{Entry, Kind, Value};
+use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::Reader;
-use crate::file::sections::{IpVersion, LINK_KEYS, LinkSection, NodeSection};
-use crate::{LinkSpec, Node};
+use crate::file::sections::{IpVersion, LINE_KEYS, LinkSection, NodeSection, WIFI_KEYS};
+use crate::{LinkSpec, Node, WifiLane, channels};
 
 /// Nodes and links with their names.
 pub(super) struct Topology {
@@ -40,6 +40,7 @@ impl Topology {
         for entry in tables(root, "link", reader) {
             whole &= topology.read_link(entry, reader, ip, whole).is_some();
         }
+        whole &= topology.check_channels(root, reader).is_some();
         whole.then_some(topology)
     }
 
@@ -106,7 +107,7 @@ impl Topology {
     ) -> Option<()> {
         let named = check_name(entry, reader);
         let lines = read_lines(&entry.value, reader);
-        let table = entry.value.table().map(|table| table.only(&LINK_KEYS[..2]))?;
+        let table = entry.value.table().map(|table| table.only(&["between", "count", "channel"]))?;
         let section: LinkSection = reader.read(&made_of(&entry.value, table))?;
         let (true, true, Some([forward, backward])) = (named, nodes_known, lines) else { return None };
         let [a, b] = self.ends(&section, &entry.value, reader)?;
@@ -125,13 +126,16 @@ impl Topology {
             reader.report(reader.about(&entry.value, &["count"], why));
             return None;
         }
-        self.drops += count.number.saturating_mul(forward.drop.len() + backward.drop.len());
+        self.drops += count.number.saturating_mul(forward.drop().len() + backward.drop().len());
         if self.drops > MAX_DROPS {
             let why = format!("{} packets to be dropped; at most {MAX_DROPS} can be handled", self.drops);
             reader.report(reader.about(&entry.value, &["drop"], why));
             return None;
         }
         let first = self.links.len();
+        let is_wifi = matches!(forward, LinkSettings::Wifi(_));
+        let channel =
+            |i| is_wifi.then(|| section.channel.clone().unwrap_or_else(|| count.name(&entry.key, i)));
         self.links.extend((0..count.number).map(|i| LinkSpec {
             name: count.name(&entry.key, i),
             group: entry.key.clone(),
@@ -139,8 +143,22 @@ impl Topology {
             addresses: addresses(first + i, ip),
             forward: forward.clone(),
             backward: backward.clone(),
+            channel: channel(i),
         }));
         self.link_groups.insert(entry.key.clone(), first..self.links.len());
+        Some(())
+    }
+
+    /// Whether the links of each channel can share it.
+    fn check_channels(&self, root: &Value, reader: &Reader<'_>) -> Option<()> {
+        for (channel, lanes) in channels(&self.links) {
+            let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
+            let Err((place, error)) = wifi::check(&settings) else { continue };
+            let group = &self.links[lanes[place].link].group;
+            let value = root.at(&["link", group]);
+            reader.report(about_setting(value, reader, &error).note(format!("the channel is `{channel}`")));
+            return None;
+        }
         Some(())
     }
 
@@ -188,9 +206,9 @@ fn unknown(
 }
 
 /// Both directions of a link: the settings of its table, and those with the values of `reverse` in their place.
-fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LineSettings; 2]> {
+fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
     let table = value.table()?;
-    let own = table.without(LINK_KEYS);
+    let own = table.without(keys(table));
     let forward = read_line(&made_of(value, own.clone()), reader);
     let Some(reverse) = table.get("reverse") else { return forward.map(|line| [line.clone(), line]) };
     let Kind::Table(over) = &reverse.kind else {
@@ -203,14 +221,32 @@ fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LineSettings; 2]> {
     Some([forward, backward])
 }
 
-fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LineSettings> {
-    let line: LineSettings = reader.read_beside(value, LINK_KEYS)?;
+/// A link that names its `standard` is WiFi, any other one a line.
+fn is_wifi(link: &Table) -> bool {
+    link.get("standard").is_some()
+}
+
+/// Keys of a link that are not of the settings of a direction.
+fn keys(link: &Table) -> &'static [&'static str] {
+    if is_wifi(link) { WIFI_KEYS } else { LINE_KEYS }
+}
+
+fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LinkSettings> {
+    let line = if is_wifi(value.table()?) {
+        LinkSettings::Wifi(reader.read_beside(value, WIFI_KEYS)?)
+    } else {
+        LinkSettings::Line(reader.read_beside(value, LINE_KEYS)?)
+    };
     if let Err(error) = line.check() {
-        let path: Vec<&str> = error.field.split('.').collect();
-        reader.report(reader.about(value, &path, format!("`{}` {}", error.field, error.why)));
+        reader.report(about_setting(value, reader, &error));
         return None;
     }
     Some(line)
+}
+
+fn about_setting(value: &Value, reader: &Reader<'_>, error: &SettingsError) -> Diagnostic {
+    let path: Vec<&str> = error.field.split('.').collect();
+    reader.about(value, &path, format!("`{}` {}", error.field, error.why))
 }
 
 /// The addresses of the two interfaces of the `n`-th link, a network of its own: 10.0.0.0/30, 10.0.0.4/30 and

@@ -13,11 +13,14 @@ mod settings;
 mod standard;
 mod station;
 
+use std::collections::BTreeMap;
+
 use netrig_core::{
     Backlog, Delivery, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Observer, PacketMeta,
     Rate, Seeds, Waiting, Watch,
 };
 
+use crate::error::ensure;
 use crate::flight::Flying;
 use crate::queue::Place;
 use crate::{Framing, SettingsError};
@@ -58,13 +61,10 @@ impl<P: PacketMeta> Medium<P> {
     /// The medium with these lanes, at rest; [`Lane`] n is the n-th of them.
     ///
     /// # Errors
-    /// As [`WifiSettings::check`]; and names the field in which two lanes differ that must not.
+    /// As [`check`].
     pub fn new(lanes: &[LaneSettings<'_>], seeds: &Seeds) -> Result<Self, SettingsError> {
-        let Some(first) = lanes.first() else {
-            return Err(SettingsError::new("standard", "is nobody's: a medium needs a lane"));
-        };
-        let rules = first.settings.standard;
-        let mut places: Vec<usize> = Vec::new();
+        check(lanes).map_err(|(_, error)| error)?;
+        let rules = lanes.first().map_or(Standard::G, |lane| lane.settings.standard);
         let mut medium = Self {
             rules,
             stations: Vec::new(),
@@ -73,15 +73,12 @@ impl<P: PacketMeta> Medium<P> {
             busy_until: Instant::ZERO,
             latest: Instant::ZERO,
         };
+        let mut places = BTreeMap::new();
         for lane in lanes {
-            lane.settings.check()?;
-            differ(lanes, lane)?;
-            let known = places.iter().position(|station| *station == lane.station);
-            let from = known.unwrap_or_else(|| {
+            let from = *places.entry(lane.station).or_insert_with(|| {
                 let place = Place::new(seeds, lane.name, lane.settings.rate, Framing::None);
-                places.push(lane.station);
                 medium.stations.push(Station::new(lane.settings, &place, rules));
-                places.len() - 1
+                medium.stations.len() - 1
             });
             medium.lanes.push(LaneState::new(from, lane.settings, seeds, lane.name));
         }
@@ -239,29 +236,32 @@ impl<P: PacketMeta> Medium<P> {
     }
 }
 
-/// Fails if `lane` differs from another one in what they must share.
-fn differ(lanes: &[LaneSettings<'_>], lane: &LaneSettings<'_>) -> Result<(), SettingsError> {
-    const STATION: &str = "must be the same for all links that begin at a station, which has one transmitter";
-    let own = lane.settings;
-    for LaneSettings { settings: other, .. } in lanes {
-        crate::error::ensure(
-            own.standard == other.standard,
-            "standard",
-            "must be the same all over a channel",
-        )?;
-    }
-    for LaneSettings { settings: other, .. } in lanes.iter().filter(|other| other.station == lane.station) {
-        for (same, field) in [
-            (own.queue == other.queue, "queue"),
-            (own.cw_min == other.cw_min, "cw_min"),
-            (own.cw_max == other.cw_max, "cw_max"),
-            (own.attempts == other.attempts, "attempts"),
-            (own.aggregation == other.aggregation, "aggregation"),
-        ] {
-            crate::error::ensure(same, field, STATION)?;
-        }
+/// Whether there can be a medium with these lanes.
+///
+/// # Errors
+/// As [`WifiSettings::check`]; and names the field in which two lanes differ that must not. Before it the lane's place.
+pub fn check(lanes: &[LaneSettings<'_>]) -> Result<(), (usize, SettingsError)> {
+    let mut firsts: BTreeMap<usize, &WifiSettings> = BTreeMap::new();
+    for (place, LaneSettings { station, settings, .. }) in lanes.iter().enumerate() {
+        settings.check().map_err(|error| (place, error))?;
+        let same = settings.standard == lanes[0].settings.standard;
+        ensure(same, "standard", "must be the same for all links of a channel")
+            .map_err(|error| (place, error))?;
+        let first = firsts.entry(*station).or_insert(*settings);
+        alike(settings, first).map_err(|error| (place, error))?;
     }
     Ok(())
+}
+
+/// Fails if two lanes cannot begin at one station.
+fn alike(a: &WifiSettings, b: &WifiSettings) -> Result<(), SettingsError> {
+    const WHY: &str =
+        "must be the same for all links of a channel that begin at a node, which has one transmitter";
+    ensure(a.queue == b.queue, "queue", WHY)?;
+    ensure(a.cw_min == b.cw_min, "cw_min", WHY)?;
+    ensure(a.cw_max == b.cw_max, "cw_max", WHY)?;
+    ensure(a.attempts == b.attempts, "attempts", WHY)?;
+    ensure(a.aggregation == b.aggregation, "aggregation", WHY)
 }
 
 impl<P: PacketMeta> Link<P> for Medium<P> {
