@@ -107,6 +107,11 @@ quantities! {
     QUEUE_LENGTH = "queue_length", "packets", Level;
     /// Time one packet waited in the queue before it was sent.
     WAITING_TIME = "waiting_time", "s", Value;
+    // Nodes.
+    /// Time that a host spent on packets that it received.
+    HOST_BUSY = "host_busy", "s", Count;
+    /// Packets that a host had no room for.
+    HOST_DROPPED = "host_dropped", "packets", Count;
     // The run as a whole: what the tester itself did.
     /// Time a real-time driver was late, at most, since the last sample.
     LATENESS = "lateness", "s", Value;

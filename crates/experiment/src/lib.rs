@@ -46,7 +46,7 @@ pub use results::{
     Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
 };
 pub use scenario::{
-    Action, Carrier, Flow, Hop, LinkSpec, Node, Route, Scenario, TimedEvent, WifiLane, channels,
+    Action, Carrier, Flow, Hop, LinkSpec, Node, Reception, Route, Scenario, TimedEvent, WifiLane, channels,
 };
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{

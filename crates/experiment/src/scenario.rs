@@ -9,7 +9,8 @@ use netrig_core::{Direction, Duration, Instant, LinkEvent};
 use netrig_link::wifi::LaneSettings;
 use netrig_link::{LinkSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// What a run simulates or builds. Nodes, links and flows are known by their places in these lists, which
 /// are also the numbers of [`netrig_core::Subject`].
@@ -36,6 +37,37 @@ pub struct Node {
     pub name: String,
     /// The name in the file.
     pub group: String,
+    /// What it takes as a host to receive a packet; no time, if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive: Option<Reception>,
+}
+
+/// What it costs a host to receive packets: they wait for one processor and are served one after the other, each for
+/// `per_packet` and, for every stream of its association, `per_stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reception {
+    /// For each packet, up to 1 s.
+    pub per_packet: Duration,
+    /// For each packet and each stream of its association, up to 1 ms: what sorting into streams costs. TCP has one
+    /// stream. Nothing if not given.
+    #[serde(default)]
+    pub per_stream: Duration,
+    /// So many packets may wait, 1000 if not given; what comes beyond is dropped.
+    #[serde(default = "backlog")]
+    pub queue: u32,
+}
+
+/// Linux's net.core.netdev_max_backlog.
+fn backlog() -> u32 {
+    1000
+}
+
+impl Reception {
+    /// How long a packet of an association with so many streams takes.
+    pub fn takes(&self, streams: u16) -> Duration {
+        self.per_packet + self.per_stream.saturating_mul(streams.into())
+    }
 }
 
 /// A link between two nodes.
@@ -152,6 +184,16 @@ pub enum Carrier {
         /// Whether IP and UDP headers count.
         headers: bool,
     },
+}
+
+impl Carrier {
+    /// Streams in one direction, as asked for.
+    pub fn streams(&self) -> u16 {
+        match self {
+            Self::Sctp(config) => config.streams,
+            Self::Tcp(_) | Self::Mptcp(_) | Self::Udp { .. } => 1,
+        }
+    }
 }
 
 /// A way through the topology. Packets back take the same links in reverse.

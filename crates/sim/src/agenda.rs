@@ -13,6 +13,8 @@ pub(crate) enum Actor {
     Line(u32),
     /// A channel of WiFi has.
     Air(u32),
+    /// A host has done with a packet.
+    Host(u32),
     /// A connection's timer.
     Timer(u32),
     /// An application's timer.

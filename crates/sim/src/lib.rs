@@ -13,6 +13,7 @@ mod air;
 mod datagrams;
 mod flow_end;
 mod flow_meter;
+mod host;
 mod journal;
 mod network;
 mod opening;

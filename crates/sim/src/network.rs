@@ -1,12 +1,13 @@
 //! The wires between the hosts.
 
-use netrig_core::{Delivery, Direction, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity};
+use netrig_core::{Delivery, Direction, Duration, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity};
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::{Counters, Line, LineSettings};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
+use crate::host::Host;
 use crate::parcel::{Carriage, Parcel};
 use crate::wire_meter::{Waits, WireMeter};
 
@@ -25,6 +26,8 @@ enum Stop {
     Wire(u32),
     /// Over a lane of the air at this place.
     Air(u32, Lane),
+    /// Through the host at this place, which needs so long for it.
+    Host(u32, Duration),
     /// To the flow's end at this place in the world's list.
     End(u32),
 }
@@ -36,6 +39,8 @@ pub(crate) struct Network {
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
     meters: Vec<WireMeter>,
     airs: Vec<Air>,
+    /// Nodes that need time for what they receive, and their places in the scenario.
+    hosts: Vec<Host>,
     /// Where packets go on each link, forward and backward.
     links: Vec<[Stop; 2]>,
     stops: Vec<Stop>,
@@ -59,6 +64,7 @@ impl Network {
             wires: Vec::with_capacity(2 * scenario.links.len()),
             meters: Vec::with_capacity(2 * scenario.links.len()),
             airs: Vec::new(),
+            hosts: Vec::new(),
             links: vec![[Stop::End(0); 2]; scenario.links.len()],
             stops: Vec::new(),
         };
@@ -68,6 +74,9 @@ impl Network {
                     network.add_wire(number, link, direction, settings, seeds, sink)?;
                 }
             }
+        }
+        for (node, number) in scenario.nodes.iter().zip(0..) {
+            network.hosts.extend(node.receive.map(|receive| Host::new(number, receive.queue)));
         }
         for (channel, lanes) in channels(&scenario.links) {
             let place = network.airs.len() as u32;
@@ -104,8 +113,9 @@ impl Network {
         Ok(())
     }
 
-    /// Adds the way along `route` (or back along it) to a flow's end, and returns its first stop.
-    pub fn add_way(&mut self, route: &Route, back: bool, to: u32) -> u32 {
+    /// Adds the way along `route` (or back along it) to a flow's end, at a node that needs so long for each packet of it
+    /// if it needs any time, and returns the way's first stop.
+    pub fn add_way(&mut self, route: &Route, back: bool, to: u32, service: Option<(usize, Duration)>) -> u32 {
         let first = self.stops.len();
         let along = |hop: &Hop| {
             let direction = if back { opposite(hop.direction) } else { hop.direction };
@@ -115,6 +125,11 @@ impl Network {
         if back {
             self.stops[first..].reverse();
         }
+        let host = service.and_then(|(node, takes)| {
+            let place = self.hosts.iter().position(|host| host.is_node(node))?;
+            Some(Stop::Host(place as u32, takes))
+        });
+        self.stops.extend(host);
         self.stops.push(Stop::End(to));
         first as u32
     }
@@ -126,7 +141,7 @@ impl Network {
             Stop::Wire(wire) => self.forward(now, wire, parcel()),
             Stop::Air(air, lane) => self.radiate(now, air, lane, parcel()),
             // A way begins with a hop.
-            Stop::End(_) => {}
+            Stop::Host(..) | Stop::End(_) => {}
         }
     }
 
@@ -136,12 +151,9 @@ impl Network {
         loop {
             let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
             // A simulated line is polled at its deadline, so `at` is `now`.
-            let Delivery { at, packet: mut parcel, .. } = line.poll_deliver(now, &mut (counters, waits))?;
-            parcel.0.stop += 1;
-            match self.stops[parcel.0.stop as usize] {
-                Stop::Wire(next) => self.forward(at, next, parcel),
-                Stop::Air(air, lane) => self.radiate(at, air, lane, parcel),
-                Stop::End(end) => return Some((end, parcel.0)),
+            let Delivery { at, packet, .. } = line.poll_deliver(now, &mut (counters, waits))?;
+            if let Some(arrived) = self.go_on(at, packet) {
+                return Some(arrived);
             }
         }
     }
@@ -149,14 +161,48 @@ impl Network {
     /// The same over the air at place `air`.
     pub fn arrived_by_air(&mut self, now: Instant, air: u32) -> Option<(u32, Box<Carriage>)> {
         loop {
-            let (at, mut parcel) = self.airs[air as usize].arrived(now)?;
-            parcel.0.stop += 1;
-            match self.stops[parcel.0.stop as usize] {
-                Stop::Wire(next) => self.forward(at, next, parcel),
-                Stop::Air(next, lane) => self.radiate(at, next, lane, parcel),
-                Stop::End(end) => return Some((end, parcel.0)),
+            let (at, parcel) = self.airs[air as usize].arrived(now)?;
+            if let Some(arrived) = self.go_on(at, parcel) {
+                return Some(arrived);
             }
         }
+    }
+
+    /// The next packet that the host at place `host` has done with.
+    pub fn served(&mut self, now: Instant, host: u32) -> Option<(u32, Box<Carriage>)> {
+        loop {
+            let (at, parcel) = self.hosts[host as usize].served(now)?;
+            if let Some(arrived) = self.go_on(at, parcel) {
+                return Some(arrived);
+            }
+        }
+    }
+
+    /// Sends a packet on from where it is at `at`, or hands it over if this was the end of its way.
+    #[inline]
+    fn go_on(&mut self, at: Instant, mut parcel: Parcel) -> Option<(u32, Box<Carriage>)> {
+        parcel.0.stop += 1;
+        match self.stops[parcel.0.stop as usize] {
+            Stop::Wire(next) => self.forward(at, next, parcel),
+            Stop::Air(next, lane) => self.radiate(at, next, lane, parcel),
+            Stop::Host(next, takes) => {
+                let host = &mut self.hosts[next as usize];
+                host.take(at, takes, parcel);
+                host.reappoint(next, &mut self.agenda);
+            }
+            Stop::End(end) => return Some((end, parcel.0)),
+        }
+        None
+    }
+
+    /// An entry of the agenda for the host at place `host` came; false if it is obsolete.
+    pub fn met_by_host(&mut self, at: Instant, host: u32) -> bool {
+        self.hosts[host as usize].appointment.met(at)
+    }
+
+    /// Makes the next appointment of a host that has been asked.
+    pub fn reappoint_host(&mut self, host: u32) {
+        self.hosts[host as usize].reappoint(host, &mut self.agenda);
     }
 
     /// An entry of the agenda for `air` came; false if it is obsolete.
@@ -192,8 +238,8 @@ impl Network {
                 self.airs[air as usize].apply(now, lane, event);
                 self.reappoint_air(air);
             }
-            // No link is an end.
-            Stop::End(_) => {}
+            // No link is a host or an end.
+            Stop::Host(..) | Stop::End(_) => {}
         }
     }
 
@@ -218,9 +264,8 @@ impl Network {
             }
             meter.report(waits, sink);
         }
-        for air in &mut self.airs {
-            air.tick(now, sink);
-        }
+        self.airs.iter_mut().for_each(|air| air.tick(now, sink));
+        self.hosts.iter_mut().for_each(|host| host.tick(now, sink));
     }
 
     /// Every packet accounted for.

@@ -88,6 +88,7 @@ impl<'a> Simulation<'a> {
         match actor {
             Actor::Line(wire) => self.serve(now, wire, sink),
             Actor::Air(air) => self.serve_air(now, air, sink),
+            Actor::Host(host) => self.serve_host(now, host, sink),
             Actor::Timer(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
                 self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
@@ -132,6 +133,17 @@ impl<'a> Simulation<'a> {
             self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
         }
         self.network.reappoint_air(air);
+    }
+
+    /// Gives the endpoints what the host at place `host` has done with.
+    fn serve_host(&mut self, now: Instant, host: u32, sink: &mut dyn Sink) {
+        if !self.network.met_by_host(now, host) {
+            return;
+        }
+        while let Some((end, carriage)) = self.network.served(now, host) {
+            self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
+        }
+        self.network.reappoint_host(host);
     }
 
     fn at_end(&mut self, end: u32, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
@@ -207,7 +219,10 @@ fn ends_of(
         let near = scenario.address(flow.from, first.link).ok_or_else(|| broken(route))?;
         let far = scenario.address(flow.to, last.link).ok_or_else(|| broken(route))?;
         for (back, local, remote, link) in [(false, near, far, first.link), (true, far, near, last.link)] {
-            let way = network.add_way(route, back, 2 * number + u32::from(!back));
+            let node = if back { flow.from } else { flow.to };
+            let service =
+                scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
+            let way = network.add_way(route, back, 2 * number + u32::from(!back), service);
             paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
         }
     }

@@ -5,7 +5,7 @@ use netrig_transport::Profile;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Precision, WarmUp};
+use crate::{Precision, Reception, WarmUp};
 
 /// What holds for the whole experiment: the keys above the first section.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -92,6 +92,9 @@ pub(crate) struct NodeSection {
     /// So many of them, `name#1` and on; one, called `name`, if not given.
     #[serde(default)]
     pub(crate) count: Option<u32>,
+    /// What it costs to receive packets; nothing if not given.
+    #[serde(default)]
+    pub(crate) receive: Option<Reception>,
 }
 
 /// The keys of a link besides those of its line.

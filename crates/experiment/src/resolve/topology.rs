@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use netrig_core::{Direction, Duration};
 use netrig_link::{LinkSettings, SettingsError, wifi};
 
 use super::{
@@ -79,6 +80,22 @@ impl Topology {
     fn read_node(&mut self, entry: &Entry, reader: &Reader<'_>) -> Option<()> {
         let named = check_name(entry, reader);
         let section: NodeSection = reader.read(&entry.value)?;
+        if let Some(receive) = section.receive {
+            let most = [
+                ("per_packet", receive.per_packet, Duration::from_secs(1)),
+                ("per_stream", receive.per_stream, Duration::from_millis(1)),
+            ];
+            if let Some((key, _, most)) = most.into_iter().find(|(_, takes, most)| takes > most) {
+                let why = format!("`{key}` must be at most {most}");
+                reader.report(reader.about(&entry.value, &["receive", key], why));
+                return None;
+            }
+            if receive.queue == 0 {
+                let why = "`queue` must be above zero: the packet that is served is not counted";
+                reader.report(reader.about(&entry.value, &["receive", "queue"], why));
+                return None;
+            }
+        }
         let number = section.count.unwrap_or(1) as usize;
         let total = (self.nodes.len() as u64).saturating_add(number as u64);
         if number == 0 || total > MAX_NODES {
@@ -91,8 +108,11 @@ impl Topology {
         }
         let count = Count { number, numbered: section.count.is_some() };
         let first = self.nodes.len();
-        self.nodes
-            .extend((0..number).map(|i| Node { name: count.name(&entry.key, i), group: entry.key.clone() }));
+        self.nodes.extend((0..number).map(|i| Node {
+            name: count.name(&entry.key, i),
+            group: entry.key.clone(),
+            receive: section.receive,
+        }));
         self.node_groups.insert(entry.key.clone(), first..self.nodes.len());
         named.then_some(())
     }
@@ -154,8 +174,15 @@ impl Topology {
         for (channel, lanes) in channels(&self.links) {
             let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
             let Err((place, error)) = wifi::check(&settings) else { continue };
-            let group = &self.links[lanes[place].link].group;
-            let value = root.at(&["link", group]);
+            let WifiLane { link, direction, .. } = lanes[place];
+            let mut value = root.at(&["link", &self.links[link].group]);
+            // The way back has a value of its own only if it stands in `reverse`.
+            let reverse = value.table().and_then(|table| table.get("reverse"));
+            let has =
+                |reverse: &&Value| reverse.table().is_some_and(|table| table.get(&error.field).is_some());
+            if let (Direction::Backward, Some(reverse)) = (direction, reverse.filter(has)) {
+                value = reverse;
+            }
             reader.report(about_setting(value, reader, &error).note(format!("the channel is `{channel}`")));
             return None;
         }
