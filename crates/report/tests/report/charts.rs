@@ -8,11 +8,12 @@ use super::page::{report, text};
 
 const THEMES: [Theme; 2] = [Theme::Light, Theme::Dark];
 
-/// All figures of both studies in a theme, by name.
+/// All figures of all studies in a theme, by name.
 fn figures(theme: Theme) -> Vec<(String, String)> {
-    let (outage, queue) = (fixture::outage(), fixture::queue());
+    let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
     let mut all = report(&outage).with_figure(fixture::window()).figures_svg(theme);
     all.extend(report(&queue).figures_svg(theme));
+    all.extend(report(&phones).with_figure(fixture::windows(&["tcp", "sctp"])).figures_svg(theme));
     all
 }
 
@@ -32,7 +33,7 @@ fn words(document: &Document<'_>) -> Vec<String> {
 
 #[test]
 fn axes_have_titles_with_units_and_series_their_names() {
-    let expected: [(&str, &[&str]); 5] = [
+    let expected: [(&str, &[&str]); 11] = [
         (
             "by-interarrival",
             &[
@@ -52,6 +53,15 @@ fn axes_have_titles_with_units_and_series_their_names() {
         ),
         ("window", &["time (s)", "cwnd (KB)", "tcp", "sctp", "link down"]),
         ("waiting", &["interarrival (ms)", "waiting time (ms)", "measured", "dashed: M/M/1 waiting"]),
+        (
+            "by-phone",
+            &["loss", "goodput (KB/s)", "oslo", "minsk", "tcp", "sctp", "hollow: the paper's value"],
+        ),
+        ("grid", &["loss", "goodput (KB/s)", "oslo", "tunis", "delay 10 ms", "delay 40 ms"]),
+        ("bars", &["transport", "goodput (KB/s)", "oslo", "cairo", "delay 10 ms", "delay 40 ms", "tcp"]),
+        ("rows", &["loss", "resent", "delay 10 ms", "delay 40 ms", "tcp", "sctp"]),
+        ("bound", &["loss", "goodput (KB/s)", "oslo", "lima", "delay 40 ms", "dashed: Mathis et al."]),
+        ("window", &["time (s)", "cwnd (KB)", "tcp", "sctp", "link down"]),
     ];
     let figures = figures(Theme::Light);
     let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
@@ -208,6 +218,8 @@ fn crowded(panels: usize, series: usize, x: AxisKind) -> Chart {
             .collect(),
         theory: String::new(),
         panels: (0..panels).map(panel).collect(),
+        grid: None,
+        note: String::new(),
     }
 }
 

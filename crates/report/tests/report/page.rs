@@ -23,8 +23,9 @@ pub fn text(node: Node<'_, '_>) -> String {
 }
 
 fn pages() -> Vec<String> {
-    let (outage, queue) = (fixture::outage(), fixture::queue());
-    vec![report(&outage).with_figure(fixture::window()).with_readme("# About").html(), report(&queue).html()]
+    let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
+    let outage = report(&outage).with_figure(fixture::window()).with_readme("# About").html();
+    vec![outage, report(&queue).html(), report(&phones).html()]
 }
 
 #[test]
