@@ -29,7 +29,7 @@ pub enum Command {
     Show(Show),
     /// Write the report of what a store has
     Report(Report),
-    /// Compare two stores: how far do their results agree?
+    /// Compare two stores, or two versions in one: how far do their results agree, and what was different?
     Compare(Compare),
     /// Write results as CSV or Parquet, and figures as SVG
     Export(Export),
@@ -184,11 +184,11 @@ pub struct Report {
 pub struct Compare {
     #[command(flatten)]
     pub which: Which,
-    /// The first store
-    #[arg(long, value_name = "PATH", default_value = "netrig.db")]
+    /// The first store; `PATH@VERSION` for runs of a version of the file or of a build, by its first characters
+    #[arg(long, value_name = "PATH[@VERSION]", default_value = "netrig.db")]
     pub store: PathBuf,
-    /// The second store
-    #[arg(long, value_name = "PATH")]
+    /// The second store; `@VERSION` for another version in the first
+    #[arg(long, value_name = "[PATH][@VERSION]")]
     pub with: PathBuf,
     /// Results agree if the whole interval of their ratio lies within 1 and this share, differ if it lies outside
     #[arg(long, value_name = "SHARE", default_value = "5 %")]

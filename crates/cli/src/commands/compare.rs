@@ -1,38 +1,45 @@
 //! `netrig compare`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
 use netrig_experiment::{Agreement, Point, PointRuns, Results};
+use netrig_runner::{Kept, recorded};
 use netrig_store::Store;
 
 use crate::arguments::Compare;
 use crate::build::BUILD;
-use crate::commands::version;
+use crate::commands::origin::{Change, Makers, Origin};
+use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print};
 use crate::request::Request;
 
-/// Says how far the results in two stores agree: ratio of means with its interval, point by point.
+/// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
+/// was not the same when their runs were made.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
     let wanted = (!arguments.which.set.is_empty()).then(|| points(&request));
-    let mut points = runs(&request, wanted.as_ref(), &arguments.store, "first")?;
-    points.extend(runs(&request, wanted.as_ref(), &arguments.with, "second")?);
-    let results = Results::judge(&request.experiment.design, &points, &BUILD);
+    let first = Side::new(&request, wanted.as_ref(), &Place::of(&arguments.store, None), "first")?;
+    let place = Place::of(&arguments.with, Some(&arguments.store));
+    let second = Side::new(&request, wanted.as_ref(), &place, "second")?;
+    let both: Vec<PointRuns> = first.kept.points.iter().chain(&second.kept.points).cloned().collect();
+    let results = Results::judge(&request.experiment.design, &both, &BUILD);
     let margin = arguments.margin;
     if arguments.json {
         let entries: Result<Vec<_>, _> =
-            results.agreement.iter().map(|entry| document(entry, margin)).collect();
+            results.agreement.iter().map(|entry| document(entry, margin, [&first, &second])).collect();
         let entries = entries.map_err(Failure::failed)?;
         print(serde_json::to_string_pretty(&entries).map_err(Failure::failed)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (first, second) = (arguments.store.display(), arguments.with.display());
+    let names = [&arguments.store, &arguments.with].map(|path| path.display());
     print(format!(
-        "first: {first}, second: {second}; second / first agrees if its whole interval lies within 1 ± {margin}"
+        "first: {}, second: {}; second / first agrees if its whole interval lies within 1 ± {margin}",
+        names[0], names[1]
     ))?;
+    print(differences(&first.origin(None), &second.origin(None)))?;
     if results.agreement.is_empty() {
         print("the two stores have no point in common")?;
     }
@@ -48,33 +55,94 @@ fn points(request: &Request) -> BTreeSet<Point> {
     (0..plan.len()).map(|place| plan.point(place)).collect()
 }
 
-/// What a store has of the experiment, at the points that are `wanted` if not all are, of whatever build, as if
-/// `name` were its substrate.
-fn runs(
-    request: &Request,
-    wanted: Option<&BTreeSet<Point>>,
-    path: &Path,
-    name: &str,
-) -> Result<Vec<PointRuns>, Failure> {
-    if !path.exists() {
-        return Err(Failure::request(format!("there is no store {}", path.display())));
+/// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in the other's store.
+struct Place {
+    store: PathBuf,
+    version: Option<String>,
+}
+
+impl Place {
+    fn of(typed: &Path, other: Option<&PathBuf>) -> Self {
+        let whole = || Self { store: typed.to_owned(), version: None };
+        let Some((store, version)) =
+            typed.to_str().filter(|_| !typed.exists()).and_then(|text| text.rsplit_once('@'))
+        else {
+            return whole();
+        };
+        match other.filter(|_| store.is_empty()) {
+            Some(other) => Self { version: Some(version.to_owned()), ..Self::of(other, None) },
+            None => Self { store: store.into(), version: Some(version.to_owned()) },
+        }
     }
-    let store = Store::open_read_only(path).map_err(Failure::request)?;
-    let design = &request.experiment.design;
-    version::latest(&store, request)?;
-    let mut points = netrig_runner::recorded(&store, design).map_err(Failure::failed)?;
-    points.retain(|point| wanted.is_none_or(|wanted| wanted.contains(&point.point)));
-    if points.is_empty() {
-        return Err(Failure::request(format!(
-            "the store {} has no runs of `{}` at the levels that --set asks for",
-            path.display(),
-            design.name
-        )));
+}
+
+/// One of the two that are compared.
+struct Side {
+    kept: Kept,
+    makers: Makers,
+    digest: String,
+}
+
+impl Side {
+    /// What a store has of the experiment, at the points that are `wanted` if not all are, as if `name` were its
+    /// substrate.
+    fn new(
+        request: &Request,
+        wanted: Option<&BTreeSet<Point>>,
+        place: &Place,
+        name: &str,
+    ) -> Result<Self, Failure> {
+        let path = place.store.display();
+        if !place.store.exists() {
+            return Err(Failure::request(format!("there is no store {path}")));
+        }
+        let store = Store::open_read_only(&place.store).map_err(Failure::request)?;
+        let version = match &place.version {
+            Some(named) => version::named(&store, request, named)?,
+            None => Version { file: version::latest(&store, request)?, build: None },
+        };
+        let (design, build) = (&request.experiment.design, version.build.as_deref());
+        let mut kept = recorded(&store, design, version.file.id, build).map_err(Failure::failed)?;
+        kept.points.retain(|point| wanted.is_none_or(|wanted| wanted.contains(&point.point)));
+        kept.runs.retain(|run| wanted.is_none_or(|wanted| wanted.contains(&run.point)));
+        if kept.points.is_empty() {
+            return Err(Failure::request(format!(
+                "the store {path} has no runs of `{}` at the levels that --set asks for",
+                design.name
+            )));
+        }
+        for point in &mut kept.points {
+            name.clone_into(&mut point.substrate);
+        }
+        let makers = Makers::of(&store, &kept.runs).map_err(Failure::failed)?;
+        Ok(Self { kept, makers, digest: version.file.digest })
     }
-    for point in &mut points {
-        name.clone_into(&mut point.substrate);
+
+    /// Where, when and with what its runs were made, at one point or at all.
+    fn origin(&self, point: Option<&Point>) -> Origin {
+        let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
+        self.makers.origin(&self.digest, here)
     }
-    Ok(points)
+}
+
+/// What was not the same when the runs were made, and what was.
+fn differences(first: &Origin, second: &Origin) -> String {
+    let changes = first.changes(second);
+    let mut out = String::new();
+    if changes.is_empty() {
+        out += "nothing was different when they were made";
+    } else {
+        out += "what was different when they were made:";
+        let widest = |of: fn(&Change) -> &String| {
+            changes.iter().map(|change| of(change).chars().count()).max().unwrap_or(0)
+        };
+        let (what, value) = (widest(|change| &change.what), widest(|change| &change.first));
+        for change in &changes {
+            out += &format!("\n  {:<what$}  {:<value$}  {}", change.what, change.first, change.second);
+        }
+    }
+    let common = first.common(second);
+    if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }
 }
 
 /// What the interval of a ratio says about agreement within `margin`.
@@ -103,11 +171,22 @@ fn line(agreement: &Agreement, margin: Fraction) -> String {
     )
 }
 
-/// The entry of a report's document, with the verdict.
-fn document(agreement: &Agreement, margin: Fraction) -> serde_json::Result<serde_json::Value> {
+/// The entry of a report's document, with the verdict, and with what was not the same when its runs were made; over all
+/// points also with all that is known of their making.
+fn document(
+    agreement: &Agreement,
+    margin: Fraction,
+    sides: [&Side; 2],
+) -> serde_json::Result<serde_json::Value> {
     let mut entry = serde_json::to_value(agreement)?;
     entry["margin"] = margin.get().into();
     entry["verdict"] = verdict(agreement, margin).into();
+    let all = agreement.factors.0.is_empty();
+    let [first, second] = sides.map(|side| side.origin((!all).then_some(&agreement.factors)));
+    entry["changed"] = serde_json::to_value(first.changes(&second))?;
+    if all {
+        entry["made"] = serde_json::to_value([first, second])?;
+    }
     Ok(entry)
 }
 

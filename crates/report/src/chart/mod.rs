@@ -145,9 +145,10 @@ impl Chart {
         draw::Drawing::new(self, width, theme, Words::Inside).finish()
     }
 
-    /// The same for a page that says title and caption itself, and gives each class its colour.
+    /// The same for a page that says title and caption itself, and gives each class its colour and its strokes.
     pub fn plot(&self, width: f64) -> String {
-        without_colours(&draw::Drawing::new(self, width, Theme::Light, Words::Outside).finish())
+        let drawing = draw::Drawing::new(self, width, Theme::Light, Words::Outside).finish();
+        STYLED.iter().fold(without_colours(&drawing), |svg, styled| svg.replace(styled, ""))
     }
 
     /// What a screen reader says of the chart, in one sentence.
@@ -162,6 +163,10 @@ impl Chart {
         format!("{}. {} against {}{panels}{series}.", self.title, self.y.title, self.x.title)
     }
 }
+
+/// What a page's style says of marks and lines, and each of them need not.
+const STYLED: [&str; 4] =
+    [r#" fill="none""#, r#" stroke-width="1.6""#, r#" stroke-width="1.4""#, r#" stroke-linejoin="round""#];
 
 /// A drawing without the colours of its theme. Words in it are escaped, so that no quotation mark is theirs.
 fn without_colours(svg: &str) -> String {

@@ -40,15 +40,19 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
     let chart = report.chart(data);
     m.inside("figure", &[("aria-labelledby", heading)], |m| {
         m.element("h3", &[("id", heading)], &chart.title);
-        // A trace says nothing when it is narrow, and would be as long once more: it scrolls.
-        let both = !is_trace(&chart);
-        let widths = [(figure::width(&chart), if both { "wide" } else { "" }), (NARROW, "narrow")];
-        for (width, class) in widths.into_iter().take(1 + usize::from(both)) {
-            let class = format!("scroll {class}");
+        let drawn = |m: &mut Markup, class: &str, plot: &str| {
             let label = ("aria-label", chart.title.as_str());
-            m.inside("div", &[("class", &class), ("tabindex", "0"), ("role", "region"), label], |m| {
-                m.raw(&chart.plot(width));
+            m.inside("div", &[("class", class), ("tabindex", "0"), ("role", "region"), label], |m| {
+                m.raw(plot)
             });
+        };
+        let plot = chart.plot(figure::width(&chart));
+        if is_trace(&chart) {
+            // It says nothing when it is narrow, and would be as long once more: it scrolls.
+            drawn(m, "scroll", &plot);
+        } else {
+            drawn(m, "scroll wide", &plot);
+            drawn(m, "scroll narrow", &silent(&chart.plot(NARROW)));
         }
         m.element("figcaption", &[], &chart.caption);
         super::note(m, note);
@@ -58,6 +62,13 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
         }
         numbers(m, &chart);
     });
+}
+
+/// A drawing without what its marks say: the script finds it in the wider one, whose marks are the same.
+fn silent(plot: &str) -> String {
+    let mut parts = plot.split("<title>");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| out + part.split_once("</title>").map_or(part, |(_, rest)| rest))
 }
 
 fn is_trace(chart: &Chart) -> bool {
