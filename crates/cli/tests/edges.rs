@@ -192,6 +192,8 @@ fn what_was_different_when_two_sides_were_made_is_told() {
     assert!(same.starts_with("build 0.1.0") && same.contains("; substrate sim; seeds 1 to 3; "), "{same}");
     // The same version by its path and name.
     let by_path = format!("netrig.db@{first}");
+    let unnamed = ok(folder.path(), &["compare", "small.toml", "--store", &earlier, "--with", "b.db"]);
+    assert!(unnamed.contains(&format!("first: {earlier}, second: b.db")), "{unnamed}");
     let again = ok(folder.path(), &["compare", "small.toml", "--store", &by_path, "--with", &earlier]);
     assert!(!again.contains("  file ") && again.matches("  agrees").count() == 3, "{again}");
 

@@ -9,7 +9,7 @@ use netrig_experiment::{Agreement, Point, PointRuns, Results};
 use netrig_runner::{Kept, recorded};
 use netrig_store::Store;
 
-use crate::arguments::Compare;
+use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
 use crate::commands::origin::{Change, Makers, Origin};
 use crate::commands::version::{self, Version};
@@ -21,9 +21,9 @@ use crate::request::Request;
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
     let wanted = (!arguments.which.set.is_empty()).then(|| points(&request));
-    let first = Side::new(&request, wanted.as_ref(), &Place::of(&arguments.store, None), "first")?;
-    let place = Place::of(&arguments.with, Some(&arguments.store));
-    let second = Side::new(&request, wanted.as_ref(), &place, "second")?;
+    let place = Place::of(&arguments.store, Path::new(STORE));
+    let first = Side::new(&request, wanted.as_ref(), &place, "first")?;
+    let second = Side::new(&request, wanted.as_ref(), &Place::of(&arguments.with, &place.store), "second")?;
     let both: Vec<PointRuns> = first.kept.points.iter().chain(&second.kept.points).cloned().collect();
     let results = Results::judge(&request.experiment.design, &both, &BUILD);
     let margin = arguments.margin;
@@ -55,24 +55,20 @@ fn points(request: &Request) -> BTreeSet<Point> {
     (0..plan.len()).map(|place| plan.point(place)).collect()
 }
 
-/// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in the other's store.
+/// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in a store that goes without
+/// saying.
 struct Place {
     store: PathBuf,
     version: Option<String>,
 }
 
 impl Place {
-    fn of(typed: &Path, other: Option<&PathBuf>) -> Self {
-        let whole = || Self { store: typed.to_owned(), version: None };
-        let Some((store, version)) =
-            typed.to_str().filter(|_| !typed.exists()).and_then(|text| text.rsplit_once('@'))
-        else {
-            return whole();
-        };
-        match other.filter(|_| store.is_empty()) {
-            Some(other) => Self { version: Some(version.to_owned()), ..Self::of(other, None) },
-            None => Self { store: store.into(), version: Some(version.to_owned()) },
-        }
+    fn of(typed: &Path, unnamed: &Path) -> Self {
+        // A file may have the sign in its name.
+        let parts = typed.to_str().filter(|_| !typed.exists()).and_then(|text| text.rsplit_once('@'));
+        let Some((store, version)) = parts else { return Self { store: typed.to_owned(), version: None } };
+        let store = if store.is_empty() { unnamed.to_owned() } else { store.into() };
+        Self { store, version: Some(version.to_owned()) }
     }
 }
 

@@ -13,6 +13,9 @@ use crate::sheet::{in_order, is_ratio, level_in_words, sentence};
 /// Comparisons up to which they stand open.
 const OPEN: usize = 4;
 
+/// Comparisons beyond which their table takes more than a sheet of paper.
+const LONG: usize = 30;
+
 /// How wide an interval is drawn, pixels.
 const DRAWN: f64 = 150.0;
 
@@ -61,7 +64,8 @@ fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
         count => format!("The {count} comparisons that decided it"),
     };
     details(m, &summary, points.len() <= OPEN, |m| {
-        table(m, "numbers", &format!("What decided claim {}", claim.id), |m| {
+        let class = if points.len() > LONG { "numbers long" } else { "numbers" };
+        table(m, class, &format!("What decided claim {}", claim.id), |m| {
             let at = (!shown.factors.is_empty() || shown.compared).then(|| "at".to_owned());
             let rest =
                 [shown.heading.clone(), "interval".into(), "drawn".into(), "n".into(), "verdict".into()];
