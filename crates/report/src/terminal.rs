@@ -3,7 +3,7 @@
 use netrig_experiment::{Status, Verdict};
 
 use crate::Report;
-use crate::board::Line;
+use crate::board::{Line, Seen};
 use crate::grid::{Grid, padded};
 use crate::number::percent;
 use crate::prose;
@@ -147,7 +147,9 @@ fn claim(line: &Line<'_>, width: usize) -> String {
         }
     }
     said.extend((!line.places.is_empty()).then(|| line.places.clone()));
-    said.push(format!("see {}", line.seen.name()));
+    if line.seen != Seen::Responses {
+        said.push(format!("see {}", line.seen.name()));
+    }
     let said = format!("{}{}", " ".repeat(INDENT), printable(&said.join("; ")));
     out += &(wrapped(&said, width, INDENT) + "\n");
     out

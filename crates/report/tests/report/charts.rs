@@ -271,8 +271,7 @@ fn frames(svg: &str) -> Vec<(f64, f64, f64)> {
     let panels = document.descendants().filter(|n| n.attribute("class") == Some("panel"));
     let axis = |panel: Node<'_, '_>| {
         let axes = panel.children().filter(|n| n.attribute("class") == Some("axis"));
-        let d =
-            axes.filter_map(|n| n.attribute("d")).filter(|d| d.contains('H')).next_back().expect("an axis");
+        let d = axes.filter_map(|n| n.attribute("d")).rfind(|d| d.contains('H')).expect("an axis");
         let (from, right) = d[1..].split_once('H').expect("a line");
         let (left, y) = from.split_once(' ').expect("a place");
         let number = |text: &str| text.parse::<f64>().expect("a number");
