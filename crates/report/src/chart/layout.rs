@@ -106,7 +106,9 @@ impl Layout {
         let (legend, legend_bottom) = legend(keys, legend_top, inner);
         let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
         let right = total - MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
-        let panels = Panels::new(chart, left, right, legend_bottom);
+        // A trace fills its frame, so that its last label meets the first of the next panel.
+        let labels = if traces(chart) { last_label(chart) * SMALL + 8.0 } else { 0.0 };
+        let panels = Panels::new(chart, (left, right), legend_bottom, labels);
         let plots = panels.all();
         let (under, under_axis) = under(&chart.x, panels.plot_width());
         let bottom = plots.top + plots.height + under_axis + 6.0 + LABEL * 1.5;
@@ -186,12 +188,15 @@ pub(crate) fn heading(title: &str, plot: f64) -> Vec<String> {
     lines(title, room).iter().map(|line| shortened(line, room)).collect()
 }
 
+fn traces(chart: &Chart) -> bool {
+    chart.panels.iter().flat_map(|panel| &panel.layers).any(|layer| layer.marks == Marks::Trace)
+}
+
 fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
     let area = panels.area(n);
     let across = ((area.width / 70.0) as usize).clamp(3, 9);
     // Marks and intervals of the first and the last level need room; a trace has none and fills the frame.
-    let traces = chart.panels.iter().flat_map(|p| &p.layers).any(|layer| layer.marks == Marks::Trace);
-    let inset = if traces || matches!(chart.x.scale, AxisKind::Categories(_)) {
+    let inset = if traces(chart) || matches!(chart.x.scale, AxisKind::Categories(_)) {
         0.0
     } else {
         (INSET.0 * area.width).min(INSET.1)

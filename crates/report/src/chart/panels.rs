@@ -6,7 +6,7 @@ use super::{Chart, Grid};
 
 /// A line of a panel's title.
 pub(crate) const PANEL_LINE: f64 = 16.0;
-/// Between two columns, and between two rows of a grid.
+/// Between two rows of a grid, and at least between two columns.
 const GAP: f64 = 20.0;
 /// Over the titles of a row.
 const OVER: f64 = 12.0;
@@ -22,6 +22,8 @@ pub(crate) struct Panels<'a> {
     columns: usize,
     /// Width and height of each plot.
     plot: (f64, f64),
+    /// Between two columns.
+    gap: f64,
     /// What is said over each panel, in lines.
     titles: Vec<Vec<String>>,
     /// The height of the titles over a row.
@@ -31,12 +33,14 @@ pub(crate) struct Panels<'a> {
 }
 
 impl<'a> Panels<'a> {
-    /// Places the panels of a chart between `left` and `right` below `top`.
-    pub fn new(chart: &'a Chart, left: f64, right: f64, top: f64) -> Self {
+    /// Places the panels of a chart from `left` to `right` below `top`; what stands under two that are side by side
+    /// needs `labels` between them.
+    pub fn new(chart: &'a Chart, (left, right): (f64, f64), top: f64, labels: f64) -> Self {
+        let gap = GAP.max(labels);
         let beside =
             |grid: &&Grid| if grid.rows.iter().any(|row| !row.is_empty()) { PANEL_LINE } else { 0.0 };
         let wide = |columns: usize, right: f64| {
-            (right - left - GAP * (columns as f64 - 1.0)) / columns.max(1) as f64
+            (right - left - gap * (columns as f64 - 1.0)) / columns.max(1) as f64
         };
         let roomy = |grid: &&Grid| wide(grid.columns.len(), right - beside(grid)) >= NARROWEST;
         let grid = chart.grid.as_ref().filter(roomy);
@@ -56,7 +60,7 @@ impl<'a> Panels<'a> {
         let titles: Vec<Vec<String>> = (0..count).map(|panel| heading(title(panel), width)).collect();
         let lines = titles.iter().map(Vec::len).max().unwrap_or(0);
         let title_height = OVER + lines as f64 * PANEL_LINE;
-        Self { grid, count, columns, plot: (width, height), titles, title_height, corner: (left, top) }
+        Self { grid, count, columns, plot: (width, height), gap, titles, title_height, corner: (left, top) }
     }
 
     /// The width of each plot.
@@ -70,7 +74,7 @@ impl<'a> Panels<'a> {
         let (row, column) = (n / self.columns, n % self.columns);
         let between = if self.grid.is_some() { GAP } else { self.title_height };
         Area {
-            left: left + column as f64 * (width + GAP),
+            left: left + column as f64 * (width + self.gap),
             top: top + self.title_height + row as f64 * (height + between),
             width,
             height,
