@@ -16,8 +16,10 @@ const LEGEND_ROW: f64 = 20.0;
 pub(crate) const KEY: f64 = 34.0;
 /// How many times wider bold letters are.
 pub(crate) const BOLD: f64 = 1.12;
-/// From the frame to the first and the last level: a share of the panel's width, and at most so much.
+/// From the frame to the first and the last level: a share of the panel's width, at most so much, and at least so much
+/// beside what a paper says of the whole axis, whose mark stands at its end.
 const INSET: (f64, f64) = (0.1, 28.0);
+const BESIDE_LEVEL: f64 = 24.0;
 /// Of slanted labels: sine and cosine of 35 degrees, and the longest, in pixels.
 const SLANT: (f64, f64) = (0.574, 0.819);
 const LONGEST_SLANTED: f64 = 130.0;
@@ -107,7 +109,7 @@ impl Layout {
         let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
         let right = total - MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
         // A trace fills its frame, so that its last label meets the first of the next panel.
-        let labels = if traces(chart) { last_label(chart) * SMALL + 8.0 } else { 0.0 };
+        let labels = if has(chart, Marks::Trace) { last_label(chart) * SMALL + 8.0 } else { 0.0 };
         let panels = Panels::new(chart, (left, right), legend_bottom, labels);
         let plots = panels.all();
         let (under, under_axis) = under(&chart.x, panels.plot_width());
@@ -188,19 +190,17 @@ pub(crate) fn heading(title: &str, plot: f64) -> Vec<String> {
     lines(title, room).iter().map(|line| shortened(line, room)).collect()
 }
 
-fn traces(chart: &Chart) -> bool {
-    chart.panels.iter().flat_map(|panel| &panel.layers).any(|layer| layer.marks == Marks::Trace)
+fn has(chart: &Chart, marks: Marks) -> bool {
+    chart.panels.iter().flat_map(|panel| &panel.layers).any(|layer| layer.marks == marks)
 }
 
 fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
     let area = panels.area(n);
     let across = ((area.width / 70.0) as usize).clamp(3, 9);
     // Marks and intervals of the first and the last level need room; a trace has none and fills the frame.
-    let inset = if traces(chart) || matches!(chart.x.scale, AxisKind::Categories(_)) {
-        0.0
-    } else {
-        (INSET.0 * area.width).min(INSET.1)
-    };
+    let least = if has(chart, Marks::PaperLevel) { BESIDE_LEVEL } else { 0.0 };
+    let fills = has(chart, Marks::Trace) || matches!(chart.x.scale, AxisKind::Categories(_));
+    let inset = if fills { 0.0 } else { (INSET.0 * area.width).min(INSET.1).max(least) };
     let (left, right) = (area.left + inset, area.left + area.width - inset);
     let mut x = scale_of(&chart.x, chart, |mark| mark.0, left, right, across);
     let mut y = scale_of(&chart.y, chart, |mark| mark.1, area.top + area.height, area.top, 5);
