@@ -212,6 +212,24 @@ fn what_was_different_when_two_sides_were_made_is_told() {
         (&"sim".into(), &"100 to 102".into())
     );
 
+    // Another level of a constant is a difference like the others, unless one asks for a level.
+    let factors = "rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\nmss = \"1000 B\"\n";
+    let with_constant = EXPERIMENT
+        .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", factors)
+        .replace("kind = \"tcp\"", "kind = \"tcp\"\nmss = \"${mss}\"");
+    fs::write(folder.path().join("small.toml"), &with_constant).expect("our own folder");
+    ok(folder.path(), &["run", "small.toml", "--store", "c.db"]);
+    ok(folder.path(), &["run", "small.toml", "--store", "d.db", "--set", "mss=500 B"]);
+    for (other, level) in [("netrig.db", "–"), ("d.db", "500 B")] {
+        let told = ok(folder.path(), &["compare", "small.toml", "--store", "c.db", "--with", other]);
+        let line = told.lines().find_map(|line| line.trim_start().strip_prefix("factor mss "));
+        let line = line.expect("the constant").trim_start();
+        assert!(line.starts_with("1000 B") && line.ends_with(level), "{told}");
+        assert!(told.contains("pairs  rate = 1 Mbit/s"), "{told}");
+    }
+    let asked = ["compare", "small.toml", "--store", "c.db", "--with", "d.db", "--set", "mss=1000 B"];
+    assert!(refused(folder.path(), &asked).contains("d.db has no runs"));
+
     for (version, why) in
         [("@12", "at least four"), ("@zzzz", "no version of the file and no build begins so")]
     {

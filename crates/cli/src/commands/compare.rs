@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
-use netrig_experiment::{Agreement, Point, PointRuns, Results};
+use netrig_experiment::{Agreement, Level, Point, PointRuns, Results};
 use netrig_runner::{Kept, recorded};
 use netrig_store::Store;
 
@@ -20,10 +20,16 @@ use crate::request::Request;
 /// was not the same when their runs were made.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
-    let wanted = (!arguments.which.set.is_empty()).then(|| points(&request));
     let place = Place::of(&arguments.store, Path::new(STORE));
-    let first = Side::new(&request, wanted.as_ref(), &place, "first")?;
-    let second = Side::new(&request, wanted.as_ref(), &Place::of(&arguments.with, &place.store), "second")?;
+    let mut first = Side::new(&request, &place, "first")?;
+    let mut second = Side::new(&request, &Place::of(&arguments.with, &place.store), "second")?;
+    let constants = other_constants(&request, &first, &second);
+    for side in [&mut first, &mut second] {
+        side.set_aside(&constants);
+        if !request.set.is_empty() {
+            side.narrow(&request, &constants)?;
+        }
+    }
     let both: Vec<PointRuns> = first.kept.points.iter().chain(&second.kept.points).cloned().collect();
     let results = Results::judge(&request.experiment.design, &both, &BUILD);
     let margin = arguments.margin;
@@ -49,10 +55,28 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The points that the experiment has with the levels that were asked for.
-fn points(request: &Request) -> BTreeSet<Point> {
-    let plan = request.experiment.plan();
-    (0..plan.len()).map(|place| plan.point(place)).collect()
+/// Factors that the file has as constants, or no more, and that have one level at all points of each side, but not the
+/// same one: the points are compared although they differ in it, and it is told with what else was different.
+fn other_constants(request: &Request, first: &Side, second: &Side) -> BTreeSet<String> {
+    let names =
+        [first, second].into_iter().flat_map(|side| &side.kept.points).flat_map(|point| point.point.0.keys());
+    let names: BTreeSet<&String> = names.collect();
+    let may_differ = |name: &&&String| {
+        let levels = request.experiment.design.factor(name).map_or(1, |factor| factor.levels.len());
+        levels == 1 && !request.set.contains(**name)
+    };
+    let differs = |name: &&&String| match (first.constant(name), second.constant(name)) {
+        (Some(first), Some(second)) => first != second,
+        _ => false,
+    };
+    names.iter().filter(may_differ).filter(differs).map(|name| (*name).clone()).collect()
+}
+
+/// A point without some factors.
+fn without(point: &Point, factors: &BTreeSet<String>) -> Point {
+    let mut point = point.clone();
+    point.0.retain(|factor, _| !factors.contains(factor));
+    point
 }
 
 /// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in a store that goes without
@@ -74,20 +98,18 @@ impl Place {
 
 /// One of the two that are compared.
 struct Side {
+    store: PathBuf,
     kept: Kept,
     makers: Makers,
+    /// Of the version of the file.
     digest: String,
+    /// Factors that its points have no more, with their levels.
+    constants: Point,
 }
 
 impl Side {
-    /// What a store has of the experiment, at the points that are `wanted` if not all are, as if `name` were its
-    /// substrate.
-    fn new(
-        request: &Request,
-        wanted: Option<&BTreeSet<Point>>,
-        place: &Place,
-        name: &str,
-    ) -> Result<Self, Failure> {
+    /// What a store has of the experiment, as if `name` were its substrate.
+    fn new(request: &Request, place: &Place, name: &str) -> Result<Self, Failure> {
         let path = place.store.display();
         if !place.store.exists() {
             return Err(Failure::request(format!("there is no store {path}")));
@@ -99,25 +121,54 @@ impl Side {
         };
         let (design, build) = (&request.experiment.design, version.build.as_deref());
         let mut kept = recorded(&store, design, version.file.id, build).map_err(Failure::failed)?;
-        kept.points.retain(|point| wanted.is_none_or(|wanted| wanted.contains(&point.point)));
-        kept.runs.retain(|run| wanted.is_none_or(|wanted| wanted.contains(&run.point)));
-        if kept.points.is_empty() {
-            return Err(Failure::request(format!(
-                "the store {path} has no runs of `{}` at the levels that --set asks for",
-                design.name
-            )));
-        }
         for point in &mut kept.points {
             name.clone_into(&mut point.substrate);
         }
         let makers = Makers::of(&store, &kept.runs).map_err(Failure::failed)?;
-        Ok(Self { kept, makers, digest: version.file.digest })
+        Ok(Self {
+            store: place.store.clone(),
+            kept,
+            makers,
+            digest: version.file.digest,
+            constants: Point::default(),
+        })
+    }
+
+    /// The level that a factor has at all points, or that there is no such factor; `None` if it has several levels.
+    fn constant(&self, factor: &str) -> Option<Option<&Level>> {
+        let first = self.kept.points.first().map(|point| point.point.level(factor))?;
+        self.kept.points.iter().all(|point| point.point.level(factor) == first).then_some(first)
+    }
+
+    /// Takes constants out of its points, and keeps them in mind.
+    fn set_aside(&mut self, factors: &BTreeSet<String>) {
+        let levels = factors.iter().filter_map(|name| Some((name.clone(), self.constant(name)??.clone())));
+        self.constants = Point(levels.collect());
+        self.kept.points.iter_mut().for_each(|point| point.point = without(&point.point, factors));
+        self.kept.runs.iter_mut().for_each(|run| run.point = without(&run.point, factors));
+    }
+
+    /// Leaves the points that the experiment has with the levels that were asked for.
+    fn narrow(&mut self, request: &Request, constants: &BTreeSet<String>) -> Result<(), Failure> {
+        let plan = request.experiment.plan();
+        let wanted: BTreeSet<Point> =
+            (0..plan.len()).map(|place| without(&plan.point(place), constants)).collect();
+        self.kept.points.retain(|point| wanted.contains(&point.point));
+        self.kept.runs.retain(|run| wanted.contains(&run.point));
+        if self.kept.points.is_empty() {
+            return Err(Failure::request(format!(
+                "the store {} has no runs of `{}` at the levels that --set asks for",
+                self.store.display(),
+                request.experiment.design.name
+            )));
+        }
+        Ok(())
     }
 
     /// Where, when and with what its runs were made, at one point or at all.
     fn origin(&self, point: Option<&Point>) -> Origin {
         let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
-        self.makers.origin(&self.digest, here)
+        self.makers.origin(&self.digest, &self.constants, here)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use netrig_experiment::Point;
 use netrig_store::{Provenance, ProvenanceId, Replication, Store, StoreError};
 use serde::Serialize;
 
@@ -25,6 +26,12 @@ pub struct Change {
 const ORDER: [&str; 10] =
     ["build", "substrate", "file", "seeds", "kernel", "system", "machine", "processor", "processors", "made"];
 
+/// The place of the file among them.
+const FILE: usize = 2;
+
+/// Before the name of a factor.
+const FACTOR: &str = "factor ";
+
 /// Everything that the runs of one store were made with.
 pub struct Makers(BTreeMap<ProvenanceId, Provenance>);
 
@@ -35,8 +42,14 @@ impl Makers {
         ids.into_iter().map(|id| Ok((id, store.provenance(id)?))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The origin of some of the runs, which are of the version of the file that has this digest.
-    pub fn origin<'a>(&self, digest: &str, runs: impl Iterator<Item = &'a Replication>) -> Origin {
+    /// The origin of some of the runs, which are of the version of the file that has this digest, with these levels
+    /// everywhere.
+    pub fn origin<'a>(
+        &self,
+        digest: &str,
+        constants: &Point,
+        runs: impl Iterator<Item = &'a Replication>,
+    ) -> Origin {
         let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut seeds = BTreeSet::new();
         let mut moments = BTreeSet::new();
@@ -61,6 +74,7 @@ impl Makers {
         let joined =
             facts.into_iter().map(|(what, values)| (what, values.into_iter().collect::<Vec<_>>().join(", ")));
         let mut facts: BTreeMap<String, String> = joined.collect();
+        facts.extend(constants.0.iter().map(|(name, level)| (format!("{FACTOR}{name}"), level.0.clone())));
         facts.insert("file".into(), format!("{digest:.12}"));
         facts.insert("seeds".into(), ranges(&seeds));
         let (first, last) = (moments.first().copied(), moments.last().copied());
@@ -91,11 +105,14 @@ impl Origin {
 
     fn names<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
         let known: BTreeSet<&str> = self.0.keys().chain(other.0.keys()).map(String::as_str).collect();
-        let (first, rest) = known.iter().partition::<Vec<&str>, _>(|name| ORDER.contains(name));
-        let place = |name: &&str| ORDER.iter().position(|known| known == name);
-        let mut first = first;
-        first.sort_by_key(place);
-        first.into_iter().chain(rest).collect()
+        let place = |name: &&str| {
+            let place = ORDER.iter().position(|known| known == name);
+            // Factors belong to the file; what nobody knows comes last.
+            place.unwrap_or(if name.starts_with(FACTOR) { FILE } else { ORDER.len() })
+        };
+        let mut names = Vec::from_iter(known);
+        names.sort_by_key(place);
+        names
     }
 }
 
@@ -130,10 +147,19 @@ mod tests {
     fn what_differs_is_told_the_weightiest_first() {
         let first =
             origin(&[("build", "1"), ("made", "noon"), ("kernel", "6.1"), ("net.core.rmem_max", "9")]);
-        let second = origin(&[("build", "2"), ("made", "night"), ("kernel", "6.1"), ("seeds", "1")]);
+        let second = origin(&[
+            ("build", "2"),
+            ("made", "night"),
+            ("kernel", "6.1"),
+            ("seeds", "1"),
+            ("factor mss", "1460"),
+        ]);
         let changes: Vec<String> =
             first.changes(&second).iter().map(|c| format!("{} {} {}", c.what, c.first, c.second)).collect();
-        assert_eq!(changes, ["build 1 2", "seeds – 1", "made noon night", "net.core.rmem_max 9 –"]);
+        assert_eq!(
+            changes,
+            ["build 1 2", "factor mss – 1460", "seeds – 1", "made noon night", "net.core.rmem_max 9 –"]
+        );
         assert_eq!(first.common(&second), ["kernel 6.1"]);
     }
 
