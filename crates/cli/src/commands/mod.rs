@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod export;
 mod list;
+mod origin;
 mod plan;
 mod report;
 mod run;
