@@ -43,6 +43,13 @@ pub static STUDIES: &[Study] = &[
         paper: None,
         readme: None,
     },
+    Study {
+        name: "sctp-mobile",
+        title: "File transfer over TCP and SCTP from a phone on a lossy wireless network",
+        experiments: &[("experiment", text!("sctp-mobile/experiment.toml"))],
+        paper: Some(text!("sctp-mobile/paper.toml")),
+        readme: Some(text!("sctp-mobile/README.md")),
+    },
 ];
 
 impl Study {
