@@ -46,7 +46,11 @@ pub static STUDIES: &[Study] = &[
     Study {
         name: "sctp-mobile",
         title: "File transfer over TCP and SCTP from a phone on a lossy wireless network",
-        experiments: &[("experiment", text!("sctp-mobile/experiment.toml"))],
+        experiments: &[
+            ("experiment", text!("sctp-mobile/experiment.toml")),
+            ("crossover", text!("sctp-mobile/crossover.toml")),
+            ("head-of-line", text!("sctp-mobile/head-of-line.toml")),
+        ],
         paper: Some(text!("sctp-mobile/paper.toml")),
         readme: Some(text!("sctp-mobile/README.md")),
     },

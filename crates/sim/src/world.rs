@@ -237,6 +237,7 @@ fn ends_of(
             Carrier::Udp { headers: true } => UDP_IPV4_HEADERS,
             _ => 0,
         },
+        streams: flow.carrier.streams(),
     };
     let applications = flow.application.ends(&context);
     let answers = flow.application.answers();

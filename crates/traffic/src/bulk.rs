@@ -186,6 +186,7 @@ mod tests {
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
             datagram_headers: 0,
+            streams: 1,
         };
         let mut source = Settings::Bulk(bulk).ends(&flow).client;
         let mut given = Vec::new();

@@ -279,6 +279,7 @@ mod tests {
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
             datagram_headers: UDP_IPV4_HEADERS,
+            streams: 1,
         }
     }
 

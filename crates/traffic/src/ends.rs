@@ -19,6 +19,8 @@ pub struct FlowContext {
     pub start: Instant,
     /// What the carrier's headers add to a datagram's payload, bytes.
     pub datagram_headers: u32,
+    /// Streams of a connection, at least one: an application that wants more shares them among its own.
+    pub streams: u16,
 }
 
 impl FlowContext {

@@ -207,6 +207,7 @@ mod tests {
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
             datagram_headers: 0,
+            streams: 1,
         };
         let Ends { client: mut player, mut server } = settings.ends(&flow);
         let mut asked = vec![0];

@@ -25,7 +25,8 @@ pub struct Web {
     /// Independent sources that share the flow's connection.
     #[serde(default = "one_source")]
     pub sources: u32,
-    /// Streams over which objects are spread in turn; a transport without streams ignores it.
+    /// Streams over which objects are spread in turn; a connection that has fewer has them on those. For `think` as many
+    /// users.
     #[serde(default = "one_stream")]
     pub streams: u16,
     /// Who sends the objects.
@@ -126,7 +127,7 @@ impl Arrivals {
                 (gaps, first)
             })
             .collect();
-        Self { gap: settings.interarrival.clone(), sources, streams: settings.streams, count: 0 }
+        Self { gap: settings.interarrival.clone(), sources, streams: streams(settings, flow), count: 0 }
     }
 
     /// When the next object arrives.
@@ -156,13 +157,19 @@ struct Sizes {
 
 impl Sizes {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
-        let streams = (0..settings.streams).map(|n| flow.stream(&format!("sizes/{n}"))).collect();
+        let streams = (0..streams(settings, flow)).map(|n| flow.stream(&format!("sizes/{n}"))).collect();
         Self { size: settings.size.clone(), streams }
     }
 
     fn next(&mut self, stream: StreamId) -> u64 {
         self.size.draw(&mut self.streams[usize::from(stream.0)])
     }
+}
+
+/// Streams that objects are spread over: as many as were asked for, or as the connection has. Both ends know either, so
+/// both know which object is on which stream.
+fn streams(settings: &Web, flow: &FlowContext) -> u16 {
+    settings.streams.min(flow.streams)
 }
 
 const CONN: ConnId = ConnId::Opened(0);
@@ -244,7 +251,7 @@ impl Receiver {
         Self {
             arrivals: Arrivals::new(settings, flow),
             sizes: Sizes::new(settings, flow),
-            inboxes: (0..settings.streams).map(|_| Inbox::default()).collect(),
+            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
             actions: VecDeque::new(),
         }
     }
@@ -295,16 +302,24 @@ struct Requester {
     request: u64,
     pace: Pace,
     sizes: Sizes,
-    inboxes: Vec<Inbox<Instant>>,
+    inboxes: Vec<Inbox<Request>>,
     running: bool,
     opened: bool,
     actions: VecDeque<AppAction>,
 }
 
+/// A request that is to be answered.
+struct Request {
+    /// When it was meant to leave.
+    at: Instant,
+    /// Whose it is, among the users.
+    user: usize,
+}
+
 /// What decides when the next request leaves.
 enum Pace {
     Open(Arrivals),
-    /// One user a stream: each waits for its object, thinks, and asks again.
+    /// One user a stream, or several where the connection has fewer: each waits for its object, thinks, and asks again.
     Closed {
         gap: SpanDistribution,
         users: Vec<(Stream, Option<Instant>)>,
@@ -330,21 +345,26 @@ impl Requester {
             request: settings.request.bytes(),
             pace,
             sizes: Sizes::new(settings, flow),
-            inboxes: (0..settings.streams).map(|_| Inbox::default()).collect(),
+            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
             running: false,
             opened: false,
             actions: VecDeque::new(),
         }
     }
 
-    /// The request that is due at `now`, if one is: when it was meant to leave, and its stream.
-    fn due(&mut self, now: Instant) -> Option<(Instant, StreamId)> {
+    /// The request that is due at `now`, if one is, and its stream.
+    fn due(&mut self, now: Instant) -> Option<(Request, StreamId)> {
+        let streams = self.inboxes.len();
         match &mut self.pace {
-            Pace::Open(arrivals) => (arrivals.peek() <= now).then(|| arrivals.next()),
-            Pace::Closed { users, .. } => users.iter_mut().zip(0..).find_map(|((_, due), n)| {
+            Pace::Open(arrivals) => (arrivals.peek() <= now).then(|| {
+                let (at, stream) = arrivals.next();
+                (Request { at, user: 0 }, stream)
+            }),
+            Pace::Closed { users, .. } => users.iter_mut().enumerate().find_map(|(user, (_, due))| {
                 let at = due.filter(|at| *at <= now)?;
                 *due = None;
-                Some((at, StreamId(n)))
+                // A remainder of what has 16 bits.
+                Some((Request { at, user }, StreamId((user % streams) as u16)))
             }),
         }
     }
@@ -352,12 +372,12 @@ impl Requester {
     fn received(&mut self, now: Instant, stream: StreamId, bytes: u64) {
         let here = usize::from(stream.0) % self.inboxes.len();
         self.inboxes[here].receive(bytes);
-        while let Some(requested) = self.inboxes[here].complete() {
-            let value = now.since(requested).as_secs_f64();
+        while let Some(Request { at, user }) = self.inboxes[here].complete() {
+            let value = now.since(at).as_secs_f64();
             self.actions.push_back(record(now, &quantity::RESPONSE_TIME, value));
             self.actions.push_back(record(now, &quantity::OBJECTS_RECEIVED, 1.0));
             if let Pace::Closed { gap, users } = &mut self.pace {
-                let (gaps, due) = &mut users[here];
+                let (gaps, due) = &mut users[user];
                 *due = Some(now + gap.draw(gaps));
             }
         }
@@ -369,9 +389,9 @@ impl Application for Requester {
         match event {
             AppEvent::Started => self.running = true,
             AppEvent::Timeout if self.running => {
-                if let Some((at, stream)) = self.due(now) {
+                if let Some((request, stream)) = self.due(now) {
                     self.actions.extend(open_once(&mut self.opened, self.server));
-                    self.inboxes[usize::from(stream.0)].expect(at, self.sizes.next(stream));
+                    self.inboxes[usize::from(stream.0)].expect(request, self.sizes.next(stream));
                     self.actions.push_back(send(stream, self.request, CONN));
                 }
             }
@@ -415,7 +435,7 @@ impl Responder {
         Self {
             request: settings.request.bytes(),
             sizes: Sizes::new(settings, flow),
-            inboxes: (0..settings.streams).map(|_| Inbox::default()).collect(),
+            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
             actions: VecDeque::new(),
         }
     }
@@ -472,20 +492,21 @@ mod tests {
         })
     }
 
-    fn flow() -> FlowContext {
+    fn flow(streams: u16) -> FlowContext {
         FlowContext {
             name: "web".into(),
             seeds: Seeds::new(9),
             server: ([10, 0, 0, 2], 80).into(),
             start: Instant::ZERO,
             datagram_headers: 0,
+            streams,
         }
     }
 
-    /// A perfect network with a fixed delay each way: runs both ends for ten seconds and returns what
-    /// they recorded.
-    fn carry(settings: &Settings, delay: Duration) -> Vec<Sample> {
-        let mut ends = settings.ends(&flow());
+    /// A perfect network with a fixed delay each way and so many streams, which delivers what is sent on others on stream
+    /// 0: runs both ends for ten seconds and returns what they recorded.
+    fn carry(settings: &Settings, delay: Duration, streams: u16) -> Vec<Sample> {
+        let mut ends = settings.ends(&flow(streams));
         let mut recorded = vec![];
         let mut agenda: Vec<(Instant, usize, AppEvent)> =
             vec![(Instant::ZERO, 0, AppEvent::Started), (Instant::ZERO, 1, AppEvent::Started)];
@@ -510,6 +531,7 @@ mod tests {
             let other = [ConnId::Accepted(0), ConnId::Opened(0)][side];
             timeouts[side] = react(app, now, event, |action| match action {
                 AppAction::Send { stream, data, .. } => {
+                    let stream = if stream.0 < streams { stream } else { StreamId(0) };
                     let event = ConnectionEvent::Received { stream, data };
                     agenda.push((now + delay, 1 - side, AppEvent::Connection { conn: other, event }));
                 }
@@ -521,24 +543,29 @@ mod tests {
 
     #[test]
     fn every_object_takes_the_delay_of_the_network() {
-        for (sources, streams) in [(1, 1), (6, 1), (6, 4)] {
-            let samples = carry(&web(WebExchange::Push, sources, streams), Duration::from_millis(70));
+        for (sources, streams, had) in [(1, 1, 1), (6, 1, 10), (6, 4, 4), (6, 4, 1), (6, 10, 3)] {
+            let samples = carry(&web(WebExchange::Push, sources, streams), Duration::from_millis(70), had);
             let times: Vec<_> = samples.iter().filter(|s| s.quantity.name == "object_time").collect();
             assert!(times.len() > 50 * sources as usize, "{}", times.len());
             assert!(
                 times.iter().all(|s| (s.value - 0.07).abs() < 1e-9),
-                "{sources} sources, {streams} streams"
+                "{sources} sources, {streams} streams on {had}"
             );
         }
     }
 
     #[test]
     fn a_request_takes_a_round_trip() {
-        for exchange in [WebExchange::Request, WebExchange::Think] {
-            let samples = carry(&web(exchange, 1, 3), Duration::from_millis(70));
+        for (exchange, had) in [
+            (WebExchange::Request, 3),
+            (WebExchange::Think, 3),
+            (WebExchange::Request, 1),
+            (WebExchange::Think, 1),
+        ] {
+            let samples = carry(&web(exchange, 1, 3), Duration::from_millis(70), had);
             let times: Vec<_> = samples.iter().filter(|s| s.quantity.name == "response_time").collect();
-            assert!(times.len() > 50, "{exchange:?}: {}", times.len());
-            assert!(times.iter().all(|s| (s.value - 0.14).abs() < 1e-9), "{exchange:?}");
+            assert!(times.len() > 50, "{exchange:?} on {had}: {}", times.len());
+            assert!(times.iter().all(|s| (s.value - 0.14).abs() < 1e-9), "{exchange:?} on {had}");
         }
     }
 
