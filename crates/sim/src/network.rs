@@ -1,12 +1,13 @@
 //! The wires between the hosts.
 
-use netrig_core::{Direction, Instant, Link, LinkEvent, Seeds, Sink, quantity};
+use netrig_core::{Direction, Heading, Instant, Link, LinkEvent, Seeds, Sink, quantity};
 use netrig_experiment::{Balance, Hop, Route, RunError, Scenario};
 use netrig_link::{Counters, Line};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::parcel::{Carriage, Parcel};
+use crate::tap::Tap;
 use crate::wire_meter::{Waits, WireMeter};
 
 /// One direction of a link, with what watches it.
@@ -33,6 +34,7 @@ pub(crate) struct Network {
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
     meters: Vec<WireMeter>,
     stops: Vec<Stop>,
+    tap: Option<Box<Tap>>,
 }
 
 /// The wire of a link's direction: each link has two, one beside the other.
@@ -72,7 +74,8 @@ impl Network {
                 meters.push(WireMeter::new(number, direction, sink));
             }
         }
-        Ok(Self { agenda: Agenda::default(), wires, meters, stops: Vec::new() })
+        let tap = Tap::new(scenario, sink);
+        Ok(Self { agenda: Agenda::default(), wires, meters, stops: Vec::new(), tap })
     }
 
     /// Adds the way along `route` (or back along it) to a flow's end, and returns its first stop.
@@ -91,21 +94,31 @@ impl Network {
     }
 
     /// A host sends a packet on the way that begins at `stop`.
-    pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32) {
+    pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32, sink: &mut dyn Sink) {
         if let Stop::Wire(wire) = self.stops[stop as usize] {
+            if let Some(tap) = &mut self.tap {
+                tap.show(now, wire, Heading::Outbound, &packet, sink);
+            }
             self.forward(now, wire, Parcel(Box::new(Carriage { packet, conn, stop })));
         }
     }
 
     /// The next packet that has arrived at the end of its way over `wire` by `now`, and at whose end. Packets
     /// that have further to go go on.
-    pub fn arrived(&mut self, now: Instant, wire: u32) -> Option<(u32, Box<Carriage>)> {
+    pub fn arrived(&mut self, now: Instant, wire: u32, sink: &mut dyn Sink) -> Option<(u32, Box<Carriage>)> {
         loop {
             let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
             // A simulated line is polled at its deadline, so `at` is `now`.
             let (at, mut parcel) = line.poll_deliver(now, &mut (counters, waits))?;
             parcel.0.stop += 1;
-            match self.stops[parcel.0.stop as usize] {
+            let next = self.stops[parcel.0.stop as usize];
+            if let Some(tap) = &mut self.tap {
+                tap.show(at, wire, Heading::Inbound, &parcel.0.packet, sink);
+                if let Stop::Wire(next) = next {
+                    tap.show(at, next, Heading::Outbound, &parcel.0.packet, sink);
+                }
+            }
+            match next {
                 Stop::Wire(next) => self.forward(at, next, parcel),
                 Stop::End(end) => return Some((end, parcel.0)),
             }

@@ -116,7 +116,7 @@ impl<'a> Simulation<'a> {
         if !self.network.met(now, wire) {
             return;
         }
-        while let Some((end, carriage)) = self.network.arrived(now, wire) {
+        while let Some((end, carriage)) = self.network.arrived(now, wire, sink) {
             self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
         }
         self.network.reappoint(wire);

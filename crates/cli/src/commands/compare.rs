@@ -17,7 +17,7 @@ use crate::request::Request;
 /// Says how far the results in two stores agree: ratio of means with its interval, point by point.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
-    let wanted = (!arguments.which.set.is_empty()).then(|| points(&request));
+    let wanted = (!arguments.which.changes.set.is_empty()).then(|| points(&request));
     let mut points = runs(&request, wanted.as_ref(), &arguments.store, "first")?;
     points.extend(runs(&request, wanted.as_ref(), &arguments.with, "second")?);
     let results = Results::judge(&request.experiment.design, &points, &BUILD);

@@ -1,5 +1,6 @@
 //! The verbs, a file each.
 
+mod capture;
 mod check;
 mod compare;
 mod doctor;
