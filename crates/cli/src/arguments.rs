@@ -31,7 +31,7 @@ pub enum Command {
     Report(Report),
     /// Compare two stores: how far do their results agree?
     Compare(Compare),
-    /// Write results as CSV or Parquet, figures as SVG, and the packets of one run as a capture
+    /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
     /// Say what this machine can do, and what would spoil a measurement on it
     Doctor(Doctor),
@@ -218,8 +218,7 @@ pub struct Export {
     /// In which form
     #[arg(long, value_enum)]
     pub format: ExportFormat,
-    /// A file for csv, parquet and pcapng (`/dev/stdout` for the next program), a folder for svg and for the captures
-    /// of several nodes
+    /// A file (`/dev/stdout` for the next program); a folder for svg and for the captures of several nodes
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -228,23 +227,23 @@ pub struct Export {
 
 /// Which packets of which run.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Captures (pcapng)")]
+#[command(next_help_heading = "One run (pcapng, sequence)")]
 pub struct Capture {
     /// The run: the first characters of its identity, as `netrig list` prints it. It is made again
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
     pub run: Option<String>,
-    /// Capture at this node; at the one that sends the data of the first flow if not given. Of several, each gets a
-    /// file NODE.pcapng in the folder `--out`
-    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "run")]
+    /// Look at this node; at the one that sends the data of the first flow if not given. Of several, each gets a
+    /// capture NODE.pcapng in the folder `--out`
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub node: Vec<String>,
     /// Only packets from this moment of the run on: `2.5s`
-    #[arg(long, value_name = "TIME", requires = "run")]
+    #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub from: Option<Duration>,
     /// Only packets up to this moment of the run
-    #[arg(long, value_name = "TIME", requires = "run")]
+    #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub to: Option<Duration>,
-    /// Keep no more than so much of each packet: `96B` for the headers; all of it if not given
-    #[arg(long, value_name = "SIZE", requires = "run")]
+    /// Keep no more than so much of each packet in a capture: `96B` for the headers; all of it if not given
+    #[arg(long, value_name = "SIZE", conflicts_with = "experiment")]
     pub snap: Option<Size>,
 }
 
@@ -259,6 +258,8 @@ pub enum ExportFormat {
     Svg,
     /// The packets that pass a node in one run, for Wireshark and tshark
     Pcapng,
+    /// What a node sent in one run against time, by sequence number, as a drawing
+    Sequence,
 }
 
 /// `netrig doctor`.

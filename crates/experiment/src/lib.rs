@@ -22,6 +22,7 @@ mod resolve;
 mod response;
 mod results;
 mod scenario;
+mod sequence;
 mod substrate;
 mod table;
 
@@ -45,6 +46,7 @@ pub use results::{
     Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
 };
 pub use scenario::{Action, Carrier, Flow, Hop, LinkSpec, Node, Route, Scenario, TimedEvent};
+pub use sequence::{Numbered, Numbers, Sequence, SequenceReader};
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{
     ColumnSpec, Derivation, Ordered, PaperCell, TableCell, TableColumn, TableResult, TableRow, TableSpec,

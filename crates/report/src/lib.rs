@@ -21,7 +21,9 @@ mod markdown;
 mod markup;
 pub mod number;
 mod report;
+mod sequence;
 mod sheet;
 mod terminal;
 
 pub use report::Report;
+pub use sequence::sequence;

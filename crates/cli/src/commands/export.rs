@@ -11,26 +11,31 @@ use crate::arguments::{Export, ExportFormat, Which};
 use crate::build::BUILD;
 use crate::commands::capture::capture;
 use crate::commands::report::{of, stored};
+use crate::commands::sequence::sequence;
 use crate::commands::version;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::request::Request;
 
-/// Writes runs as CSV or Parquet, figures as SVG, or packets as a capture.
+/// Writes runs as CSV or Parquet, figures as SVG, or what one run sent as a capture or a figure.
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
     match (arguments.format, &arguments.experiment, &arguments.capture.run) {
         (ExportFormat::Pcapng, _, Some(run)) => return capture(arguments, run),
+        (ExportFormat::Sequence, _, Some(run)) => return sequence(arguments, run),
         (ExportFormat::Csv | ExportFormat::Parquet, Some(experiment), _) => {
             runs(arguments, &request(arguments, experiment)?)?;
         }
         (ExportFormat::Svg, Some(experiment), _) => figures(arguments, &request(arguments, experiment)?)?,
-        (ExportFormat::Pcapng, _, None) => {
+        (ExportFormat::Pcapng | ExportFormat::Sequence, _, None) => {
             return Err(Failure::request(
-                "a capture is of one run: --run ID in the place of an experiment; `netrig list` prints what there is",
+                "pcapng and sequence are of one run: --run ID in the place of an experiment; `netrig list` prints \
+                 what there is",
             ));
         }
         (_, None, _) => {
-            return Err(Failure::request("--run is for captures; csv, parquet and svg are of an experiment"));
+            return Err(Failure::request(
+                "--run is for pcapng and sequence; csv, parquet and svg are of an experiment",
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)

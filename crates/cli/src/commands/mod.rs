@@ -7,9 +7,11 @@ mod doctor;
 mod export;
 mod list;
 mod plan;
+mod playback;
 mod report;
 mod run;
 mod schema;
+mod sequence;
 mod show;
 mod version;
 
