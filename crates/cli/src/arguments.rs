@@ -227,13 +227,13 @@ pub struct Export {
 
 /// Which packets of which run.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "One run (pcapng, sequence)")]
+#[command(next_help_heading = "One run (pcapng, sequence, delivery)")]
 pub struct Capture {
     /// The run: the first characters of its identity, as `netrig list` prints it. It is made again
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
     pub run: Option<String>,
     /// Look at this node; at the one that sends the data of the first flow if not given. Of several, each gets a
-    /// capture NODE.pcapng in the folder `--out`
+    /// capture NODE.pcapng in the folder `--out`. For delivery SENDER,RECEIVER
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub node: Vec<String>,
     /// Only packets from this moment of the run on: `2.5s`
@@ -260,6 +260,8 @@ pub enum ExportFormat {
     Pcapng,
     /// What a node sent in one run against time, by sequence number, as a drawing
     Sequence,
+    /// When each message of an SCTP association arrived in one run, and how long it waited, as a drawing
+    Delivery,
 }
 
 /// `netrig doctor`.

@@ -158,7 +158,7 @@ fn what_cannot_be_captured_is_refused_with_what_can() {
     for (arguments, wanted) in [
         (&["--run", &run, "--node", "c"][..], "the run has no node `c`; it has: a, router, b"),
         (&["--run", "nobody"], "the store has no run `nobody`"),
-        (&["small.toml"], "pcapng and sequence are of one run: --run ID"),
+        (&["small.toml"], "pcapng, sequence and delivery are of one run: --run ID"),
         (&["--run", &run, "small.toml"], "cannot be used with"),
         (&["--run", &run, "--set", "x=1"], "cannot be used with"),
         (&["small.toml", "--node", "a"], "cannot be used with"),
@@ -224,6 +224,49 @@ fn sequence_numbers_are_drawn_against_time() {
         let output = netrig(folder.path(), &all);
         assert_eq!(output.status.code(), Some(2), "{more:?}");
         assert!(text(&output.stderr).contains(wanted), "{more:?}: {}", text(&output.stderr));
+    }
+}
+
+/// With one stream every message behind a loss waits, with four only those of its own stream.
+#[test]
+fn what_waits_for_an_earlier_message_is_drawn_by_stream() {
+    let lossy =
+        "queue = { kind = \"fifo\", packets = 50 }\nloss = { kind = \"bernoulli\", probability = \"3 %\" }";
+    let sctp = EXPERIMENT
+        .replace("queue = { kind = \"fifo\", packets = 50 }", lossy)
+        .replace(
+            "kind = \"tcp\"",
+            "kind = \"sctp\"\nmessage_size = \"1000 B\"\nstreams = 4\nscheduler = \"round-robin\"",
+        )
+        .replace("2 s", "20 s");
+    let mut waited = Vec::new();
+    for streams in [1, 4] {
+        let bulk = format!("kind = \"bulk\", streams = {streams}");
+        let (folder, run) = folder_with_run(&sctp.replace("kind = \"bulk\"", &bulk));
+        let more = ["export", "--run", &run, "--format", "delivery", "--out", "x.svg"];
+        let output = netrig(folder.path(), &more);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        let numbers: Vec<f64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [delivered, waiting] = numbers[..] else { panic!("{said}") };
+        waited.push(waiting / delivered);
+        let svg = fs::read_to_string(folder.path().join("x.svg")).expect("it was drawn");
+        assert_eq!(svg.matches(">stream ").count(), streams, "a panel for each stream");
+        for wanted in
+            ["time until delivery (s)", "message sent, since the start of the run (s)", ">on the way<"]
+        {
+            assert!(svg.contains(wanted), "no {wanted}");
+        }
+        let named = netrig(folder.path(), &[&more[..], &["--node", "a,b"]].concat());
+        assert_eq!(text(&named.stdout), said);
+    }
+    assert!(waited[1] < waited[0], "{waited:?}");
+    let (folder, run) = folder_with_run(EXPERIMENT);
+    for (node, wanted) in [("a", "between two nodes"), ("a,b", "no message over SCTP goes from a to b")] {
+        let more = ["--format", "delivery", "--out", "x.svg", "--node", node];
+        let output = netrig(folder.path(), &[&["export", "--run", &run], &more[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{node}");
+        assert!(text(&output.stderr).contains(wanted), "{}", text(&output.stderr));
     }
 }
 

@@ -13,6 +13,7 @@ mod claim;
 mod experiment;
 mod figure;
 mod file;
+mod frames;
 mod judge;
 mod paper;
 mod plan;
@@ -22,7 +23,6 @@ mod resolve;
 mod response;
 mod results;
 mod scenario;
-mod sequence;
 mod substrate;
 mod table;
 
@@ -34,6 +34,7 @@ pub use figure::{
     PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
 };
 pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
+pub use frames::{Delivery, DeliveryReader, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};
@@ -46,7 +47,6 @@ pub use results::{
     Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
 };
 pub use scenario::{Action, Carrier, Flow, Hop, LinkSpec, Node, Route, Scenario, TimedEvent};
-pub use sequence::{Numbered, Numbers, Sequence, SequenceReader};
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{
     ColumnSpec, Derivation, Ordered, PaperCell, TableCell, TableColumn, TableResult, TableRow, TableSpec,

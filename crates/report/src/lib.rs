@@ -13,6 +13,7 @@
 
 pub mod chart;
 mod csv;
+mod delivery;
 mod figure;
 mod grid;
 mod html;
@@ -25,5 +26,6 @@ mod sequence;
 mod sheet;
 mod terminal;
 
+pub use delivery::delivery;
 pub use report::Report;
 pub use sequence::sequence;

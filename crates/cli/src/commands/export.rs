@@ -10,6 +10,7 @@ use netrig_store::{Store, Table};
 use crate::arguments::{Export, ExportFormat, Which};
 use crate::build::BUILD;
 use crate::commands::capture::capture;
+use crate::commands::delivery::delivery;
 use crate::commands::report::{of, stored};
 use crate::commands::sequence::sequence;
 use crate::commands::version;
@@ -26,15 +27,16 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
             runs(arguments, &request(arguments, experiment)?)?;
         }
         (ExportFormat::Svg, Some(experiment), _) => figures(arguments, &request(arguments, experiment)?)?,
-        (ExportFormat::Pcapng | ExportFormat::Sequence, _, None) => {
+        (ExportFormat::Delivery, _, Some(run)) => return delivery(arguments, run),
+        (ExportFormat::Pcapng | ExportFormat::Sequence | ExportFormat::Delivery, _, None) => {
             return Err(Failure::request(
-                "pcapng and sequence are of one run: --run ID in the place of an experiment; `netrig list` prints \
+                "pcapng, sequence and delivery are of one run: --run ID in the place of an experiment; `netrig list` prints \
                  what there is",
             ));
         }
         (_, None, _) => {
             return Err(Failure::request(
-                "--run is for pcapng and sequence; csv, parquet and svg are of an experiment",
+                "--run is for pcapng, sequence and delivery; csv, parquet and svg are of an experiment",
             ));
         }
     }

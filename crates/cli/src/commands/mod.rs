@@ -3,6 +3,7 @@
 mod capture;
 mod check;
 mod compare;
+mod delivery;
 mod doctor;
 mod export;
 mod list;

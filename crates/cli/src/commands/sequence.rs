@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{replace, tell};
 
 /// As wide as the other figures that are exported.
-const WIDTH: f64 = 900.0;
+pub const WIDTH: f64 = 900.0;
 
 /// Draws the connection that sent most, in its busier direction.
 pub fn sequence(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {

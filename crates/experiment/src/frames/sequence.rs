@@ -1,16 +1,14 @@
 //! Sequence numbers against time, from the frames at one node (Stevens, *TCP/IP Illustrated*, volume 1, section
 //! 20.8): what was sent, what was sent again, and what the peer said of it.
 //!
-//! Start from [`SequenceReader`], which takes frames of any substrate.
-
-mod reading;
+//! Start from [`SequenceReader`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use netrig_core::{Frame, Heading, Instant, protocol};
 
-use reading::{Body, ChunkReading, Ends, Reading, TcpReading, read};
+use super::reading::{Body, ChunkReading, Ends, Reading, TcpReading, read};
 
 /// What the numbers of a sequence count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,19 +101,6 @@ impl SequenceReader {
     }
 }
 
-impl Ends {
-    const fn reversed(self) -> Self {
-        let ([a, b], [p, q]) = (self.addresses, self.ports);
-        Self { addresses: [b, a], ports: [q, p], ..self }
-    }
-
-    /// What tells one connection from another: an association has several addresses, so there the ports.
-    fn key(self) -> Self {
-        let nowhere = IpAddr::from([0; 4]);
-        if self.protocol == protocol::SCTP { Self { addresses: [nowhere; 2], ..self } } else { self }
-    }
-}
-
 impl Conversation {
     fn between(own: Ends, since: Instant) -> Self {
         let numbers = if own.protocol == protocol::SCTP { Numbers::Tsns } else { Numbers::Bytes };
@@ -167,7 +152,7 @@ impl Conversation {
         let (own, other) = (usize::from(inbound), usize::from(!inbound));
         match chunk {
             ChunkReading::Opening { initial_tsn } => self.halves[own].base = Some(*initial_tsn),
-            ChunkReading::Data { tsn, .. } => self.halves[own].data(at, *tsn, 1),
+            ChunkReading::Data(piece) => self.halves[own].data(at, piece.tsn, 1),
             ChunkReading::Sack { cumulative, gaps } => {
                 self.halves[other].acknowledgement(at, cumulative.wrapping_add(1), None, gaps);
             }
@@ -212,6 +197,3 @@ impl Sequence {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

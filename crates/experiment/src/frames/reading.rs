@@ -1,4 +1,4 @@
-//! What a sequence figure needs of a packet's bytes. Nothing of ours is known here: bytes are bytes, whoever made
+//! What the figures need of a packet's bytes. Nothing of ours is known here: bytes are bytes, whoever made
 //! them, and whatever stands in them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -50,15 +50,35 @@ pub(super) enum ChunkReading {
     Opening {
         initial_tsn: u32,
     },
-    Data {
-        tsn: u32,
-        len: u32,
-    },
+    Data(Piece),
     Sack {
         cumulative: u32,
         /// First TSN and the one behind the last.
         gaps: Vec<[u32; 2]>,
     },
+}
+
+/// A DATA chunk: a message, or a piece of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub tsn: u32,
+    pub stream: u16,
+    pub unordered: bool,
+    pub beginning: bool,
+    pub ending: bool,
+}
+
+impl Ends {
+    pub const fn reversed(self) -> Self {
+        let ([a, b], [p, q]) = (self.addresses, self.ports);
+        Self { addresses: [b, a], ports: [q, p], ..self }
+    }
+
+    /// What tells one connection from another: an association has several addresses, so there the ports.
+    pub fn key(self) -> Self {
+        let nowhere = IpAddr::from([0; 4]);
+        if self.protocol == protocol::SCTP { Self { addresses: [nowhere; 2], ..self } } else { self }
+    }
 }
 
 /// Reads a packet from its IP header on. `None` for other protocols, fragments, and what is cut too short.
@@ -135,7 +155,7 @@ fn sctp(mut chunks: &[u8]) -> Vec<ChunkReading> {
     let mut readings = Vec::new();
     while let (Some(kind), Some(len)) = (chunks.first(), be16(chunks, 2)) {
         let len = usize::from(len);
-        readings.extend(chunk(*kind, len, chunks));
+        readings.extend(chunk(*kind, chunks));
         match chunks.get(len.max(4).next_multiple_of(4)..) {
             Some(rest) => chunks = rest,
             None => break,
@@ -144,9 +164,14 @@ fn sctp(mut chunks: &[u8]) -> Vec<ChunkReading> {
     readings
 }
 
-fn chunk(kind: u8, len: usize, bytes: &[u8]) -> Option<ChunkReading> {
+fn chunk(kind: u8, bytes: &[u8]) -> Option<ChunkReading> {
     match kind {
-        0 => Some(ChunkReading::Data { tsn: be32(bytes, 4)?, len: len.checked_sub(16)? as u32 }),
+        0 => {
+            let flags = *bytes.get(1)?;
+            let [unordered, beginning, ending] = [4, 2, 1].map(|bit| flags & bit != 0);
+            let (tsn, stream) = (be32(bytes, 4)?, be16(bytes, 8)?);
+            Some(ChunkReading::Data(Piece { tsn, stream, unordered, beginning, ending }))
+        }
         1 | 2 => Some(ChunkReading::Opening { initial_tsn: be32(bytes, 16)? }),
         3 => {
             let (cumulative, count) = (be32(bytes, 4)?, usize::from(be16(bytes, 12)?));

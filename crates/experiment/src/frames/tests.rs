@@ -10,6 +10,8 @@ use netrig_transport::tcp::{Flags, SackBlocks, Segment};
 use netrig_transport::{Packet, Payload, Serial};
 use proptest::prelude::*;
 
+use netrig_core::{Frame, Heading, Instant, protocol};
+
 use super::*;
 
 fn at(ms: u64) -> Instant {
@@ -137,6 +139,63 @@ fn a_loss_and_its_repair_over_sctp() {
     assert_eq!(seen.sent, [one(0, 0), one(1, 1), one(2, 2), one(3, 3)]);
     assert_eq!((seen.sent_again, seen.acknowledged), (vec![one(30, 1)], vec![(at(20), 1)]));
     assert_eq!(seen.sacked, [Numbered { at: at(20), from: 2, to: 4 }]);
+}
+
+/// Two streams. The first message of stream 1 is lost and comes again at 200 ms; the second, in two pieces, waits for
+/// it; stream 2 does not; neither does what is unordered. The last never arrives, and what is behind it is stuck.
+#[test]
+fn one_stream_waits_and_the_other_does_not() {
+    let [mut near, mut far] = [Heading::Outbound, Heading::Inbound].map(DeliveryReader::new);
+    // Stream, place of the piece (beginning, ending), unordered, when sent, when arrived.
+    let pieces = [
+        (1, (true, true), false, 0, Some(200)),
+        (1, (true, false), false, 10, Some(60)),
+        (1, (false, true), false, 11, Some(61)),
+        (2, (true, true), false, 20, Some(70)),
+        (1, (true, true), true, 30, Some(80)),
+        (1, (true, true), false, 40, None),
+        (1, (true, true), false, 50, Some(100)),
+    ];
+    let frame_of = |n: u32, reader: &mut DeliveryReader, ms: u64, heading: Heading| {
+        let (stream, (beginning, ending), unordered, ..) = pieces[n as usize];
+        let data = chunk::Data {
+            tsn: Serial((u32::MAX - 2).wrapping_add(n)),
+            stream: StreamId(stream),
+            ssn: 0,
+            ppid: 0,
+            unordered,
+            beginning,
+            ending,
+            immediate: false,
+            data: Data::Fill(3),
+        };
+        let chunks = Chunks::from_iter([Chunk::Data(data)]);
+        let packet = sctp::Packet { src_port: 49_152, dst_port: 5001, verification_tag: 1, chunks };
+        let header = Header { flow: flow(protocol::SCTP), ip_len: 0, dscp: Dscp(0), ecn: Ecn::NotEct };
+        let mut bytes = Vec::new();
+        let original_len = Packet { header, payload: Payload::Sctp(Box::new(packet)) }.encode(&mut bytes);
+        reader.take(&Frame { at: at(ms), node: 0, link: 0, heading, bytes: &bytes, original_len });
+    };
+    for (n, (.., sent, _)) in (0..).zip(pieces) {
+        frame_of(n, &mut near, sent, Heading::Outbound);
+    }
+    frame_of(0, &mut near, 150, Heading::Outbound);
+    let mut arrivals: Vec<_> = (0..).zip(pieces).filter_map(|(n, (.., at))| Some((at?, n))).collect();
+    arrivals.sort_unstable();
+    for (ms, n) in arrivals {
+        frame_of(n, &mut far, ms, Heading::Inbound);
+    }
+    let told: Vec<_> =
+        near.deliveries(&far).iter().map(|d| (d.stream, d.sent, d.arrived, d.delivered)).collect();
+    assert_eq!(
+        told,
+        [
+            (1, at(0), at(200), at(200)),
+            (1, at(10), at(61), at(200)),
+            (2, at(20), at(70), at(70)),
+            (1, at(30), at(80), at(80)),
+        ]
+    );
 }
 
 proptest! {
