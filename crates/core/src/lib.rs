@@ -31,7 +31,10 @@ pub mod units;
 pub use data::{CloseReason, ConnectionEvent, Data, StreamId};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};
-pub use link::{Backlog, Dequeue, DropReason, InFlight, Link, LinkEvent, Observer, QueueDiscipline, Waiting};
+pub use link::{
+    Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
+    Waiting, Watch,
+};
 pub use packet::{Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
 pub use random::{Seeds, Stream};
 pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject};

@@ -23,11 +23,13 @@ pub enum DropReason {
     LinkDown,
     /// No link leads to its destination, or it is longer than the link carries.
     Undeliverable,
+    /// The link layer had sent it as often as it does, and it was never acknowledged.
+    RetryLimit,
 }
 
 impl DropReason {
     /// All reasons, in the order of [`DropReason::index`].
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::QueueFull,
         Self::Early,
         Self::Loss,
@@ -35,6 +37,7 @@ impl DropReason {
         Self::Corrupted,
         Self::LinkDown,
         Self::Undeliverable,
+        Self::RetryLimit,
     ];
 
     /// Its place in [`DropReason::ALL`], for tables of counters.
@@ -52,6 +55,7 @@ impl DropReason {
             Self::Corrupted => "corrupted",
             Self::LinkDown => "link-down",
             Self::Undeliverable => "undeliverable",
+            Self::RetryLimit => "retry-limit",
         }
     }
 }
@@ -91,6 +95,10 @@ pub trait Observer<P> {
     fn duplicated(&mut self, at: Instant, packet: &P) {
         let _ = (at, packet);
     }
+    /// The link layer sends the packet once more, from `at` on, for nobody has acknowledged it.
+    fn repeated(&mut self, at: Instant, packet: &P) {
+        let _ = (at, packet);
+    }
 }
 
 impl<P> Observer<P> for () {}
@@ -116,6 +124,9 @@ impl<P, O: Observer<P>> Observer<P> for &mut O {
     }
     fn duplicated(&mut self, at: Instant, packet: &P) {
         (**self).duplicated(at, packet);
+    }
+    fn repeated(&mut self, at: Instant, packet: &P) {
+        (**self).repeated(at, packet);
     }
 }
 
@@ -147,6 +158,10 @@ impl<P, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     fn duplicated(&mut self, at: Instant, packet: &P) {
         self.0.duplicated(at, packet);
         self.1.duplicated(at, packet);
+    }
+    fn repeated(&mut self, at: Instant, packet: &P) {
+        self.0.repeated(at, packet);
+        self.1.repeated(at, packet);
     }
 }
 
@@ -238,22 +253,58 @@ pub enum LinkEvent {
     },
 }
 
-/// One direction of a line: discipline, then rate, then delay and impairments.
+/// One way through a link, from the port where packets enter it to the port where they leave: its number there.
+///
+/// A line, which is one direction of a cable, has one. A medium that stations share has one for each pair of stations
+/// that talk, in each direction; what is sent on one lane takes its time from all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane(pub u32);
+
+impl Lane {
+    /// The lane of a link that has only one.
+    pub const ONLY: Self = Self(0);
+}
+
+/// Who watches a link: an observer for each of its lanes. An [`Observer`] watches all lanes alike.
+pub trait Watch<P> {
+    /// The observer of this lane.
+    fn lane(&mut self, lane: Lane) -> &mut impl Observer<P>;
+}
+
+impl<P, O: Observer<P>> Watch<P> for O {
+    #[inline]
+    fn lane(&mut self, _lane: Lane) -> &mut impl Observer<P> {
+        self
+    }
+}
+
+/// What came out of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// When.
+    pub at: Instant,
+    /// Where.
+    pub lane: Lane,
+    /// What.
+    pub packet: P,
+}
+
+/// What carries packets: one direction of a line, or a medium that several stations share.
 ///
 /// `now` never runs backwards. What is due by `now` happens first, at its own time, and then the call
 /// takes effect: calling late changes nothing. A line serves from the moment it became free, not from
 /// `now`, so a driver that wakes late does not slow it.
 pub trait Link<P> {
-    /// A packet arrives at the near end.
-    fn offer(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>);
-    /// The line changes.
-    fn apply(&mut self, now: Instant, event: LinkEvent, obs: &mut impl Observer<P>);
+    /// A packet arrives at the near end of a lane.
+    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl Watch<P>);
+    /// A lane changes.
+    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl Watch<P>);
     /// When to call [`Link::poll_deliver`] next. Stale after any call that takes `&mut self`.
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
     /// The next packet that has arrived by `now`, and when it did: before `now` if the driver is late.
     #[must_use]
-    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Option<(Instant, P)>;
-    /// Packets that wait or are on the line: offered + duplicated = delivered + dropped + inside.
-    fn inside(&self) -> usize;
+    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Watch<P>) -> Option<Delivery<P>>;
+    /// Packets of a lane that wait or are on their way: offered + duplicated = delivered + dropped + inside.
+    fn inside(&self, lane: Lane) -> usize;
 }

@@ -98,12 +98,20 @@ quantities! {
     LINK_SERVED = "link_served", "packets", Count;
     /// Time that the packets served had waited, added up.
     LINK_WAITED = "link_waited", "s", Count;
-    /// Time during which the line was sending.
+    /// Time during which the line was sending; of WiFi, during which frames of this direction and the answers to them
+    /// were on the air.
     LINK_BUSY = "link_busy", "s", Count;
+    /// Packets that the link layer sent once more, each time counted.
+    LINK_REPEATED = "link_repeated", "packets", Count;
     /// Packets that wait, averaged over time; the one on the line is not among them.
     QUEUE_LENGTH = "queue_length", "packets", Level;
     /// Time one packet waited in the queue before it was sent.
     WAITING_TIME = "waiting_time", "s", Value;
+    // Nodes.
+    /// Time that a host spent on packets that it received.
+    HOST_BUSY = "host_busy", "s", Count;
+    /// Packets that a host had no room for.
+    HOST_DROPPED = "host_dropped", "packets", Count;
     // The run as a whole: what the tester itself did.
     /// Time a real-time driver was late, at most, since the last sample.
     LATENESS = "lateness", "s", Value;

@@ -36,6 +36,7 @@ pub use figure::{
 pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
 pub use frames::{Delivery, DeliveryReader, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
+pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};
 pub use reduce::{Cut, Measured, Reduction, Trace};
@@ -46,7 +47,9 @@ pub use response::{
 pub use results::{
     Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
 };
-pub use scenario::{Action, Carrier, Flow, Hop, LinkSpec, Node, Route, Scenario, TimedEvent};
+pub use scenario::{
+    Action, Carrier, Flow, Hop, LinkSpec, Node, Reception, Route, Scenario, TimedEvent, WifiLane, channels,
+};
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{
     ColumnSpec, Derivation, Ordered, PaperCell, TableCell, TableColumn, TableResult, TableRow, TableSpec,

@@ -1,13 +1,16 @@
 //! One point of an experiment with every `${factor}` replaced, every `count` expanded and every name
 //! resolved: all that a substrate needs to know.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use netrig_core::{Direction, Duration, Instant, LinkEvent};
-use netrig_link::LineSettings;
+use netrig_link::wifi::LaneSettings;
+use netrig_link::{LinkSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// What a run simulates or builds. Nodes, links and flows are known by their places in these lists, which
 /// are also the numbers of [`netrig_core::Subject`].
@@ -34,6 +37,37 @@ pub struct Node {
     pub name: String,
     /// The name in the file.
     pub group: String,
+    /// What it takes as a host to receive a packet; no time, if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive: Option<Reception>,
+}
+
+/// What it costs a host to receive packets: they wait for one processor and are served one after the other, each for
+/// `per_packet` and, for every stream of its association, `per_stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reception {
+    /// For each packet, up to 1 s.
+    pub per_packet: Duration,
+    /// For each packet and each stream of its association, up to 1 ms: what sorting into streams costs. TCP has one
+    /// stream. Nothing if not given.
+    #[serde(default)]
+    pub per_stream: Duration,
+    /// So many packets may wait, 1000 if not given; what comes beyond is dropped.
+    #[serde(default = "backlog")]
+    pub queue: u32,
+}
+
+/// Linux's net.core.netdev_max_backlog.
+fn backlog() -> u32 {
+    1000
+}
+
+impl Reception {
+    /// How long a packet of an association with so many streams takes.
+    pub fn takes(&self, streams: u16) -> Duration {
+        self.per_packet + self.per_stream.saturating_mul(streams.into())
+    }
 }
 
 /// A link between two nodes.
@@ -48,9 +82,64 @@ pub struct LinkSpec {
     /// The address of each end's interface.
     pub addresses: [IpAddr; 2],
     /// From the first node to the second.
-    pub forward: LineSettings,
+    pub forward: LinkSettings,
     /// From the second node to the first.
-    pub backward: LineSettings,
+    pub backward: LinkSettings,
+    /// Of WiFi, which channel's air it shares: links with the same name share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+}
+
+impl LinkSpec {
+    /// One of its directions.
+    pub fn towards(&self, direction: Direction) -> &LinkSettings {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        }
+    }
+
+    /// The node that sends in this direction.
+    pub fn sender(&self, direction: Direction) -> usize {
+        self.ends[direction as usize]
+    }
+}
+
+/// One direction of a WiFi link.
+#[derive(Clone, Debug)]
+pub struct WifiLane<'a> {
+    /// Place in [`Scenario::links`].
+    pub link: usize,
+    /// Which way.
+    pub direction: Direction,
+    /// The node that sends.
+    pub station: usize,
+    /// The link's name and the direction, as its random streams have them: `wifi/forward`.
+    pub name: String,
+    /// How it sends.
+    pub settings: &'a WifiSettings,
+}
+
+impl WifiLane<'_> {
+    /// As a medium takes it.
+    pub fn as_lane(&self) -> LaneSettings<'_> {
+        LaneSettings { station: self.station, name: &self.name, settings: self.settings }
+    }
+}
+
+/// The channels of WiFi by name, each with its lanes in the order of the links, forward before backward.
+pub fn channels(links: &[LinkSpec]) -> BTreeMap<&str, Vec<WifiLane<'_>>> {
+    let mut channels: BTreeMap<&str, Vec<WifiLane<'_>>> = BTreeMap::new();
+    for (link, spec) in links.iter().enumerate() {
+        let Some(channel) = spec.channel.as_deref() else { continue };
+        for direction in [Direction::Forward, Direction::Backward] {
+            let LinkSettings::Wifi(settings) = spec.towards(direction) else { continue };
+            let name = format!("{}/{direction}", spec.name);
+            let station = spec.sender(direction);
+            channels.entry(channel).or_default().push(WifiLane { link, direction, station, name, settings });
+        }
+    }
+    channels
 }
 
 /// Traffic from one node to another.
@@ -95,6 +184,16 @@ pub enum Carrier {
         /// Whether IP and UDP headers count.
         headers: bool,
     },
+}
+
+impl Carrier {
+    /// Streams in one direction, as asked for.
+    pub fn streams(&self) -> u16 {
+        match self {
+            Self::Sctp(config) => config.streams,
+            Self::Tcp(_) | Self::Mptcp(_) | Self::Udp { .. } => 1,
+        }
+    }
 }
 
 /// A way through the topology. Packets back take the same links in reverse.
@@ -178,7 +277,7 @@ impl Scenario {
     /// How many things it is made of, for what keeps or visits many scenarios: with nodes, links and flows also what
     /// these hold lists of.
     pub(crate) fn parts(&self) -> usize {
-        let drops = self.links.iter().map(|link| link.forward.drop.len() + link.backward.drop.len());
+        let drops = self.links.iter().map(|link| link.forward.drop().len() + link.backward.drop().len());
         let hops = self.flows.iter().flat_map(|flow| &flow.paths).map(|path| path.hops.len());
         self.nodes.len()
             + self.links.len()

@@ -177,10 +177,66 @@ fn replications() {
     ]));
 }
 
+/// Lines of a link that is WiFi, in the place of the base's own.
+const LINE: &str = "rate = \"${rate}\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", packets = 50 }";
+
+#[test]
+fn wifi() {
+    let own = |settings: &str| format!("{settings}\nqueue = {{ kind = \"fifo\", packets = 50 }}");
+    let g = "standard = \"802.11g\"\nrate = \"54 Mbit/s\"";
+    let event = |what: &str| format!("\n[[event]]\nat = \"1 s\"\nlink = \"line\"\ndo = {{ {what} }}\n");
+    let two = "[node.client]\n[node.server]\n[node.tablet]\n[link.other]\nbetween = [\"tablet\", \"server\"]\n\
+               channel = \"home\"\nstandard = \"802.11g\"\nrate = \"54 Mbit/s\"\n\
+               queue = { kind = \"fifo\", packets = 50 }\n";
+    let mut all = String::new();
+    for (what, settings, more) in [
+        ("a standard that there is not", "standard = \"802.11b\"\nrate = \"11 Mbit/s\"", String::new()),
+        ("a rate of another standard", "standard = \"802.11n\"\nrate = \"54 Mbit/s\"", String::new()),
+        ("a key of a line", &format!("{g}\nframing = \"ethernet\""), String::new()),
+        ("aggregates before there were any", &format!("{g}\naggregation = {{ packets = 8 }}"), String::new()),
+        ("a window that is none", &format!("{g}\ncw_min = 16"), String::new()),
+        (
+            "a queue that differs at one transmitter",
+            &format!("{g}\nchannel = \"home\"\nreverse = {{ attempts = 4 }}"),
+            two.into(),
+        ),
+        (
+            "another standard on the channel",
+            "standard = \"802.11n\"\nrate = \"65 Mbit/s\"\nchannel = \"home\"",
+            two.into(),
+        ),
+        ("a rate that comes later", g, event("rate = \"11 Mbit/s\"")),
+        (
+            "what waits for one of several",
+            &format!("{g}\nchannel = \"home\""),
+            format!("{two}{}", event("down_for = \"1 s\", queue = \"keep\"")),
+        ),
+    ] {
+        let text = BASE.replacen("[factors]\nrate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", "", 1);
+        let text = text.replacen(LINE, &own(settings), 1);
+        let text = if more.contains("[node.client]") {
+            text.replacen("[node.client]\n[node.server]\n", &more, 1)
+        } else {
+            text + &more
+        };
+        let told =
+            Experiment::parse("base.toml", text).map_or_else(|e| e.to_string(), |_| "accepted\n".to_owned());
+        all.push_str(&format!("## {what}\n\n{told}\n"));
+    }
+    show!(all);
+}
+
 #[test]
 fn topology() {
     show!(messages(&[
         ("an unknown node", "between = [\"client\"", "between = [\"cleint\""),
+        ("a host that takes too long", "[node.client]", "[node.client]\nreceive = { per_packet = \"2 s\" }"),
+        (
+            "a host without room",
+            "[node.client]",
+            "[node.client]\nreceive = { per_packet = \"1 ms\", queue = 0 }"
+        ),
+        ("a channel of a line", "delay = \"10 ms\"", "delay = \"10 ms\"\nchannel = \"home\""),
         ("a link to itself", "between = [\"client\", \"server\"]", "between = [\"client\", \"client\"]"),
         ("a link with one end", "between = [\"client\", \"server\"]", "between = [\"client\"]"),
         (

@@ -145,10 +145,10 @@ fn counts_are_wired_index_to_index() {
 fn a_way_back_differs_where_it_says_so() {
     let scenario = scenario(DUMBBELL, "pairs=2,capacity=2.5");
     let link = scenario.links.iter().find(|link| link.name == "bottleneck").unwrap();
-    assert_eq!(link.forward.rate.bits_per_s(), 2_500_000);
-    assert_eq!(link.backward.rate, link.forward.rate);
-    assert_eq!([link.forward.delay, link.backward.delay], [20, 30].map(Duration::from_millis));
-    assert!(link.forward.loss.is_none() && link.backward.loss.is_some());
+    assert_eq!(link.forward.rate().bits_per_s(), 2_500_000);
+    assert_eq!(link.backward.rate(), link.forward.rate());
+    assert_eq!([link.forward.delay(), link.backward.delay()], [20, 30].map(Duration::from_millis));
+    assert!(link.forward.loss().is_none() && link.backward.loss().is_some());
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_large_sweep_is_planned_without_resolving_it() {
     assert_eq!(plan.len(), 100 * 50 * 50 * 3);
     let last = plan.run(plan.len() - 1, 1).unwrap();
     assert_eq!(last.scenario.duration, Duration::from_secs(50));
-    assert_eq!(last.scenario.links[0].forward.delay, Duration::from_millis(100));
+    assert_eq!(last.scenario.links[0].forward.delay(), Duration::from_millis(100));
     // A level that cannot be used is found although not every point was tried.
     let wrong = text.replacen("\"100 ms\"", "\"100 mm\"", 1);
     let error = Experiment::parse("wrong.toml", wrong).unwrap_err().to_string();

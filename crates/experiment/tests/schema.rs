@@ -121,8 +121,12 @@ fn the_pages_name_every_key_and_word() {
     let pages =
         [include_str!("../../../docs/file-format.md"), include_str!("../../../docs/claims-and-tables.md")]
             .concat();
-    let named: BTreeSet<&str> =
-        pages.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'))).collect();
+    // With dots inside of words (`802.11g`) and without (`flow.NAME`).
+    let with = |dot: bool| {
+        move |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$') || dot && c == '.')
+    };
+    let dotted = pages.split(with(true)).map(|word| word.trim_matches('.'));
+    let named: BTreeSet<&str> = pages.split(with(false)).chain(dotted).collect();
     let schema = schema();
     let (mut seen, mut known) = (BTreeSet::new(), BTreeSet::new());
     for (section, inner) in schema["properties"].as_object().unwrap() {

@@ -51,6 +51,8 @@ pub struct Counters {
     pub duplicated: Tally,
     /// Marked by the queue (ECN).
     pub marked: Tally,
+    /// Sent once more by the link layer, each time counted.
+    pub repeated: Tally,
     dropped: [Tally; DropReason::ALL.len()],
     waited_nanos: u128,
     /// The largest backlog that lasted, packets and bytes apart.
@@ -176,5 +178,10 @@ impl<P: PacketMeta> Observer<P> for Counters {
     #[inline]
     fn duplicated(&mut self, _at: Instant, packet: &P) {
         self.duplicated.add(packet);
+    }
+
+    #[inline]
+    fn repeated(&mut self, _at: Instant, packet: &P) {
+        self.repeated.add(packet);
     }
 }

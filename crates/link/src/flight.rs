@@ -3,15 +3,15 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-use netrig_core::Instant;
+use netrig_core::{DropReason, Instant};
 
 /// A packet on the line.
 #[derive(Clone, Debug)]
 pub(crate) struct Flying<P> {
     /// When it arrives.
     pub(crate) at: Instant,
-    /// Whether the far end will throw it away.
-    pub(crate) corrupted: bool,
+    /// Why it does not get any further than here, if it does not.
+    pub(crate) lost: Option<DropReason>,
     pub(crate) packet: P,
 }
 
@@ -151,7 +151,7 @@ mod tests {
             let (mut flight, mut model, mut now) = (Flight::new(), Vec::new(), 0);
             for (number, (ahead, pop)) in steps.into_iter().enumerate() {
                 let at = now + ahead;
-                flight.push(Flying { at: Instant::from_nanos(at), corrupted: false, packet: number });
+                flight.push(Flying { at: Instant::from_nanos(at), lost: None, packet: number });
                 model.push((at, number));
                 model.sort_by_key(|(at, _)| *at);
                 if pop {

@@ -1,12 +1,12 @@
 //! What a line does to a packet besides taking its time: jitter, loss, duplication, reordering, corruption.
 
-use netrig_core::{Duration, Fraction, Seeds, Stream};
+use netrig_core::{DropReason, Duration, Fraction, Seeds, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ensure;
 use crate::loss::LossProcess;
-use crate::{LineSettings, SettingsError};
+use crate::{LineSettings, Loss, SettingsError};
 
 /// A delay that differs from packet to packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -137,8 +137,7 @@ impl Corruption {
 /// What becomes of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    Listed,
-    Lost,
+    Lost(DropReason),
     Corrupted,
     Intact,
     Duplicated,
@@ -151,52 +150,81 @@ struct Drawn<T> {
     luck: Stream,
 }
 
-/// All impairments of one line. Each has its own stream and draws once per packet that starts onto the line,
-/// be that packet lost or not: so the luck of the n-th packet in one respect depends on nothing else.
+/// Which packets are lost: those that a list names, and those that luck takes.
 #[derive(Clone, Debug)]
-pub(crate) struct Impairments {
-    loss: Drawn<LossProcess>,
-    jitter: Option<Drawn<Jitter>>,
-    reorder: Option<Drawn<Reorder>>,
-    corruption: Option<Drawn<Corruption>>,
-    duplicate: Option<Drawn<Fraction>>,
+pub(crate) struct Losses {
+    process: Drawn<LossProcess>,
     /// Ordinals to drop, the next one last.
     listed: Vec<u64>,
     /// How many packets have started onto the line.
     started: u64,
 }
 
+impl Losses {
+    pub(crate) fn new(loss: Option<&Loss>, drop: &[u64], mut luck: Stream) -> Self {
+        let mut listed = drop.to_vec();
+        listed.sort_unstable_by(|a, b| b.cmp(a));
+        listed.dedup();
+        Self { process: Drawn { what: LossProcess::new(loss, &mut luck), luck }, listed, started: 0 }
+    }
+
+    /// Whether any packet may be lost.
+    pub(crate) fn any(&self) -> bool {
+        !matches!(self.process.what, LossProcess::Never) || !self.listed.is_empty()
+    }
+
+    /// From now on independent loss with this probability, drawn from where the stream stands.
+    pub(crate) fn set_probability(&mut self, probability: f64) {
+        self.process.what = LossProcess::Bernoulli { probability };
+    }
+
+    /// Why the next packet is lost, if it is.
+    pub(crate) fn next(&mut self) -> Option<DropReason> {
+        self.started += 1;
+        let lost = self.process.what.loses(&mut self.process.luck);
+        if self.listed.pop_if(|ordinal| *ordinal == self.started).is_some() {
+            Some(DropReason::Listed)
+        } else {
+            lost.then_some(DropReason::Loss)
+        }
+    }
+}
+
+/// All impairments of one line. Each has its own stream and draws once per packet that starts onto the line,
+/// be that packet lost or not: so the luck of the n-th packet in one respect depends on nothing else.
+#[derive(Clone, Debug)]
+pub(crate) struct Impairments {
+    losses: Losses,
+    jitter: Option<Drawn<Jitter>>,
+    reorder: Option<Drawn<Reorder>>,
+    corruption: Option<Drawn<Corruption>>,
+    duplicate: Option<Drawn<Fraction>>,
+}
+
 impl Impairments {
     pub(crate) fn new(settings: &LineSettings, seeds: &Seeds, line: &str) -> Self {
         let stream = |what: &str| seeds.stream(&format!("link/{line}/{what}"));
-        let mut luck = stream("loss");
-        let mut listed = settings.drop.clone();
-        listed.sort_unstable_by(|a, b| b.cmp(a));
-        listed.dedup();
         Self {
-            loss: Drawn { what: LossProcess::new(settings.loss.as_ref(), &mut luck), luck },
+            losses: Losses::new(settings.loss.as_ref(), &settings.drop, stream("loss")),
             jitter: settings.jitter.clone().map(|what| Drawn { what, luck: stream("jitter") }),
             reorder: settings.reorder.map(|what| Drawn { what, luck: stream("reorder") }),
             corruption: settings.corrupt.map(|what| Drawn { what, luck: stream("corrupt") }),
             duplicate: settings.duplicate.map(|what| Drawn { what, luck: stream("duplicate") }),
-            listed,
-            started: 0,
         }
     }
 
     /// Whether there is anything to do for a packet.
     pub(crate) fn any(&self) -> bool {
-        !matches!(self.loss.what, LossProcess::Never)
+        self.losses.any()
             || self.jitter.is_some()
             || self.reorder.is_some()
             || self.corruption.is_some()
             || self.duplicate.is_some()
-            || !self.listed.is_empty()
     }
 
     /// From now on independent loss with this probability, drawn from where the loss stream stands.
     pub(crate) fn set_loss(&mut self, probability: f64) {
-        self.loss.what = LossProcess::Bernoulli { probability };
+        self.losses.set_probability(probability);
     }
 
     /// Whether a packet that would overtake arrives together with the one before it.
@@ -220,14 +248,11 @@ impl Impairments {
 
     /// What becomes of the next packet.
     pub(crate) fn fate(&mut self, ip_len: u32) -> Fate {
-        self.started += 1;
-        let lost = self.loss.what.loses(&mut self.loss.luck);
+        let lost = self.losses.next();
         let corrupted = self.corruption.as_mut().is_some_and(|c| c.luck.chance(c.what.probability(ip_len)));
         let duplicated = self.duplicate.as_mut().is_some_and(|d| d.luck.chance(d.what.get()));
-        if self.listed.pop_if(|ordinal| *ordinal == self.started).is_some() {
-            Fate::Listed
-        } else if lost {
-            Fate::Lost
+        if let Some(why) = lost {
+            Fate::Lost(why)
         } else if corrupted {
             Fate::Corrupted
         } else if duplicated {

@@ -10,7 +10,7 @@
 //! file under `queue/`.
 //!
 //! ```
-//! use netrig_core::{Duration, Instant, Link, Seeds};
+//! use netrig_core::{Delivery, Duration, Instant, Lane, Link, Seeds};
 //! # use netrig_core::{Dscp, Ecn, FiveTuple, Header};
 //! use netrig_link::queue::fifo::Fifo;
 //! use netrig_link::{Counters, Line, LineSettings, Queue};
@@ -23,12 +23,12 @@
 //! # let flow = FiveTuple { src: address, dst: address, src_port: 1, dst_port: 2, protocol: 17 };
 //! # let packet = Header { flow, ip_len: 1000, dscp: Dscp(0), ecn: Ecn::NotEct };
 //!
-//! line.offer(Instant::ZERO, packet, &mut counters);
+//! line.offer(Instant::ZERO, Lane::ONLY, packet, &mut counters);
 //! // 1000 B take 1 ms, and 20 ms more to the far end.
 //! let arrival = Instant::ZERO + Duration::from_millis(21);
 //! assert_eq!(line.poll_timeout(), Some(arrival));
-//! assert_eq!(line.poll_deliver(arrival, &mut counters), Some((arrival, packet)));
-//! assert_eq!(counters.balance(line.inside()), Ok(()));
+//! assert_eq!(line.poll_deliver(arrival, &mut counters), Some(Delivery { at: arrival, lane: Lane::ONLY, packet }));
+//! assert_eq!(counters.balance(line.inside(Lane::ONLY)), Ok(()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -44,6 +44,7 @@ mod pace;
 pub mod queue;
 mod service;
 mod settings;
+pub mod wifi;
 
 pub use counters::{Counters, Imbalance, Tally};
 pub use error::SettingsError;
@@ -53,4 +54,5 @@ pub use line::Line;
 pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
 pub use queue::{Discipline, Queue};
 pub use service::Service;
-pub use settings::{LineSettings, Outage};
+pub use settings::{LineSettings, LinkSettings, Outage};
+pub use wifi::{Medium, WifiSettings};

@@ -1,8 +1,8 @@
 //! One direction of a line.
 
 use netrig_core::{
-    Backlog, Dequeue, DropReason, Duration, InFlight, Instant, Link, LinkEvent, Observer, PacketMeta,
-    QueueDiscipline, Seeds, Size, Waiting,
+    Backlog, Delivery, Dequeue, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Observer,
+    PacketMeta, QueueDiscipline, Seeds, Size, Waiting, Watch,
 };
 
 use crate::flight::{Flight, Flying};
@@ -11,7 +11,8 @@ use crate::pace::Pace;
 use crate::queue::Place;
 use crate::{Discipline, LineSettings, SettingsError};
 
-/// One direction of a line: a queue discipline, then a rate with framing, then delay and impairments.
+/// One direction of a line: a queue discipline, then a rate with framing, then delay and impairments. It has one lane,
+/// [`Lane::ONLY`].
 ///
 /// Whatever is due happens at its own time, however late the caller is, and chances are drawn in the order in
 /// which packets start onto the line: what a line does depends on arrivals and link events alone, never on
@@ -162,7 +163,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         if self.impaired {
             self.impair(start, packet, obs);
         } else {
-            self.flight.push(Flying { at: self.free_at + self.delay, corrupted: false, packet });
+            self.flight.push(Flying { at: self.free_at + self.delay, lost: None, packet });
         }
     }
 
@@ -171,10 +172,8 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
     fn impair(&mut self, start: Instant, packet: P, obs: &mut impl Observer<P>) {
         let fate = self.impairments.fate(packet.header().ip_len);
         let (delay, exempt) = self.impairments.delay(self.delay);
-        match fate {
-            Fate::Listed => return obs.dropped(start, &packet, DropReason::Listed),
-            Fate::Lost => return obs.dropped(start, &packet, DropReason::Loss),
-            Fate::Intact | Fate::Corrupted | Fate::Duplicated => {}
+        if let Fate::Lost(why) = fate {
+            return obs.dropped(start, &packet, why);
         }
         let mut at = self.free_at + delay;
         if self.impairments.queue_up() && !exempt {
@@ -183,9 +182,13 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         }
         if fate == Fate::Duplicated {
             obs.duplicated(start, &packet);
-            self.flight.push(Flying { at, corrupted: false, packet: packet.clone() });
+            self.flight.push(Flying { at, lost: None, packet: packet.clone() });
         }
-        self.flight.push(Flying { at, corrupted: fate == Fate::Corrupted, packet });
+        self.flight.push(Flying {
+            at,
+            lost: (fate == Fate::Corrupted).then_some(DropReason::Corrupted),
+            packet,
+        });
     }
 
     /// The queue or the line may have changed, so whatever was planned is void.
@@ -215,7 +218,8 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
 
 impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
     #[inline]
-    fn offer(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+    fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl Watch<P>) {
+        let obs = obs.lane(lane);
         self.catch_up(now, obs);
         obs.offered(now, &packet);
         if u64::from(packet.header().ip_len) > self.mtu {
@@ -236,7 +240,8 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
         self.plan(now, obs);
     }
 
-    fn apply(&mut self, now: Instant, event: LinkEvent, obs: &mut impl Observer<P>) {
+    fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl Watch<P>) {
+        let obs = obs.lane(lane);
         self.catch_up(now, obs);
         match event {
             LinkEvent::Down { queue, in_flight } => self.go_down(now, queue, in_flight, obs),
@@ -266,19 +271,20 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
     }
 
     #[inline]
-    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Option<(Instant, P)> {
+    fn poll_deliver(&mut self, now: Instant, obs: &mut impl Watch<P>) -> Option<Delivery<P>> {
+        let obs = obs.lane(Lane::ONLY);
         self.catch_up(now, obs);
         loop {
-            let Flying { at, corrupted, packet } = self.flight.pop_by(now)?;
-            if !corrupted {
+            let Flying { at, lost, packet } = self.flight.pop_by(now)?;
+            let Some(why) = lost else {
                 obs.delivered(at, &packet);
-                return Some((at, packet));
-            }
-            obs.dropped(at, &packet, DropReason::Corrupted);
+                return Some(Delivery { at, lane: Lane::ONLY, packet });
+            };
+            obs.dropped(at, &packet, why);
         }
     }
 
-    fn inside(&self) -> usize {
+    fn inside(&self, _lane: Lane) -> usize {
         self.queue.backlog().packets + self.flight.len()
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ensure;
-use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError};
+use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError, WifiSettings};
 
 /// One direction of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,6 +83,69 @@ impl LineSettings {
             loss.check().map_err(|e| e.within("loss"))?;
         }
         ensure(!self.drop.contains(&0), "drop", "counts packets from 1")
+    }
+}
+
+/// One direction of a link, whatever carries it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum LinkSettings {
+    /// A line of its own.
+    Line(LineSettings),
+    /// A share of a channel.
+    Wifi(WifiSettings),
+}
+
+impl LinkSettings {
+    /// Whether such a link can be.
+    ///
+    /// # Errors
+    /// Names the field that is out of range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        match self {
+            Self::Line(line) => line.check(),
+            Self::Wifi(wifi) => wifi.check(),
+        }
+    }
+
+    /// Bits per second while it sends; of WiFi those of a frame's data.
+    pub fn rate(&self) -> Rate {
+        match self {
+            Self::Line(line) => line.rate,
+            Self::Wifi(wifi) => wifi.rate,
+        }
+    }
+
+    /// Propagation delay.
+    pub fn delay(&self) -> Duration {
+        match self {
+            Self::Line(line) => line.delay,
+            Self::Wifi(wifi) => wifi.delay,
+        }
+    }
+
+    /// What waits in front of it.
+    pub fn queue(&self) -> &Queue {
+        match self {
+            Self::Line(line) => &line.queue,
+            Self::Wifi(wifi) => &wifi.queue,
+        }
+    }
+
+    /// How it loses packets, and does not mend that itself.
+    pub fn loss(&self) -> Option<&Loss> {
+        match self {
+            Self::Line(line) => line.loss.as_ref(),
+            Self::Wifi(wifi) => wifi.loss.as_ref(),
+        }
+    }
+
+    /// Packets that are lost by name.
+    pub fn drop(&self) -> &[u64] {
+        match self {
+            Self::Line(line) => &line.drop,
+            Self::Wifi(wifi) => &wifi.drop,
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use common::{END, Packet, Polling, Record, Step, at_ms, at_us, line, ms, packet, plain, play, us};
 use netrig_core::{
-    Backlog, Dequeue, DropReason, Dscp, Duration, InFlight, Instant, Link, LinkEvent, Observer,
-    QueueDiscipline, Seeds, Waiting,
+    Backlog, Delivery, Dequeue, DropReason, Dscp, Duration, InFlight, Instant, Lane, Link, LinkEvent,
+    Observer, QueueDiscipline, Seeds, Waiting,
 };
 use netrig_link::{Line, LineSettings, Outage};
 
@@ -26,6 +26,10 @@ fn outage(queue: Waiting, in_flight: InFlight) -> Record {
     let (record, _) = play(&plain(ms(3), 50), &schedule, Polling::AtTheEnd);
     assert_eq!(record.clone().sorted(), play(&plain(ms(3), 50), &schedule, Polling::WhenAsked).0.sorted());
     record
+}
+
+fn delivery(at: Instant, packet: Packet) -> Delivery<Packet> {
+    Delivery { at, lane: Lane::ONLY, packet }
 }
 
 fn delivered(expected: &[(u64, u64)]) -> Vec<(Instant, u64)> {
@@ -70,19 +74,19 @@ fn drop_and_lose_loses_all() {
 #[test]
 fn what_arrives_at_the_moment_of_the_outage_has_arrived() {
     let mut line = line(&plain(ms(3), 50));
-    line.offer(Instant::ZERO, packet(0, 1000), &mut ());
-    line.apply(at_ms(4), Outage::default().down(), &mut ());
-    assert_eq!(line.poll_deliver(at_ms(9), &mut ()), Some((at_ms(4), packet(0, 1000))));
+    line.offer(Instant::ZERO, Lane::ONLY, packet(0, 1000), &mut ());
+    line.apply(at_ms(4), Lane::ONLY, Outage::default().down(), &mut ());
+    assert_eq!(line.poll_deliver(at_ms(9), &mut ()), Some(delivery(at_ms(4), packet(0, 1000))));
 }
 
 #[test]
 fn a_packet_lost_half_sent_frees_the_line() {
     let mut line = line(&plain(Duration::ZERO, 50));
     let lose = Outage { queue: Waiting::Keep, in_flight: InFlight::Lose };
-    line.offer(Instant::ZERO, packet(0, 10_000), &mut ());
-    line.apply(at_ms(1), lose.down(), &mut ());
-    line.apply(at_ms(2), LinkEvent::Up, &mut ());
-    line.offer(at_ms(3), packet(1, 10_000), &mut ());
+    line.offer(Instant::ZERO, Lane::ONLY, packet(0, 10_000), &mut ());
+    line.apply(at_ms(1), Lane::ONLY, lose.down(), &mut ());
+    line.apply(at_ms(2), Lane::ONLY, LinkEvent::Up, &mut ());
+    line.offer(at_ms(3), Lane::ONLY, packet(1, 10_000), &mut ());
     assert_eq!(line.poll_timeout(), Some(at_ms(13)));
     // One millisecond of the first packet, and the whole of the second.
     assert_eq!(line.busy(at_ms(3)), ms(1));
@@ -94,12 +98,12 @@ fn a_packet_lost_half_sent_frees_the_line() {
 fn a_packet_that_is_still_being_sent_holds_up_the_line_after_the_outage() {
     let mut line = line(&plain(Duration::ZERO, 50));
     let deliver = Outage { queue: Waiting::Keep, in_flight: InFlight::Deliver };
-    line.offer(Instant::ZERO, packet(0, 10_000), &mut ());
-    line.apply(at_ms(1), deliver.down(), &mut ());
-    line.apply(at_ms(2), LinkEvent::Up, &mut ());
-    line.offer(at_ms(3), packet(1, 1_000), &mut ());
+    line.offer(Instant::ZERO, Lane::ONLY, packet(0, 10_000), &mut ());
+    line.apply(at_ms(1), Lane::ONLY, deliver.down(), &mut ());
+    line.apply(at_ms(2), Lane::ONLY, LinkEvent::Up, &mut ());
+    line.offer(at_ms(3), Lane::ONLY, packet(1, 1_000), &mut ());
     let out: Vec<_> =
-        std::iter::from_fn(|| line.poll_deliver(at_ms(99), &mut ())).map(|(at, p)| (at, p.id)).collect();
+        std::iter::from_fn(|| line.poll_deliver(at_ms(99), &mut ())).map(|d| (d.at, d.packet.id)).collect();
     assert_eq!(out, [(at_ms(10), 0), (at_ms(11), 1)]);
 }
 
@@ -107,17 +111,17 @@ fn a_packet_that_is_still_being_sent_holds_up_the_line_after_the_outage() {
 fn down_twice_is_down_and_the_last_one_says_how() {
     let keep = Outage { queue: Waiting::Keep, in_flight: InFlight::Deliver };
     let (mut line, mut record) = (line(&plain(Duration::ZERO, 50)), Record::default());
-    line.apply(at_ms(1), keep.down(), &mut record);
-    line.offer(at_ms(2), packet(0, 1000), &mut record);
+    line.apply(at_ms(1), Lane::ONLY, keep.down(), &mut record);
+    line.offer(at_ms(2), Lane::ONLY, packet(0, 1000), &mut record);
     assert!(line.is_down());
-    line.apply(at_ms(3), Outage::default().down(), &mut record);
-    line.offer(at_ms(4), packet(1, 1000), &mut record);
+    line.apply(at_ms(3), Lane::ONLY, Outage::default().down(), &mut record);
+    line.offer(at_ms(4), Lane::ONLY, packet(1, 1000), &mut record);
     assert_eq!(record.dropped, [down(at_ms(3), &[0]), down(at_ms(4), &[1])].concat());
-    line.apply(at_ms(5), LinkEvent::Up, &mut record);
-    line.apply(at_ms(6), LinkEvent::Up, &mut record);
+    line.apply(at_ms(5), Lane::ONLY, LinkEvent::Up, &mut record);
+    line.apply(at_ms(6), Lane::ONLY, LinkEvent::Up, &mut record);
     assert!(!line.is_down());
-    line.offer(at_ms(7), packet(2, 1000), &mut record);
-    assert_eq!(line.poll_deliver(END, &mut record), Some((at_ms(8), packet(2, 1000))));
+    line.offer(at_ms(7), Lane::ONLY, packet(2, 1000), &mut record);
+    assert_eq!(line.poll_deliver(END, &mut record), Some(delivery(at_ms(8), packet(2, 1000))));
 }
 
 #[test]
@@ -135,9 +139,9 @@ fn a_queue_that_is_kept_still_has_its_limit() {
 fn a_line_that_is_down_asks_for_nothing() {
     let keep = Outage { queue: Waiting::Keep, in_flight: InFlight::Deliver };
     let mut line = line(&plain(Duration::ZERO, 3));
-    line.apply(Instant::ZERO, keep.down(), &mut ());
-    line.offer(at_ms(1), packet(0, 1000), &mut ());
-    assert_eq!((line.poll_timeout(), line.inside()), (None, 1));
+    line.apply(Instant::ZERO, Lane::ONLY, keep.down(), &mut ());
+    line.offer(at_ms(1), Lane::ONLY, packet(0, 1000), &mut ());
+    assert_eq!((line.poll_timeout(), line.inside(Lane::ONLY)), (None, 1));
     assert_eq!(line.poll_deliver(Instant::NEVER, &mut ()), None);
 }
 
@@ -232,9 +236,9 @@ fn a_shaped_class_does_not_hold_up_the_line() {
         Line::with_queue(Shaped(VecDeque::new()), &plain(us(0), 1), &Seeds::new(1), "test/forward").unwrap();
     let (rest, mut ef, mut record) = (packet(0, 1000), packet(1, 1000), Record::default());
     ef.header.dscp = EF;
-    line.offer(Instant::ZERO, rest, &mut record);
+    line.offer(Instant::ZERO, Lane::ONLY, rest, &mut record);
     assert_eq!(line.poll_timeout(), Some(at_ms(11)));
-    line.offer(at_ms(3), ef, &mut record);
+    line.offer(at_ms(3), Lane::ONLY, ef, &mut record);
     while line.poll_deliver(at_ms(99), &mut record).is_some() {}
     assert_eq!(record.delivered, [(at_ms(4), 1), (at_ms(12), 0)]);
     assert_eq!(record.served, [(at_ms(3), 1, ms(0)), (at_ms(11), 0, ms(11))]);

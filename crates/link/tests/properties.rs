@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use common::{END, Packet, Polling, Record, Step, header, play};
 use netrig_core::{
-    DropReason, Duration, Fraction, Header, InFlight, Instant, Link, LinkEvent, Observer, PacketMeta, Rate,
-    Seeds, Size, Waiting,
+    Delivery, DropReason, Duration, Fraction, Header, InFlight, Instant, Lane, Link, LinkEvent, Observer,
+    PacketMeta, Rate, Seeds, Size, Waiting,
 };
 use netrig_link::queue::codel::Codel;
 use netrig_link::queue::fifo::Fifo;
@@ -293,22 +293,22 @@ proptest! {
             last = *now;
             match step {
                 Step::Offer(ip_len) => {
-                    line.offer(*now, Frame(header(*ip_len), slot), &mut slab);
+                    line.offer(*now, Lane::ONLY, Frame(header(*ip_len), slot), &mut slab);
                     slot += 1;
                 }
-                Step::Apply(event) => line.apply(*now, *event, &mut slab),
+                Step::Apply(event) => line.apply(*now, Lane::ONLY, *event, &mut slab),
             }
         }
         let mut frames = Vec::new();
-        while let Some((at, frame)) = line.poll_deliver(END, &mut slab) {
+        while let Some(Delivery { at, packet: frame, .. }) = line.poll_deliver(END, &mut slab) {
             frames.push((at, u64::from(frame.1)));
         }
         let (Record { delivered, .. }, _) = play(&settings, &schedule, Polling::AtTheEnd);
         prop_assert_eq!(frames, delivered);
         // What still waits behind a line that is down goes with the line.
-        line.apply(last.max(END), LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose }, &mut slab);
+        line.apply(last.max(END), Lane::ONLY, LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose }, &mut slab);
         prop_assert!(slab.0.values().all(|holders| *holders == 0));
-        prop_assert_eq!(line.inside(), 0);
+        prop_assert_eq!(line.inside(Lane::ONLY), 0);
     }
 }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{END, Polling, Step, at_ms, fifo, line, ms, packet, plain, play};
-use netrig_core::{Backlog, DropReason, Duration, Instant, Link, Rate, Seeds};
+use netrig_core::{Backlog, DropReason, Duration, Instant, Lane, Link, Rate, Seeds};
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::{Counters, Imbalance, LineSettings, Queue, Service, Tally};
 
@@ -22,7 +22,7 @@ fn mean_waits(rho: f64, batches: usize, service: Service, ip_len: impl Fn(f64) -
             now += Duration::from_secs_f64(arrivals.exponential(0.001 / rho));
             let ip_len = ip_len(sizes.exponential(1.0));
             while line.poll_deliver(now, &mut counters).is_some() {}
-            line.offer(now, packet(u64::from(id), ip_len), &mut counters);
+            line.offer(now, Lane::ONLY, packet(u64::from(id), ip_len), &mut counters);
         }
         counters.waited().as_secs_f64() * 1000.0 / counters.served.packets as f64
     };
@@ -103,7 +103,7 @@ fn a_packet_that_passes_at_once_never_waits() {
 fn utilisation_is_busy_time_over_time() {
     let mut line = line(&plain(ms(5), 50));
     for id in 0..3 {
-        line.offer(at_ms(0), packet(id, 1000), &mut ());
+        line.offer(at_ms(0), Lane::ONLY, packet(id, 1000), &mut ());
     }
     line.catch_up(at_ms(2), &mut ());
     assert_eq!(line.busy(at_ms(2)), ms(2));
@@ -116,9 +116,9 @@ fn an_imbalance_tells_its_numbers() {
     let mut counters = Counters::new();
     let mut line = line(&LineSettings { queue: fifo(1), ..plain(ms(5), 1) });
     for id in 0..3 {
-        line.offer(at_ms(0), packet(id, 1000), &mut counters);
+        line.offer(at_ms(0), Lane::ONLY, packet(id, 1000), &mut counters);
     }
-    assert_eq!(counters.balance(line.inside()), Ok(()));
+    assert_eq!(counters.balance(line.inside(Lane::ONLY)), Ok(()));
     let error = counters.balance(7).unwrap_err();
     assert_eq!(error, Imbalance { offered: 3, duplicated: 0, delivered: 0, dropped: 1, inside: 7 });
     assert_eq!(

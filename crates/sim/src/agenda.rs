@@ -11,6 +11,10 @@ use netrig_core::Instant;
 pub(crate) enum Actor {
     /// A line has something to deliver.
     Line(u32),
+    /// A channel of WiFi has.
+    Air(u32),
+    /// A host has done with a packet.
+    Host(u32),
     /// A connection's timer.
     Timer(u32),
     /// An application's timer.

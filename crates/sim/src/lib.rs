@@ -4,14 +4,16 @@
 //! same bytes on any machine.
 //!
 //! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] knows what happens next,
-//! [`network`] moves packets over wires, [`flow_end`] joins an application to its connections, and
+//! [`network`] moves packets over wires, and [`air`] over the channels of WiFi; [`flow_end`] joins an application to its connections, and
 //! [`world`] puts them together.
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod air;
 mod datagrams;
 mod flow_end;
 mod flow_meter;
+mod host;
 mod journal;
 mod network;
 mod opening;

@@ -1,16 +1,20 @@
 //! The wires between the hosts.
 
-use netrig_core::{Direction, Heading, Instant, Link, LinkEvent, Seeds, Sink, quantity};
-use netrig_experiment::{Balance, Hop, Route, RunError, Scenario};
-use netrig_link::{Counters, Line};
+use netrig_core::{
+    Delivery, Direction, Duration, Heading, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity,
+};
+use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
+use netrig_link::{Counters, Line, LineSettings};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
+use crate::air::Air;
+use crate::host::Host;
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
 use crate::wire_meter::{Waits, WireMeter};
 
-/// One direction of a link, with what watches it.
+/// One direction of a line, with what watches it.
 struct Wire {
     line: Line<Parcel>,
     counters: Counters,
@@ -23,23 +27,27 @@ struct Wire {
 enum Stop {
     /// Over this wire.
     Wire(u32),
+    /// Over a lane of the air at this place.
+    Air(u32, Lane),
+    /// Through the host at this place, which needs so long for it.
+    Host(u32, Duration),
     /// To the flow's end at this place in the world's list.
     End(u32),
 }
 
-/// All wires of a run, the ways over them, and the packets on them.
+/// All wires and channels of a run, the ways over them, and the packets on them.
 pub(crate) struct Network {
     pub agenda: Agenda,
     wires: Vec<Wire>,
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
     meters: Vec<WireMeter>,
+    airs: Vec<Air>,
+    /// Nodes that need time for what they receive, and their places in the scenario.
+    hosts: Vec<Host>,
+    /// Where packets go on each link, forward and backward.
+    links: Vec<[Stop; 2]>,
     stops: Vec<Stop>,
     tap: Option<Box<Tap>>,
-}
-
-/// The wire of a link's direction: each link has two, one beside the other.
-pub(crate) const fn wire_of(link: usize, direction: Direction) -> usize {
-    2 * link + direction as usize
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -55,51 +63,96 @@ impl Network {
     /// # Errors
     /// If a link's settings cannot be: a defect, for the experiment has checked them.
     pub fn new(scenario: &Scenario, seeds: &Seeds, sink: &dyn Sink) -> Result<Self, RunError> {
-        let waits_wanted = sink.wants(&quantity::WAITING_TIME);
-        let mut wires = Vec::with_capacity(2 * scenario.links.len());
-        let mut meters = Vec::with_capacity(2 * scenario.links.len());
-        for (link, number) in scenario.links.iter().zip(0..) {
-            for (direction, settings) in
-                [(Direction::Forward, &link.forward), (Direction::Backward, &link.backward)]
-            {
-                let name = format!("{}/{direction}", link.name);
-                let line = Line::new(settings, seeds, &name)
-                    .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
-                wires.push(Wire {
-                    line,
-                    counters: Counters::default(),
-                    waits: Waits::new(waits_wanted),
-                    appointment: Appointment::default(),
-                });
-                meters.push(WireMeter::new(number, direction, sink));
+        let mut network = Self {
+            agenda: Agenda::default(),
+            wires: Vec::with_capacity(2 * scenario.links.len()),
+            meters: Vec::with_capacity(2 * scenario.links.len()),
+            airs: Vec::new(),
+            hosts: Vec::new(),
+            links: vec![[Stop::End(0); 2]; scenario.links.len()],
+            stops: Vec::new(),
+            tap: Tap::new(scenario, sink),
+        };
+        for (number, link) in scenario.links.iter().enumerate() {
+            for direction in [Direction::Forward, Direction::Backward] {
+                if let LinkSettings::Line(settings) = link.towards(direction) {
+                    network.add_wire(number, link, direction, settings, seeds, sink)?;
+                }
             }
         }
-        let tap = Tap::new(scenario, sink);
-        Ok(Self { agenda: Agenda::default(), wires, meters, stops: Vec::new(), tap })
+        for (node, number) in scenario.nodes.iter().zip(0..) {
+            network.hosts.extend(node.receive.map(|receive| Host::new(number, receive.queue)));
+        }
+        for (channel, lanes) in channels(&scenario.links) {
+            let place = network.airs.len() as u32;
+            for (lane, number) in lanes.iter().zip(0..) {
+                network.links[lane.link][lane.direction as usize] = Stop::Air(place, Lane(number));
+            }
+            let air = Air::new(&lanes, seeds, sink);
+            let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
+            network.airs.push(air.map_err(failed)?);
+        }
+        Ok(network)
     }
 
-    /// Adds the way along `route` (or back along it) to a flow's end, and returns its first stop.
-    pub fn add_way(&mut self, route: &Route, back: bool, to: u32) -> u32 {
+    fn add_wire(
+        &mut self,
+        number: usize,
+        link: &LinkSpec,
+        direction: Direction,
+        settings: &LineSettings,
+        seeds: &Seeds,
+        sink: &dyn Sink,
+    ) -> Result<(), RunError> {
+        let name = format!("{}/{direction}", link.name);
+        let line = Line::new(settings, seeds, &name)
+            .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
+        self.links[number][direction as usize] = Stop::Wire(self.wires.len() as u32);
+        self.wires.push(Wire {
+            line,
+            counters: Counters::default(),
+            waits: Waits::new(sink.wants(&quantity::WAITING_TIME)),
+            appointment: Appointment::default(),
+        });
+        self.meters.push(WireMeter::new(number as u32, direction, sink));
+        Ok(())
+    }
+
+    /// Adds the way along `route` (or back along it) to a flow's end, at a node that needs so long for each packet of it
+    /// if it needs any time, and returns the way's first stop.
+    pub fn add_way(&mut self, route: &Route, back: bool, to: u32, service: Option<(usize, Duration)>) -> u32 {
         let first = self.stops.len();
         let along = |hop: &Hop| {
             let direction = if back { opposite(hop.direction) } else { hop.direction };
-            Stop::Wire(wire_of(hop.link, direction) as u32)
+            self.links[hop.link][direction as usize]
         };
         self.stops.extend(route.hops.iter().map(along));
         if back {
             self.stops[first..].reverse();
         }
+        let host = service.and_then(|(node, takes)| {
+            let place = self.hosts.iter().position(|host| host.is_node(node))?;
+            Some(Stop::Host(place as u32, takes))
+        });
+        self.stops.extend(host);
         self.stops.push(Stop::End(to));
+        if let Some(tap) = &mut self.tap {
+            tap.add_way(route, back, self.stops.len());
+        }
         first as u32
     }
 
     /// A host sends a packet on the way that begins at `stop`.
     pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32, sink: &mut dyn Sink) {
-        if let Stop::Wire(wire) = self.stops[stop as usize] {
-            if let Some(tap) = &mut self.tap {
-                tap.show(now, wire, Heading::Outbound, &packet, sink);
-            }
-            self.forward(now, wire, Parcel(Box::new(Carriage { packet, conn, stop })));
+        if let Some(tap) = &mut self.tap {
+            tap.show(now, stop, Heading::Outbound, &packet, sink);
+        }
+        let parcel = || Parcel(Box::new(Carriage { packet, conn, stop }));
+        match self.stops[stop as usize] {
+            Stop::Wire(wire) => self.forward(now, wire, parcel()),
+            Stop::Air(air, lane) => self.radiate(now, air, lane, parcel()),
+            // A way begins with a hop.
+            Stop::Host(..) | Stop::End(_) => {}
         }
     }
 
@@ -109,20 +162,83 @@ impl Network {
         loop {
             let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
             // A simulated line is polled at its deadline, so `at` is `now`.
-            let (at, mut parcel) = line.poll_deliver(now, &mut (counters, waits))?;
-            parcel.0.stop += 1;
-            let next = self.stops[parcel.0.stop as usize];
-            if let Some(tap) = &mut self.tap {
-                tap.show(at, wire, Heading::Inbound, &parcel.0.packet, sink);
-                if let Stop::Wire(next) = next {
-                    tap.show(at, next, Heading::Outbound, &parcel.0.packet, sink);
-                }
-            }
-            match next {
-                Stop::Wire(next) => self.forward(at, next, parcel),
-                Stop::End(end) => return Some((end, parcel.0)),
+            let Delivery { at, packet, .. } = line.poll_deliver(now, &mut (counters, waits))?;
+            if let Some(arrived) = self.go_on(at, packet, sink) {
+                return Some(arrived);
             }
         }
+    }
+
+    /// The same over the air at place `air`.
+    pub fn arrived_by_air(
+        &mut self,
+        now: Instant,
+        air: u32,
+        sink: &mut dyn Sink,
+    ) -> Option<(u32, Box<Carriage>)> {
+        loop {
+            let (at, parcel) = self.airs[air as usize].arrived(now)?;
+            if let Some(arrived) = self.go_on(at, parcel, sink) {
+                return Some(arrived);
+            }
+        }
+    }
+
+    /// The next packet that the host at place `host` has done with.
+    pub fn served(&mut self, now: Instant, host: u32, sink: &mut dyn Sink) -> Option<(u32, Box<Carriage>)> {
+        loop {
+            let (at, parcel) = self.hosts[host as usize].served(now)?;
+            if let Some(arrived) = self.go_on(at, parcel, sink) {
+                return Some(arrived);
+            }
+        }
+    }
+
+    /// Sends a packet on from where it is at `at`, or hands it over if this was the end of its way.
+    #[inline]
+    fn go_on(
+        &mut self,
+        at: Instant,
+        mut parcel: Parcel,
+        sink: &mut dyn Sink,
+    ) -> Option<(u32, Box<Carriage>)> {
+        parcel.0.stop += 1;
+        if let Some(tap) = &mut self.tap {
+            let Carriage { packet, stop, .. } = &*parcel.0;
+            tap.show(at, stop - 1, Heading::Inbound, packet, sink);
+            tap.show(at, *stop, Heading::Outbound, packet, sink);
+        }
+        match self.stops[parcel.0.stop as usize] {
+            Stop::Wire(next) => self.forward(at, next, parcel),
+            Stop::Air(next, lane) => self.radiate(at, next, lane, parcel),
+            Stop::Host(next, takes) => {
+                let host = &mut self.hosts[next as usize];
+                host.take(at, takes, parcel);
+                host.reappoint(next, &mut self.agenda);
+            }
+            Stop::End(end) => return Some((end, parcel.0)),
+        }
+        None
+    }
+
+    /// An entry of the agenda for the host at place `host` came; false if it is obsolete.
+    pub fn met_by_host(&mut self, at: Instant, host: u32) -> bool {
+        self.hosts[host as usize].appointment.met(at)
+    }
+
+    /// Makes the next appointment of a host that has been asked.
+    pub fn reappoint_host(&mut self, host: u32) {
+        self.hosts[host as usize].reappoint(host, &mut self.agenda);
+    }
+
+    /// An entry of the agenda for `air` came; false if it is obsolete.
+    pub fn met_by_air(&mut self, at: Instant, air: u32) -> bool {
+        self.airs[air as usize].appointment.met(at)
+    }
+
+    /// Makes the next appointment of an air that has been served.
+    pub fn reappoint_air(&mut self, air: u32) {
+        self.airs[air as usize].reappoint(air, &mut self.agenda);
     }
 
     /// An entry of the agenda for `wire` came; false if it is obsolete.
@@ -136,17 +252,33 @@ impl Network {
         appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
     }
 
-    /// A wire changes.
-    pub fn apply(&mut self, now: Instant, wire: usize, event: LinkEvent) {
-        let Wire { line, counters, waits, .. } = &mut self.wires[wire];
-        line.apply(now, event, &mut (counters, waits));
-        self.reappoint(wire as u32);
+    /// One direction of a link changes.
+    pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
+        match self.links[link][direction as usize] {
+            Stop::Wire(wire) => {
+                let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
+                line.apply(now, Lane::ONLY, event, &mut (counters, waits));
+                self.reappoint(wire);
+            }
+            Stop::Air(air, lane) => {
+                self.airs[air as usize].apply(now, lane, event);
+                self.reappoint_air(air);
+            }
+            // No link is a host or an end.
+            Stop::Host(..) | Stop::End(_) => {}
+        }
     }
 
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
         let Wire { line, counters, waits, appointment, .. } = &mut self.wires[wire as usize];
-        line.offer(now, parcel, &mut (counters, waits));
+        line.offer(now, Lane::ONLY, parcel, &mut (counters, waits));
         appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
+    }
+
+    fn radiate(&mut self, now: Instant, air: u32, lane: Lane, parcel: Parcel) {
+        let sender = &mut self.airs[air as usize];
+        sender.offer(now, lane, parcel);
+        sender.reappoint(air, &mut self.agenda);
     }
 
     /// Reports what the wires counted since the last tick.
@@ -158,17 +290,20 @@ impl Network {
             }
             meter.report(waits, sink);
         }
+        self.airs.iter_mut().for_each(|air| air.tick(now, sink));
+        self.hosts.iter_mut().for_each(|host| host.tick(now, sink));
     }
 
     /// Every packet accounted for.
     ///
     /// # Errors
-    /// Names the wire whose packets do not balance: a defect of a model.
+    /// Names the link whose packets do not balance: a defect of a model.
     pub fn balance(&self) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
-        for (place, Wire { line, counters, .. }) in self.wires.iter().enumerate() {
-            let inside = line.inside();
-            let failed = |error| RunError::Failed(format!("wire {place}: {error}"));
+        let wires = self.wires.iter().zip(&self.meters);
+        let wires = wires.map(|(wire, meter)| (meter, &wire.counters, wire.line.inside(Lane::ONLY)));
+        for (meter, counters, inside) in wires.chain(self.airs.iter().flat_map(Air::account)) {
+            let failed = |error| RunError::Failed(format!("{meter}: {error}"));
             counters.balance(inside).map_err(failed)?;
             sum.offered += counters.offered.packets;
             sum.duplicated += counters.duplicated.packets;

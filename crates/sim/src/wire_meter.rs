@@ -1,5 +1,7 @@
 //! What is counted of a wire.
 
+use std::fmt;
+
 use netrig_core::{Direction, Duration, Instant, Observer, Quantity, Sample, Sink, Subject, quantity};
 use netrig_link::Counters;
 
@@ -20,7 +22,7 @@ struct Reading {
 }
 
 /// The quantities that grow, in the order of [`Reading::counts`].
-static COUNTS: [&Quantity; 7] = [
+static COUNTS: [&Quantity; 8] = [
     &quantity::LINK_OFFERED,
     &quantity::LINK_DELIVERED,
     &quantity::LINK_BYTES,
@@ -28,7 +30,17 @@ static COUNTS: [&Quantity; 7] = [
     &quantity::LINK_SERVED,
     &quantity::LINK_WAITED,
     &quantity::LINK_BUSY,
+    &quantity::LINK_REPEATED,
 ];
+
+impl fmt::Display for WireMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.subject {
+            Subject::Link(number, direction) => write!(f, "link {number}, {direction}"),
+            ref other => write!(f, "{other:?}"),
+        }
+    }
+}
 
 impl WireMeter {
     /// A meter of one direction of link `number`, for `sink`.
@@ -54,6 +66,7 @@ impl WireMeter {
                 counters.served.packets as f64,
                 counters.waited().as_secs_f64(),
                 busy.as_secs_f64(),
+                counters.repeated.packets as f64,
             ],
             packet_nanos: counters.packet_nanos(now),
         };

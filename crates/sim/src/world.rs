@@ -10,7 +10,7 @@ use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, FlowEnd, Path, Side, TimerOwner, World};
 use crate::flow_meter::{FlowMeter, Whose};
 use crate::journal::{self, Journal};
-use crate::network::{Network, wire_of};
+use crate::network::Network;
 use crate::opening::answering;
 
 /// Events between two looks at the cancel flag: a few milliseconds.
@@ -87,6 +87,8 @@ impl<'a> Simulation<'a> {
     fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
         match actor {
             Actor::Line(wire) => self.serve(now, wire, sink),
+            Actor::Air(air) => self.serve_air(now, air, sink),
+            Actor::Host(host) => self.serve_host(now, host, sink),
             Actor::Timer(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
                 self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
@@ -122,6 +124,28 @@ impl<'a> Simulation<'a> {
         self.network.reappoint(wire);
     }
 
+    /// Delivers what has arrived over the air at place `air`.
+    fn serve_air(&mut self, now: Instant, air: u32, sink: &mut dyn Sink) {
+        if !self.network.met_by_air(now, air) {
+            return;
+        }
+        while let Some((end, carriage)) = self.network.arrived_by_air(now, air, sink) {
+            self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
+        }
+        self.network.reappoint_air(air);
+    }
+
+    /// Gives the endpoints what the host at place `host` has done with.
+    fn serve_host(&mut self, now: Instant, host: u32, sink: &mut dyn Sink) {
+        if !self.network.met_by_host(now, host) {
+            return;
+        }
+        while let Some((end, carriage)) = self.network.served(now, host, sink) {
+            self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
+        }
+        self.network.reappoint_host(host);
+    }
+
     fn at_end(&mut self, end: u32, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
         let mut world = World {
             network: &mut self.network,
@@ -138,7 +162,7 @@ impl<'a> Simulation<'a> {
             Action::Link { link, direction, event } => {
                 let words = || journal::link_event(&self.scenario.links[link].name, direction, &event);
                 self.journal.note(now, Subject::Link(link as u32, direction), words, sink);
-                self.network.apply(now, wire_of(link, direction), event);
+                self.network.apply(now, link, direction, event);
             }
             Action::Interface { node, link, up } => {
                 for end in self.ends_at(node) {
@@ -195,7 +219,10 @@ fn ends_of(
         let near = scenario.address(flow.from, first.link).ok_or_else(|| broken(route))?;
         let far = scenario.address(flow.to, last.link).ok_or_else(|| broken(route))?;
         for (back, local, remote, link) in [(false, near, far, first.link), (true, far, near, last.link)] {
-            let way = network.add_way(route, back, 2 * number + u32::from(!back));
+            let node = if back { flow.from } else { flow.to };
+            let service =
+                scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
+            let way = network.add_way(route, back, 2 * number + u32::from(!back), service);
             paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
         }
     }

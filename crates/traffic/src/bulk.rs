@@ -26,6 +26,10 @@ pub struct Bulk {
     /// Streams over which the data is spread in turn; a transport without streams ignores it.
     #[serde(default = "one_stream")]
     pub streams: u16,
+    /// Size of each message that is given to the transport: 64 KB if not given. A transport without messages sees only
+    /// their sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Size>,
 }
 
 fn one_stream() -> u16 {
@@ -37,8 +41,10 @@ impl Description for Bulk {
         if self.streams == 0 {
             return Err(SettingsError::new("streams", "at least one is needed"));
         }
-        if self.bytes.is_some_and(|bytes| bytes.bytes() == 0) {
-            return Err(SettingsError::new("bytes", "it must be above zero"));
+        for (field, size) in [("bytes", self.bytes), ("message", self.message)] {
+            if size.is_some_and(|size| size.bytes() == 0) {
+                return Err(SettingsError::new(field, "it must be above zero"));
+            }
         }
         Ok(())
     }
@@ -49,6 +55,7 @@ impl Description for Bulk {
             server: flow.server,
             left: left.unwrap_or(u64::MAX),
             until: self.seconds.map(|span| flow.start + span),
+            message: self.message.map_or(BLOCK, Size::bytes),
             streams: self.streams,
             next_stream: 0,
             closed: false,
@@ -64,6 +71,7 @@ struct Source {
     server: std::net::SocketAddr,
     left: u64,
     until: Option<Instant>,
+    message: u64,
     streams: u16,
     next_stream: u16,
     closed: bool,
@@ -73,10 +81,11 @@ struct Source {
 const CONN: ConnId = ConnId::Opened(0);
 
 impl Source {
-    /// Gives one block to each stream.
+    /// Gives about one block to each stream, message by message in turn.
     fn give(&mut self) {
-        for _ in 0..self.streams {
-            let size = self.left.min(BLOCK);
+        let rounds = BLOCK.div_ceil(self.message);
+        for _ in 0..rounds * u64::from(self.streams) {
+            let size = self.left.min(self.message);
             if size == 0 || self.closed {
                 break;
             }
@@ -159,5 +168,56 @@ impl Application for Sink {
 
     fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
         self.actions.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+    use crate::{Settings, react};
+
+    /// Streams and sizes of what is given at the start.
+    fn given(bulk: Bulk) -> Vec<(u16, u64)> {
+        let flow = FlowContext {
+            name: "file".into(),
+            seeds: Seeds::new(1),
+            server: ([10, 0, 0, 2], 5001).into(),
+            start: Instant::ZERO,
+            datagram_headers: 0,
+        };
+        let mut source = Settings::Bulk(bulk).ends(&flow).client;
+        let mut given = Vec::new();
+        react(&mut *source, Instant::ZERO, AppEvent::Started, |action| {
+            if let AppAction::Send { stream, data, .. } = action {
+                given.push((stream.0, data.size()));
+            }
+        });
+        given
+    }
+
+    fn bulk(message: Option<u64>, streams: u16, bytes: u64) -> Bulk {
+        let bytes = Some(Size::from_bytes(bytes));
+        Bulk { bytes, seconds: None, streams, message: message.map(Size::from_bytes) }
+    }
+
+    #[test]
+    fn messages_go_to_the_streams_in_turn() {
+        let given = given(bulk(Some(365), 3, 1_000));
+        assert_eq!(given, [(0, 365), (1, 365), (2, 270)]);
+    }
+
+    #[test]
+    fn a_block_for_each_stream_at_a_time() {
+        assert_eq!(given(bulk(None, 2, 1_000_000)), [(0, 64_000), (1, 64_000)]);
+        let messages = given(bulk(Some(1000), 2, 1_000_000));
+        assert_eq!(messages.len(), 128);
+        assert_eq!(messages[127], (1, 1000));
+    }
+
+    #[test]
+    fn nothing_is_no_message() {
+        assert!(bulk(Some(0), 1, 1).check().unwrap_err().to_string().contains("`message`"));
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use netrig_core::{
-    ConnectionEvent, Data, Dscp, Duration, Endpoint as _, Instant, Link as _, Output, Seeds, StreamId, drain,
+    ConnectionEvent, Data, Delivery, Dscp, Duration, Endpoint as _, Instant, Lane, Link as _, Output, Seeds,
+    StreamId, drain,
 };
 use netrig_link::{Line, LineSettings};
 use netrig_transport::sctp::{Association, Config, Endpoints, Listener, Response, out_of_the_blue};
@@ -165,7 +166,7 @@ impl Driver {
         }
         for (wire, tally) in self.wires.iter().zip(&self.outcome.paths) {
             for (line, counters) in [(&wire.outward, &tally.outward), (&wire.inward, &tally.inward)] {
-                assert_eq!(counters.balance(line.inside()), Ok(()));
+                assert_eq!(counters.balance(line.inside(Lane::ONLY)), Ok(()));
             }
         }
         self.outcome
@@ -222,7 +223,7 @@ impl Driver {
         for (wire, tally) in self.wires.iter_mut().zip(&mut self.outcome.paths) {
             while let Some(received) = wire.socket.receive(buffer).expect("a raw socket can be read") {
                 match received {
-                    Received::Packet(packet) => wire.inward.offer(now, packet, &mut tally.inward),
+                    Received::Packet(packet) => wire.inward.offer(now, Lane::ONLY, packet, &mut tally.inward),
                     Received::Undecodable(error) => self.outcome.undecodable.push(error),
                 }
             }
@@ -234,7 +235,9 @@ impl Driver {
         for path in 0..self.wires.len() {
             loop {
                 let (wire, tally) = (&mut self.wires[path], &mut self.outcome.paths[path]);
-                let Some((_, packet)) = wire.inward.poll_deliver(now, &mut tally.inward) else { break };
+                let Some(Delivery { packet, .. }) = wire.inward.poll_deliver(now, &mut tally.inward) else {
+                    break;
+                };
                 if packet.payload.carries_data() {
                     tally.data_received.push(now);
                 }
@@ -326,13 +329,13 @@ impl Driver {
     fn send(&mut self, now: Instant, packet: Packet) {
         let flow = packet.header.flow;
         let path = self.outcome.paths.iter().position(|path| path.addresses.local == flow.src).unwrap_or(0);
-        self.wires[path].outward.offer(now, packet, &mut self.outcome.paths[path].outward);
+        self.wires[path].outward.offer(now, Lane::ONLY, packet, &mut self.outcome.paths[path].outward);
     }
 
     /// From the lines to the sockets.
     fn write(&mut self, now: Instant) {
         for (wire, tally) in self.wires.iter_mut().zip(&mut self.outcome.paths) {
-            while let Some((_, packet)) = wire.outward.poll_deliver(now, &mut tally.outward) {
+            while let Some(Delivery { packet, .. }) = wire.outward.poll_deliver(now, &mut tally.outward) {
                 let sent = wire.socket.send(&packet).expect("a raw socket can be written");
                 tally.refused += u64::from(!sent);
                 if sent && packet.payload.carries_data() {

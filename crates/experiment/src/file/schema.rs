@@ -1,6 +1,6 @@
 //! The JSON schema of an experiment file, for editors that complete and check as one types.
 
-use netrig_link::LineSettings;
+use netrig_link::{LineSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -82,13 +82,21 @@ fn sections(generator: &mut SchemaGenerator) -> Map<String, Json> {
     sections
 }
 
-/// A link has the keys of its section, those of a line, and `reverse` with any of the latter.
+/// A link has the keys of its section, those of a line or of WiFi, and `reverse` with any of the latter.
 fn link(generator: &mut SchemaGenerator) -> Json {
-    let line = object::<LineSettings>(generator);
-    let mut reverse = line.clone();
+    let mut section = object::<LinkSection>(generator);
+    let wifi = link_of(section.clone(), object::<WifiSettings>(generator));
+    if let Some(Json::Object(properties)) = section.get_mut("properties") {
+        properties.remove("channel");
+    }
+    json!({ "anyOf": [link_of(section, object::<LineSettings>(generator)), wifi] })
+}
+
+fn link_of(section: Map<String, Json>, settings: Map<String, Json>) -> Json {
+    let mut reverse = settings.clone();
     reverse.remove("required");
     reverse.insert("description".into(), "Values of the way back that differ.".into());
-    let mut link = merged([object::<LinkSection>(generator), line]);
+    let mut link = merged([section, settings]);
     link["properties"]["reverse"] = Json::Object(reverse);
     Json::Object(link)
 }

@@ -5,7 +5,7 @@ use netrig_transport::Profile;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Precision, WarmUp};
+use crate::{Precision, Reception, WarmUp};
 
 /// What holds for the whole experiment: the keys above the first section.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -92,6 +92,9 @@ pub(crate) struct NodeSection {
     /// So many of them, `name#1` and on; one, called `name`, if not given.
     #[serde(default)]
     pub(crate) count: Option<u32>,
+    /// What it costs to receive packets; nothing if not given.
+    #[serde(default)]
+    pub(crate) receive: Option<Reception>,
 }
 
 /// The keys of a link besides those of its line.
@@ -103,10 +106,15 @@ pub(crate) struct LinkSection {
     /// So many of them, `name#1` and on. If not given, as many as the larger of its two ends has nodes.
     #[serde(default)]
     pub(crate) count: Option<u32>,
+    /// Of WiFi, the channel: links with the same one share its air. If not given, each link has a channel of its own.
+    #[serde(default)]
+    pub(crate) channel: Option<String>,
 }
 
 /// The keys of [`LinkSection`] and `reverse`, which are not the line's.
-pub(crate) const LINK_KEYS: &[&str] = &["between", "count", "reverse"];
+pub(crate) const LINE_KEYS: &[&str] = &["between", "count", "reverse"];
+/// The same of WiFi, which also has a channel.
+pub(crate) const WIFI_KEYS: &[&str] = &["between", "count", "reverse", "channel"];
 
 /// The keys of a transport besides its constants.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -260,8 +260,7 @@ fn travelled(flow: &Flow) -> Vec<(usize, Direction)> {
 /// Bytes per second that a line carries.
 fn capacity(scenario: &Scenario, (link, direction): (usize, Direction)) -> f64 {
     let link = &scenario.links[link];
-    let line = if direction == Direction::Forward { &link.forward } else { &link.backward };
-    line.rate.bits_per_s() as f64 / 8.0
+    link.towards(direction).rate().bits_per_s() as f64 / 8.0
 }
 
 /// `62.5 KB/s`: three digits are enough to see what is wrong.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use netrig_core::{Direction, Duration, Instant, LinkEvent};
-use netrig_link::{LineSettings, Loss, Outage};
+use netrig_core::{Direction, Duration, Instant, LinkEvent, Waiting};
+use netrig_link::{LinkSettings, Loss, Outage};
 
 use super::beyond;
 use super::topology::Topology;
@@ -233,6 +233,9 @@ impl EventFile<'_> {
             in_flight: change.in_flight.unwrap_or(how.in_flight),
         };
         let directions = change.direction.unwrap_or_default().directions();
+        if how.queue == Waiting::Keep {
+            self.one_for_each(links.clone(), directions, script.topology)?;
+        }
         for n in 0..u64::from(flap.times) {
             let down = at + (flap.down + flap.up) * n;
             let up = down + flap.down;
@@ -251,6 +254,27 @@ impl EventFile<'_> {
             }
         }
         Some(())
+    }
+
+    /// Refuses an outage that stops a node's transmitter, if it sends to others too.
+    fn one_for_each(&self, links: Range<usize>, directions: &[Direction], topology: &Topology) -> Option<()> {
+        let mut peers: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+        for spec in &topology.links {
+            if let Some(channel) = &spec.channel {
+                spec.ends.iter().for_each(|end| *peers.entry((channel, *end)).or_default() += 1);
+            }
+        }
+        let senders = topology.links[links].iter().flat_map(|spec| {
+            directions.iter().filter_map(|way| Some((spec.channel.as_deref()?, spec.sender(*way))))
+        });
+        let Some((channel, sender)) = senders.into_iter().find(|sender| peers[sender] > 1) else {
+            return Some(());
+        };
+        let sender = &topology.nodes[sender].name;
+        let why = format!(
+            "`{sender}` sends to several on channel `{channel}`, and what waits for one of them cannot be kept"
+        );
+        self.refuse(&["do", "queue"], why)
     }
 
     /// For each link the node whose interface goes down, if the event is about an interface.
@@ -294,11 +318,14 @@ impl EventFile<'_> {
             return self.refuse(&["do", "rate"], "`rate` must be above zero; an outage is `down_for`");
         }
         for &direction in change.direction.unwrap_or_default().directions() {
-            let spec = &script.topology.links[link];
-            let line = match direction {
-                Direction::Forward => &spec.forward,
-                Direction::Backward => &spec.backward,
-            };
+            let line = script.topology.links[link].towards(direction);
+            if let (LinkSettings::Wifi(wifi), Some(rate)) = (line, change.rate)
+                && !wifi.standard.rates().contains(&rate)
+            {
+                let rates = wifi.standard.rates().map(|rate| rate.to_string()).join(", ");
+                return self
+                    .refuse(&["do", "rate"], format!("`rate` must be one of this standard's: {rates}"));
+            }
             let rate = |rate: netrig_core::Rate| LinkEvent::Rate { bits_per_s: rate.bits_per_s() };
             let loss = |probability| LinkEvent::Loss { probability };
             let before = if change.loss.is_some() && change.lasting.is_some() {
@@ -314,8 +341,8 @@ impl EventFile<'_> {
                 0.0
             };
             let changes = [
-                change.rate.map(|new| (rate(new), rate(line.rate))),
-                change.delay.map(|new| (LinkEvent::Delay(new), LinkEvent::Delay(line.delay))),
+                change.rate.map(|new| (rate(new), rate(line.rate()))),
+                change.delay.map(|new| (LinkEvent::Delay(new), LinkEvent::Delay(line.delay()))),
                 change.loss.map(|new| (loss(new.get()), loss(before))),
             ];
             for (new, own) in changes.into_iter().flatten() {
@@ -375,8 +402,8 @@ impl EventFile<'_> {
 }
 
 /// The probability of independent loss that a line has by itself, if that is the law of its loss.
-fn own_loss(line: &LineSettings) -> Option<f64> {
-    match &line.loss {
+fn own_loss(line: &LinkSettings) -> Option<f64> {
+    match line.loss() {
         None => Some(0.0),
         Some(Loss::Bernoulli(loss)) => Some(loss.probability.get()),
         Some(_) => None,

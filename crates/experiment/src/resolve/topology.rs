@@ -2,16 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use netrig_link::LineSettings;
+use netrig_core::{Direction, Duration};
+use netrig_link::{LinkSettings, SettingsError, wifi};
 
 use super::{
     Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, between, check_name, made_of, members, tables, wired,
 };
 use crate::file::diagnostic::Diagnostic;
-use crate::file::document::{Entry, Kind, Value};
+use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::Reader;
-use crate::file::sections::{IpVersion, LINK_KEYS, LinkSection, NodeSection};
-use crate::{LinkSpec, Node};
+use crate::file::sections::{IpVersion, LINE_KEYS, LinkSection, NodeSection, WIFI_KEYS};
+use crate::{LinkSpec, Node, WifiLane, channels};
 
 /// Nodes and links with their names.
 pub(super) struct Topology {
@@ -40,6 +41,7 @@ impl Topology {
         for entry in tables(root, "link", reader) {
             whole &= topology.read_link(entry, reader, ip, whole).is_some();
         }
+        whole &= topology.check_channels(root, reader).is_some();
         whole.then_some(topology)
     }
 
@@ -78,6 +80,22 @@ impl Topology {
     fn read_node(&mut self, entry: &Entry, reader: &Reader<'_>) -> Option<()> {
         let named = check_name(entry, reader);
         let section: NodeSection = reader.read(&entry.value)?;
+        if let Some(receive) = section.receive {
+            let most = [
+                ("per_packet", receive.per_packet, Duration::from_secs(1)),
+                ("per_stream", receive.per_stream, Duration::from_millis(1)),
+            ];
+            if let Some((key, _, most)) = most.into_iter().find(|(_, takes, most)| takes > most) {
+                let why = format!("`{key}` must be at most {most}");
+                reader.report(reader.about(&entry.value, &["receive", key], why));
+                return None;
+            }
+            if receive.queue == 0 {
+                let why = "`queue` must be above zero: the packet that is served is not counted";
+                reader.report(reader.about(&entry.value, &["receive", "queue"], why));
+                return None;
+            }
+        }
         let number = section.count.unwrap_or(1) as usize;
         let total = (self.nodes.len() as u64).saturating_add(number as u64);
         if number == 0 || total > MAX_NODES {
@@ -90,8 +108,11 @@ impl Topology {
         }
         let count = Count { number, numbered: section.count.is_some() };
         let first = self.nodes.len();
-        self.nodes
-            .extend((0..number).map(|i| Node { name: count.name(&entry.key, i), group: entry.key.clone() }));
+        self.nodes.extend((0..number).map(|i| Node {
+            name: count.name(&entry.key, i),
+            group: entry.key.clone(),
+            receive: section.receive,
+        }));
         self.node_groups.insert(entry.key.clone(), first..self.nodes.len());
         named.then_some(())
     }
@@ -106,7 +127,7 @@ impl Topology {
     ) -> Option<()> {
         let named = check_name(entry, reader);
         let lines = read_lines(&entry.value, reader);
-        let table = entry.value.table().map(|table| table.only(&LINK_KEYS[..2]))?;
+        let table = entry.value.table().map(|table| table.only(&["between", "count", "channel"]))?;
         let section: LinkSection = reader.read(&made_of(&entry.value, table))?;
         let (true, true, Some([forward, backward])) = (named, nodes_known, lines) else { return None };
         let [a, b] = self.ends(&section, &entry.value, reader)?;
@@ -125,13 +146,16 @@ impl Topology {
             reader.report(reader.about(&entry.value, &["count"], why));
             return None;
         }
-        self.drops += count.number.saturating_mul(forward.drop.len() + backward.drop.len());
+        self.drops += count.number.saturating_mul(forward.drop().len() + backward.drop().len());
         if self.drops > MAX_DROPS {
             let why = format!("{} packets to be dropped; at most {MAX_DROPS} can be handled", self.drops);
             reader.report(reader.about(&entry.value, &["drop"], why));
             return None;
         }
         let first = self.links.len();
+        let is_wifi = matches!(forward, LinkSettings::Wifi(_));
+        let channel =
+            |i| is_wifi.then(|| section.channel.clone().unwrap_or_else(|| count.name(&entry.key, i)));
         self.links.extend((0..count.number).map(|i| LinkSpec {
             name: count.name(&entry.key, i),
             group: entry.key.clone(),
@@ -139,8 +163,29 @@ impl Topology {
             addresses: addresses(first + i, ip),
             forward: forward.clone(),
             backward: backward.clone(),
+            channel: channel(i),
         }));
         self.link_groups.insert(entry.key.clone(), first..self.links.len());
+        Some(())
+    }
+
+    /// Whether the links of each channel can share it.
+    fn check_channels(&self, root: &Value, reader: &Reader<'_>) -> Option<()> {
+        for (channel, lanes) in channels(&self.links) {
+            let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
+            let Err((place, error)) = wifi::check(&settings) else { continue };
+            let WifiLane { link, direction, .. } = lanes[place];
+            let mut value = root.at(&["link", &self.links[link].group]);
+            // The way back has a value of its own only if it stands in `reverse`.
+            let reverse = value.table().and_then(|table| table.get("reverse"));
+            let has =
+                |reverse: &&Value| reverse.table().is_some_and(|table| table.get(&error.field).is_some());
+            if let (Direction::Backward, Some(reverse)) = (direction, reverse.filter(has)) {
+                value = reverse;
+            }
+            reader.report(about_setting(value, reader, &error).note(format!("the channel is `{channel}`")));
+            return None;
+        }
         Some(())
     }
 
@@ -188,9 +233,9 @@ fn unknown(
 }
 
 /// Both directions of a link: the settings of its table, and those with the values of `reverse` in their place.
-fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LineSettings; 2]> {
+fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
     let table = value.table()?;
-    let own = table.without(LINK_KEYS);
+    let own = table.without(keys(table));
     let forward = read_line(&made_of(value, own.clone()), reader);
     let Some(reverse) = table.get("reverse") else { return forward.map(|line| [line.clone(), line]) };
     let Kind::Table(over) = &reverse.kind else {
@@ -203,14 +248,32 @@ fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LineSettings; 2]> {
     Some([forward, backward])
 }
 
-fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LineSettings> {
-    let line: LineSettings = reader.read_beside(value, LINK_KEYS)?;
+/// A link that names its `standard` is WiFi, any other one a line.
+fn is_wifi(link: &Table) -> bool {
+    link.get("standard").is_some()
+}
+
+/// Keys of a link that are not of the settings of a direction.
+fn keys(link: &Table) -> &'static [&'static str] {
+    if is_wifi(link) { WIFI_KEYS } else { LINE_KEYS }
+}
+
+fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LinkSettings> {
+    let line = if is_wifi(value.table()?) {
+        LinkSettings::Wifi(reader.read_beside(value, WIFI_KEYS)?)
+    } else {
+        LinkSettings::Line(reader.read_beside(value, LINE_KEYS)?)
+    };
     if let Err(error) = line.check() {
-        let path: Vec<&str> = error.field.split('.').collect();
-        reader.report(reader.about(value, &path, format!("`{}` {}", error.field, error.why)));
+        reader.report(about_setting(value, reader, &error));
         return None;
     }
     Some(line)
+}
+
+fn about_setting(value: &Value, reader: &Reader<'_>, error: &SettingsError) -> Diagnostic {
+    let path: Vec<&str> = error.field.split('.').collect();
+    reader.about(value, &path, format!("`{}` {}", error.field, error.why))
 }
 
 /// The addresses of the two interfaces of the `n`-th link, a network of its own: 10.0.0.0/30, 10.0.0.4/30 and

@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use netrig_core::{
-    Backlog, DropReason, Dscp, Duration, Ecn, FiveTuple, Header, Instant, Link, LinkEvent, Observer,
-    PacketMeta, Rate, Seeds,
+    Backlog, Delivery, DropReason, Dscp, Duration, Ecn, FiveTuple, Header, Instant, Lane, Link, LinkEvent,
+    Observer, PacketMeta, Rate, Seeds,
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::{Counters, Line, LineSettings, Queue};
@@ -152,24 +152,24 @@ pub fn play(settings: &LineSettings, schedule: &[(Instant, Step)], polling: Poll
         }
         match step {
             Step::Offer(ip_len) => {
-                line.offer(now, packet(id, ip_len), &mut obs);
+                line.offer(now, Lane::ONLY, packet(id, ip_len), &mut obs);
                 id += 1;
             }
-            Step::Apply(event) => line.apply(now, event, &mut obs),
+            Step::Apply(event) => line.apply(now, Lane::ONLY, event, &mut obs),
         }
-        obs.1.balance(line.inside()).unwrap();
+        obs.1.balance(line.inside(Lane::ONLY)).unwrap();
     }
     if matches!(polling, Polling::WhenAsked) {
         drive(&mut line, END, &mut obs, &mut deliveries);
     }
     take(&mut line, END, &mut obs, &mut deliveries);
-    obs.1.balance(line.inside()).unwrap();
+    obs.1.balance(line.inside(Lane::ONLY)).unwrap();
     assert_eq!(deliveries, obs.0.delivered, "what is told is what is handed over");
     (obs.0, obs.1)
 }
 
 fn take(line: &mut Line<Packet>, now: Instant, obs: &mut (Record, Counters), out: &mut Vec<(Instant, u64)>) {
-    while let Some((at, packet)) = line.poll_deliver(now, obs) {
+    while let Some(Delivery { at, packet, .. }) = line.poll_deliver(now, obs) {
         assert!(at <= now, "nothing comes out before its time");
         out.push((at, packet.id));
     }
@@ -183,7 +183,7 @@ fn drive(
     out: &mut Vec<(Instant, u64)>,
 ) {
     while let Some(now) = line.poll_timeout().filter(|now| *now < until) {
-        while let Some((at, packet)) = line.poll_deliver(now, obs) {
+        while let Some(Delivery { at, packet, .. }) = line.poll_deliver(now, obs) {
             assert_eq!(at, now, "a line that is polled when it asks is never late");
             out.push((at, packet.id));
         }

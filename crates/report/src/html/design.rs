@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use netrig_experiment::{IntervalMethod, LinkSpec, Replications, Scenario, WarmUp};
+use netrig_experiment::{IntervalMethod, LinkSettings, LinkSpec, Replications, Scenario, WarmUp};
 use netrig_store::Provenance;
 
 use super::{details, factor_heading, headings, substrates, table};
@@ -131,7 +131,7 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
 
 /// What a link does to packets beside carrying them.
 fn impairments(link: &LinkSpec) -> String {
-    let line = &link.forward;
+    let LinkSettings::Line(line) = &link.forward else { return on_wifi(link) };
     let all = [
         ("jitter", line.jitter.is_some()),
         ("loss", line.loss.is_some()),
@@ -143,6 +143,22 @@ fn impairments(link: &LinkSpec) -> String {
     all.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
+/// What is particular of a WiFi link.
+fn on_wifi(link: &LinkSpec) -> String {
+    let LinkSettings::Wifi(wifi) = &link.forward else { return String::new() };
+    let channel = link.channel.as_deref().filter(|channel| *channel != link.name);
+    let mut words = vec![settings(&wifi.standard)];
+    words.extend(channel.map(|channel| format!("channel {channel}")));
+    let all = [
+        ("aggregation", wifi.aggregation.is_some()),
+        ("frame loss", wifi.frame_loss.is_some()),
+        ("loss", wifi.loss.is_some()),
+        ("losses by ordinal", !wifi.drop.is_empty()),
+    ];
+    words.extend(all.into_iter().filter(|(_, is)| *is).map(|(name, _)| name.to_owned()));
+    words.join(", ")
+}
+
 fn link(m: &mut Markup, scenario: &Scenario, link: &LinkSpec, count: usize, with_more: bool) {
     let ends = link.ends.map(|n| scenario.nodes.get(n).map_or("", |node| node.name.as_str()));
     let both = |forward: String, backward: String| {
@@ -151,9 +167,9 @@ fn link(m: &mut Markup, scenario: &Scenario, link: &LinkSpec, count: usize, with
     let (there, back) = (&link.forward, &link.backward);
     m.element("th", &[("scope", "row")], times(&link.group, count));
     m.element("td", &[], ends.join(" – "));
-    m.element("td", &[], both(there.rate.to_string(), back.rate.to_string()));
-    m.element("td", &[], both(there.delay.to_string(), back.delay.to_string()));
-    m.element("td", &[], both(settings(&there.queue), settings(&back.queue)));
+    m.element("td", &[], both(there.rate().to_string(), back.rate().to_string()));
+    m.element("td", &[], both(there.delay().to_string(), back.delay().to_string()));
+    m.element("td", &[], both(settings(there.queue()), settings(back.queue())));
     if with_more {
         m.element("td", &[], impairments(link));
     }

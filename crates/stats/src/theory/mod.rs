@@ -7,6 +7,7 @@
 pub mod arq;
 pub mod cubic;
 mod curve;
+pub mod dcf;
 pub mod erlang;
 pub mod padhye;
 pub mod periodic_loss;

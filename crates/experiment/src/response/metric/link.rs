@@ -2,21 +2,23 @@
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
-    LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_SERVED, LINK_WAITED, QUEUE_LENGTH, WAITING_TIME,
+    LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_REPEATED, LINK_SERVED, LINK_WAITED, QUEUE_LENGTH,
+    WAITING_TIME,
 };
 
 use super::super::{Per, SubjectKind::Link};
 use super::{About, Measured, Metric, Need, Rate, Share, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] =
-    &[&UTILISATION, &RATE, &QueueLength, &QueueLengthMax, &WaitingTime, &LOSS_RATIO, &DROPS];
+    &[&UTILISATION, &RATE, &QueueLength, &QueueLengthMax, &WaitingTime, &LOSS_RATIO, &DROPS, &REPEATED];
 
 static UTILISATION: Rate = Rate {
     about: About::new(
         "utilisation",
         "1",
         Link,
-        "Share of the measuring window during which the line was sending.",
+        "Share of the measuring window during which the line was sending; of WiFi, during which frames of this \
+         direction and the answers to them were on the air.",
     )
     .per(Per::Mean),
     quantity: &LINK_BUSY,
@@ -56,6 +58,16 @@ static DROPS: Total = Total {
         "Packets dropped in the measuring window, for whatever reason.",
     ),
     quantity: &LINK_DROPPED,
+};
+
+static REPEATED: Total = Total {
+    about: About::new(
+        "repeated",
+        "packets",
+        Link,
+        "Packets that the link layer of a WiFi link sent once more in the measuring window, each time counted.",
+    ),
+    quantity: &LINK_REPEATED,
 };
 
 /// The mean queue.

@@ -7,6 +7,7 @@
 mod carried;
 mod link;
 mod moments;
+mod node;
 mod observed;
 mod outage;
 mod run;
@@ -119,7 +120,8 @@ pub trait Metric: Sync {
 
 /// All metrics, family by family.
 pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
-    let families = [carried::ALL, sent::ALL, observed::ALL, moments::ALL, outage::ALL, link::ALL, run::ALL];
+    let families =
+        [carried::ALL, sent::ALL, observed::ALL, moments::ALL, outage::ALL, link::ALL, node::ALL, run::ALL];
     families.into_iter().flatten().copied()
 }
 

@@ -1,0 +1,332 @@
+//! A WiFi channel: stations that share the air by the rules of IEEE 802.11.
+//!
+//! A [`Medium`] has a transmitter for each station, with one queue and one backoff however many others it sends to, and
+//! a [`Lane`] for each pair that talk, in each direction. Each frame takes its fixed airtime (preamble, contention,
+//! SIFS, acknowledgement) beside that of its bits, whoever sends it: data and what acknowledges it at a higher layer
+//! contend for the same air.
+//!
+//! It is polled like a [`Line`](crate::Line) and tells as little of its caller's clock: what happens depends on arrivals
+//! and link events alone.
+
+mod lane;
+mod settings;
+mod standard;
+mod station;
+
+use std::collections::BTreeMap;
+
+use netrig_core::{
+    Backlog, Delivery, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Observer, PacketMeta,
+    Rate, Seeds, Waiting, Watch,
+};
+
+use crate::error::ensure;
+use crate::flight::Flying;
+use crate::queue::Place;
+use crate::{Framing, SettingsError};
+use lane::{Desk, LaneState};
+use station::{Addressed, Mpdu, Station};
+
+pub use settings::WifiSettings;
+pub use standard::{Aggregation, Standard};
+
+/// A lane of a medium to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneSettings<'a> {
+    /// The station that sends: any number, the same for all lanes that begin at it.
+    pub station: usize,
+    /// Names its random streams: `link/<name>/frame-loss`, `/loss`, and, of a station's first lane, `/backoff` and what
+    /// the queue draws.
+    pub name: &'a str,
+    /// How it sends. The standard is the same for all lanes of a medium; queue, contention window, attempts and
+    /// aggregation for all that begin at one station.
+    pub settings: &'a WifiSettings,
+}
+
+/// Stations that share one channel and all hear each other.
+#[derive(Clone, Debug)]
+pub struct Medium<P> {
+    rules: Standard,
+    stations: Vec<Station<P>>,
+    lanes: Vec<LaneState<P>>,
+    /// What waits for each lane.
+    backlogs: Vec<Backlog>,
+    /// Until then somebody sends.
+    busy_until: Instant,
+    /// The `now` of the last call.
+    latest: Instant,
+}
+
+impl<P: PacketMeta> Medium<P> {
+    /// The medium with these lanes, at rest; [`Lane`] n is the n-th of them.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn new(lanes: &[LaneSettings<'_>], seeds: &Seeds) -> Result<Self, SettingsError> {
+        check(lanes).map_err(|(_, error)| error)?;
+        let rules = lanes.first().map_or(Standard::G, |lane| lane.settings.standard);
+        let mut medium = Self {
+            rules,
+            stations: Vec::new(),
+            lanes: Vec::new(),
+            backlogs: vec![Backlog::default(); lanes.len()],
+            busy_until: Instant::ZERO,
+            latest: Instant::ZERO,
+        };
+        let mut places = BTreeMap::new();
+        for lane in lanes {
+            let from = *places.entry(lane.station).or_insert_with(|| {
+                let place = Place::new(seeds, lane.name, lane.settings.rate, Framing::None);
+                medium.stations.push(Station::new(lane.settings, &place, rules));
+                medium.stations.len() - 1
+            });
+            medium.lanes.push(LaneState::new(from, lane.settings, seeds, lane.name));
+        }
+        Ok(medium)
+    }
+
+    /// Time that frames of `lane`, and the answers to them, have taken until `now`, which is the `now` of the last call.
+    pub fn occupied(&self, lane: Lane, now: Instant) -> Duration {
+        self.lanes[lane.0 as usize].occupied(now)
+    }
+
+    /// What waits for `lane`, as of the last call; the frame that is being sent does not.
+    pub fn backlog(&self, lane: Lane) -> Backlog {
+        self.backlogs[lane.0 as usize]
+    }
+
+    /// Does what is due before `now`, without taking deliveries.
+    ///
+    /// Who begins to send at `now` itself is settled by the next call: others may join at the same moment.
+    pub fn catch_up(&mut self, now: Instant, watch: &mut impl Watch<P>) {
+        debug_assert!(now >= self.latest, "time runs backwards: {now} after {}", self.latest);
+        self.latest = now;
+        while let Some(start) = self.next_access().filter(|start| *start < now) {
+            self.begin(start, watch);
+        }
+    }
+
+    /// When the next station sends, if none gets anything new to send before.
+    fn next_access(&self) -> Option<Instant> {
+        let slot = self.rules.slot();
+        self.stations.iter().filter(|station| station.has_frame()).map(|station| station.access(slot)).min()
+    }
+
+    /// All whose turn comes at `start` send; the others' counters stand.
+    fn begin(&mut self, start: Instant, watch: &mut impl Watch<P>) {
+        let (rules, mut senders) = (self.rules, Vec::new());
+        for (place, station) in self.stations.iter_mut().enumerate() {
+            if station.has_frame() && station.access(rules.slot()) == start {
+                let mut desk = Desk { watch: &mut *watch, backlogs: &mut self.backlogs };
+                station.load(start, &self.lanes, rules, &mut desk);
+                if !station.burst.is_empty() {
+                    senders.push(place);
+                    continue;
+                }
+            }
+            station.freeze(start, rules);
+        }
+        match senders.as_slice() {
+            // The queue had dropped all that it had.
+            [] => {}
+            [only] => self.exchange(start, *only, watch),
+            several => self.collide(start, several, watch),
+        }
+    }
+
+    /// One station sends, and the far end reads what it can.
+    fn exchange(&mut self, start: Instant, sender: usize, watch: &mut impl Watch<P>) {
+        let (rules, station) = (self.rules, &mut self.stations[sender]);
+        let lane = &mut self.lanes[station.lane.0 as usize];
+        let (data, answer) = station.airtimes(lane.rate, rules);
+        let answered = station.send(start, lane, true, watch);
+        let sent = start + data;
+        if answered {
+            let end = sent + rules.sifs() + answer;
+            lane.occupy(start, end.since(start));
+            station.hand_over(sent, lane);
+            station.give_up(end, lane);
+            station.succeeded();
+            self.fall_silent(end, end + rules.idle());
+        } else {
+            let timeout = sent + rules.response_timeout();
+            lane.occupy(start, data);
+            station.fail(timeout, lane);
+            self.fall_silent(sent, sent + rules.after_error() + rules.idle());
+            self.stations[sender].base = timeout + rules.idle();
+        }
+    }
+
+    /// Several stations send at once, and nobody can read any of it.
+    fn collide(&mut self, start: Instant, senders: &[usize], watch: &mut impl Watch<P>) {
+        let rules = self.rules;
+        let mut timeouts = Vec::with_capacity(senders.len());
+        let mut silent = start;
+        for sender in senders {
+            let station = &mut self.stations[*sender];
+            let lane = &mut self.lanes[station.lane.0 as usize];
+            let (data, _) = station.airtimes(lane.rate, rules);
+            station.send(start, lane, false, watch);
+            lane.occupy(start, data);
+            let timeout = start + data + rules.response_timeout();
+            station.fail(timeout, lane);
+            timeouts.push(timeout);
+            silent = silent.max(start + data);
+        }
+        self.fall_silent(silent, silent + rules.after_error() + rules.idle());
+        for (sender, timeout) in senders.iter().zip(timeouts) {
+            self.stations[*sender].base = timeout.max(silent) + rules.idle();
+        }
+    }
+
+    /// The medium is idle from `end` on, and stations begin to count at `base`.
+    fn fall_silent(&mut self, end: Instant, base: Instant) {
+        self.busy_until = end;
+        for station in &mut self.stations {
+            station.base = base;
+        }
+    }
+
+    /// Takes away what waits for a lane that goes down and is not to be kept, and what is on its way if that is lost.
+    fn go_down(
+        &mut self,
+        now: Instant,
+        at: Lane,
+        waiting: Waiting,
+        in_flight: InFlight,
+        watch: &mut impl Watch<P>,
+    ) {
+        let several = {
+            let from = self.lanes[at.0 as usize].from;
+            self.lanes.iter().filter(|lane| lane.from == from).count() > 1
+        };
+        let lane = &mut self.lanes[at.0 as usize];
+        lane.outage = Some(waiting);
+        let station = &mut self.stations[lane.from];
+        match waiting {
+            Waiting::Keep => station.paused = true,
+            Waiting::Drop => {
+                if station.lane == at {
+                    for Mpdu { packet, .. } in station.burst.drain(..) {
+                        watch.lane(at).dropped(now, &packet, DropReason::LinkDown);
+                    }
+                }
+                // What waits among packets for others is dropped as its turn comes.
+                if !several {
+                    let mut desk = Desk { watch: &mut *watch, backlogs: &mut self.backlogs };
+                    station.clear(now, DropReason::LinkDown, &mut desk);
+                }
+            }
+        }
+        if in_flight == InFlight::Lose {
+            lane.flight.cut(now, |packet| watch.lane(at).dropped(now, &packet, DropReason::LinkDown));
+        }
+    }
+
+    fn come_up(&mut self, now: Instant, at: Lane) {
+        let lane = &mut self.lanes[at.0 as usize];
+        lane.outage = None;
+        let from = lane.from;
+        let keeps = |lane: &LaneState<P>| lane.from == from && lane.outage == Some(Waiting::Keep);
+        let paused = self.lanes.iter().any(keeps);
+        let station = &mut self.stations[from];
+        if std::mem::replace(&mut station.paused, paused) && station.has_frame() {
+            station.contend(now, now < self.busy_until, self.rules);
+        }
+    }
+}
+
+/// Whether there can be a medium with these lanes.
+///
+/// # Errors
+/// As [`WifiSettings::check`]; and names the field in which two lanes differ that must not. Before it the lane's place.
+pub fn check(lanes: &[LaneSettings<'_>]) -> Result<(), (usize, SettingsError)> {
+    let mut firsts: BTreeMap<usize, &WifiSettings> = BTreeMap::new();
+    for (place, LaneSettings { station, settings, .. }) in lanes.iter().enumerate() {
+        settings.check().map_err(|error| (place, error))?;
+        let same = settings.standard == lanes[0].settings.standard;
+        ensure(same, "standard", "must be the same for all links of a channel")
+            .map_err(|error| (place, error))?;
+        let first = firsts.entry(*station).or_insert(*settings);
+        alike(settings, first).map_err(|error| (place, error))?;
+    }
+    Ok(())
+}
+
+/// Fails if two lanes cannot begin at one station.
+fn alike(a: &WifiSettings, b: &WifiSettings) -> Result<(), SettingsError> {
+    const WHY: &str =
+        "must be the same for all links of a channel that begin at a node, which has one transmitter";
+    ensure(a.queue == b.queue, "queue", WHY)?;
+    ensure(a.cw_min == b.cw_min, "cw_min", WHY)?;
+    ensure(a.cw_max == b.cw_max, "cw_max", WHY)?;
+    ensure(a.attempts == b.attempts, "attempts", WHY)?;
+    ensure(a.aggregation == b.aggregation, "aggregation", WHY)
+}
+
+impl<P: PacketMeta> Link<P> for Medium<P> {
+    fn offer(&mut self, now: Instant, lane: Lane, packet: P, watch: &mut impl Watch<P>) {
+        self.catch_up(now, watch);
+        let state = &self.lanes[lane.0 as usize];
+        let obs = watch.lane(lane);
+        obs.offered(now, &packet);
+        if u64::from(packet.header().ip_len) > state.mtu {
+            return obs.dropped(now, &packet, DropReason::Undeliverable);
+        }
+        if state.outage == Some(Waiting::Drop) {
+            return obs.dropped(now, &packet, DropReason::LinkDown);
+        }
+        let station = &mut self.stations[state.from];
+        let had_frame = station.has_frame();
+        let addressed = Addressed { lane, packet };
+        let mut desk = Desk { watch, backlogs: &mut self.backlogs };
+        desk.arrives(&addressed);
+        station.enqueue(now, addressed, &mut desk);
+        desk.tell(now, lane);
+        if !had_frame && station.has_frame() {
+            station.contend(now, now < self.busy_until, self.rules);
+        }
+    }
+
+    fn apply(&mut self, now: Instant, at: Lane, event: LinkEvent, watch: &mut impl Watch<P>) {
+        self.catch_up(now, watch);
+        let lane = &mut self.lanes[at.0 as usize];
+        match event {
+            LinkEvent::Down { queue, in_flight } => self.go_down(now, at, queue, in_flight, watch),
+            LinkEvent::Up => self.come_up(now, at),
+            LinkEvent::Rate { bits_per_s } => lane.rate = Rate::from_bits_per_s(bits_per_s),
+            LinkEvent::Delay(delay) => lane.delay = delay,
+            LinkEvent::Loss { probability } => lane.losses.set_probability(probability),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let arrivals = self.lanes.iter().filter_map(|lane| lane.flight.next_arrival()).min();
+        // What begins then is settled right afterwards, and nobody gets anything of it before the shortest frame is over.
+        let access = self.next_access().map(|start| start + self.rules.shortest());
+        arrivals.into_iter().chain(access).min()
+    }
+
+    fn poll_deliver(&mut self, now: Instant, watch: &mut impl Watch<P>) -> Option<Delivery<P>> {
+        self.catch_up(now, watch);
+        loop {
+            let arrivals =
+                self.lanes.iter().enumerate().filter_map(|(n, lane)| Some((lane.flight.next_arrival()?, n)));
+            let (_, n) = arrivals.min()?;
+            let Flying { at, lost, packet } = self.lanes[n].flight.pop_by(now)?;
+            let lane = Lane(n as u32);
+            let Some(why) = lost else {
+                watch.lane(lane).delivered(at, &packet);
+                return Some(Delivery { at, lane, packet });
+            };
+            watch.lane(lane).dropped(at, &packet, why);
+        }
+    }
+
+    fn inside(&self, lane: Lane) -> usize {
+        let state = &self.lanes[lane.0 as usize];
+        let station = &self.stations[state.from];
+        let sending = if station.lane == lane { station.burst.len() } else { 0 };
+        self.backlogs[lane.0 as usize].packets + sending + state.flight.len()
+    }
+}

@@ -1,0 +1,83 @@
+//! The air of a WiFi channel, and what watches each of its lanes.
+
+use netrig_core::{Delivery, Instant, Lane, Link, LinkEvent, Observer, Seeds, Sink, Watch, quantity};
+use netrig_experiment::WifiLane;
+use netrig_link::{Counters, Medium, SettingsError};
+
+use crate::agenda::{Actor, Agenda, Appointment};
+use crate::parcel::Parcel;
+use crate::wire_meter::{Waits, WireMeter};
+
+/// A channel at work.
+pub(crate) struct Air {
+    medium: Medium<Parcel>,
+    watched: Lanes,
+    meters: Vec<WireMeter>,
+    pub appointment: Appointment,
+}
+
+/// What watches each lane.
+struct Lanes(Vec<(Counters, Waits)>);
+
+impl Watch<Parcel> for Lanes {
+    fn lane(&mut self, lane: Lane) -> &mut impl Observer<Parcel> {
+        &mut self.0[lane.0 as usize]
+    }
+}
+
+impl Air {
+    /// A channel with these lanes, at rest.
+    ///
+    /// # Errors
+    /// If the lanes cannot share a channel.
+    pub fn new(lanes: &[WifiLane<'_>], seeds: &Seeds, sink: &dyn Sink) -> Result<Self, SettingsError> {
+        let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
+        let waits = || Waits::new(sink.wants(&quantity::WAITING_TIME));
+        let meter = |lane: &WifiLane<'_>| WireMeter::new(lane.link as u32, lane.direction, sink);
+        Ok(Self {
+            medium: Medium::new(&settings, seeds)?,
+            watched: Lanes(lanes.iter().map(|_| (Counters::default(), waits())).collect()),
+            meters: lanes.iter().map(meter).collect(),
+            appointment: Appointment::default(),
+        })
+    }
+
+    /// A packet comes to a lane.
+    pub fn offer(&mut self, now: Instant, lane: Lane, parcel: Parcel) {
+        self.medium.offer(now, lane, parcel, &mut self.watched);
+    }
+
+    /// A lane changes.
+    pub fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent) {
+        self.medium.apply(now, lane, event, &mut self.watched);
+    }
+
+    /// The next packet that has arrived by `now`, and when.
+    pub fn arrived(&mut self, now: Instant) -> Option<(Instant, Parcel)> {
+        let Delivery { at, packet, .. } = self.medium.poll_deliver(now, &mut self.watched)?;
+        Some((at, packet))
+    }
+
+    /// Makes the next appointment, of the air at `place`.
+    pub fn reappoint(&mut self, place: u32, agenda: &mut Agenda) {
+        self.appointment.keep(self.medium.poll_timeout(), Actor::Air(place), agenda);
+    }
+
+    /// Reports what the lanes counted since the last tick.
+    pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
+        self.medium.catch_up(now, &mut self.watched);
+        for (place, ((counters, waits), meter)) in self.watched.0.iter_mut().zip(&mut self.meters).enumerate()
+        {
+            if meter.is_wanted() {
+                meter.tick(now, counters, self.medium.occupied(Lane(place as u32), now), sink);
+            }
+            meter.report(waits, sink);
+        }
+    }
+
+    /// For each lane its name, its counters, and the packets that it holds.
+    pub fn account(&self) -> impl Iterator<Item = (&WireMeter, &Counters, usize)> {
+        let lanes = self.meters.iter().zip(&self.watched.0).enumerate();
+        lanes.map(|(place, (meter, (counters, _)))| (meter, counters, self.medium.inside(Lane(place as u32))))
+    }
+}

@@ -1,0 +1,107 @@
+//! A host that needs time for each packet that it receives.
+
+use std::collections::VecDeque;
+
+use netrig_core::{Duration, Instant, Sample, Sink, Subject, quantity};
+
+use crate::agenda::{Actor, Agenda, Appointment};
+use crate::parcel::Parcel;
+
+/// Serves the packets that arrive at a node one after the other, before its endpoints see them.
+pub(crate) struct Host {
+    node: u32,
+    /// So many packets may wait; the one that is served does not.
+    room: usize,
+    /// Packets in the order of their arrival, each with the moment at which its service ends.
+    waiting: VecDeque<(Instant, Parcel)>,
+    free_at: Instant,
+    busy: Duration,
+    dropped: u64,
+    /// What was busy and dropped at the last tick.
+    before: (Duration, u64),
+    pub appointment: Appointment,
+}
+
+impl Host {
+    /// The node with this number, idle.
+    pub fn new(node: u32, room: u32) -> Self {
+        Self {
+            node,
+            room: room as usize,
+            waiting: VecDeque::new(),
+            free_at: Instant::ZERO,
+            busy: Duration::ZERO,
+            dropped: 0,
+            before: (Duration::ZERO, 0),
+            appointment: Appointment::default(),
+        }
+    }
+
+    /// Whether it is this node.
+    pub fn is_node(&self, node: usize) -> bool {
+        self.node as usize == node
+    }
+
+    /// A packet arrives that takes so long.
+    pub fn take(&mut self, now: Instant, takes: Duration, parcel: Parcel) {
+        // The first of those that are here is being served.
+        if self.waiting.len() > self.room {
+            self.dropped += 1;
+            return;
+        }
+        self.free_at = self.free_at.max(now) + takes;
+        self.busy += takes;
+        self.waiting.push_back((self.free_at, parcel));
+    }
+
+    /// The next packet that has been served by `now`, and when it was.
+    pub fn served(&mut self, now: Instant) -> Option<(Instant, Parcel)> {
+        self.waiting.pop_front_if(|(at, _)| *at <= now)
+    }
+
+    /// Makes the next appointment, of the host at `place`.
+    pub fn reappoint(&mut self, place: u32, agenda: &mut Agenda) {
+        self.appointment.keep(self.waiting.front().map(|(at, _)| *at), Actor::Host(place), agenda);
+    }
+
+    /// Reports what it did since the last tick.
+    pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
+        let (busy, dropped) = (self.busy.saturating_sub(self.free_at.since(now)), self.dropped);
+        let spent = busy.saturating_sub(self.before.0).as_secs_f64();
+        let lost = (dropped - self.before.1) as f64;
+        for (quantity, value) in [(&quantity::HOST_BUSY, spent), (&quantity::HOST_DROPPED, lost)] {
+            sink.sample(Subject::Node(self.node), Sample { at: now, quantity, value });
+        }
+        self.before = (busy, dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Data, Dscp, Ecn, FiveTuple, Header};
+    use netrig_transport::{Datagram, Packet, Payload};
+
+    use super::*;
+    use crate::parcel::Carriage;
+
+    fn parcel(number: u64) -> Parcel {
+        let address = [10, 0, 0, 1].into();
+        let flow = FiveTuple { src: address, dst: address, src_port: 1, dst_port: 2, protocol: 17 };
+        let header = Header { flow, ip_len: 1000, dscp: Dscp::default(), ecn: Ecn::NotEct };
+        let payload = Payload::Udp(Datagram { number, sent: Instant::ZERO, data: Data::Fill(972) });
+        Parcel(Box::new(Carriage { packet: Packet { header, payload }, conn: None, stop: 0 }))
+    }
+
+    /// Five at once, a millisecond each, room for three besides the one that is served.
+    #[test]
+    fn packets_are_served_one_after_the_other_as_far_as_there_is_room() {
+        let mut host = Host::new(0, 3);
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        (0..5).for_each(|number| host.take(at(10), Duration::from_millis(1), parcel(number)));
+        let served: Vec<_> = std::iter::from_fn(|| host.served(at(100))).map(|(at, _)| at).collect();
+        assert_eq!(served, [11, 12, 13, 14].map(at));
+        assert_eq!(host.dropped, 1);
+        host.take(at(50), Duration::from_millis(1), parcel(6));
+        assert!(host.served(at(50)).is_none() && host.served(at(51)).is_some());
+    }
+}
