@@ -267,6 +267,43 @@ fn a_router_shows_what_arrives_and_what_leaves() {
     }
 }
 
+/// Over the air, and at a host that takes its time: packets are seen as a line's are, and once each.
+#[test]
+fn stations_and_slow_hosts_are_captured_too() {
+    let text = r#"
+format = 1
+name = "air"
+duration = "2 s"
+[node.phone]
+[node.ap]
+receive = { per_packet = "100 us" }
+[link.wifi]
+between = ["phone", "ap"]
+standard = "802.11n"
+rate = "65 Mbit/s"
+queue = { kind = "fifo", packets = 256 }
+[transport.tcp]
+kind = "tcp"
+[flow.upload]
+from = "phone"
+to = "ap"
+transport = "tcp"
+application = { kind = "bulk" }
+[response.fast]
+of = "flow.upload"
+metric = "fast_retransmissions"
+"#;
+    let recording = record(text, &["phone", "ap"]);
+    let count = |node, heading| recording.frames.iter().filter(|f| (f.0, f.2) == (node, heading)).count();
+    for (sender, receiver) in [(0, 1), (1, 0)] {
+        let (left, arrived) = (count(sender, Heading::Outbound), count(receiver, Heading::Inbound));
+        assert!(arrived > 500 && left >= arrived && left - arrived < 600, "{left} left, {arrived} arrived");
+    }
+    if has_tshark() {
+        assert_sound(&record(text, &["ap"]), "tcp");
+    }
+}
+
 /// The same run, watched or not.
 #[test]
 fn a_capture_changes_nothing() {
