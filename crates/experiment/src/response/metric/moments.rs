@@ -1,11 +1,11 @@
 //! When a flow connected, finished and paused.
 
-use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED};
+use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED, RECEIVED_BYTES};
 
 use super::super::{Per, SubjectKind::Flow};
 use super::{About, Measured, Metric, Need, Statistic, View};
 
-pub(super) const ALL: &[&dyn Metric] = &[&ConnectTime, &TransferTime, &LongestStall];
+pub(super) const ALL: &[&dyn Metric] = &[&ConnectTime, &TransferTime, &TransferRate, &LongestStall];
 
 /// How long the first handshake took.
 struct ConnectTime;
@@ -57,10 +57,45 @@ impl Metric for TransferTime {
     }
 
     fn reduce(&self, view: &View<'_>) -> Measured {
-        let finished = view.marks(&CLOSED).last().is_some_and(|closed| closed.value == 0.0);
-        match view.marks(&DATA_PAUSED).last() {
-            Some(last) if finished => last.at.since(view.flow_start()).as_secs_f64().into(),
-            _ => Measured::not("the transfer did not finish"),
+        transfer_seconds(view).map_or_else(|| Measured::not(UNFINISHED), Into::into)
+    }
+}
+
+const UNFINISHED: &str = "the transfer did not finish";
+
+/// From the start of the flow to its last data, if everything was delivered.
+fn transfer_seconds(view: &View<'_>) -> Option<f64> {
+    let last = view.marks(&DATA_PAUSED).last()?;
+    let finished = view.marks(&CLOSED).last().is_some_and(|closed| closed.value == 0.0);
+    finished.then(|| last.at.since(view.flow_start()).as_secs_f64())
+}
+
+/// How fast everything arrived.
+struct TransferRate;
+
+static TRANSFER_RATE: About = About::new(
+    "transfer_rate",
+    "B/s",
+    Flow,
+    "Application bytes of the whole transfer, received in order and once, divided by its time: from the start of the \
+     flow, handshake and all, until its last packet with user data arrived, if its last connection closed with \
+     everything delivered.",
+)
+.per(Per::Mean);
+
+impl Metric for TransferRate {
+    fn about(&self) -> &About {
+        &TRANSFER_RATE
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED), Need::Total(&RECEIVED_BYTES)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        match transfer_seconds(view) {
+            Some(seconds) if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
+            _ => Measured::not(UNFINISHED),
         }
     }
 }
@@ -133,6 +168,18 @@ mod tests {
         aborted.mark(flow(), &DATA_PAUSED, &[3.0]);
         aborted.count(flow(), &CLOSED, &[(4.0, 2.0)]);
         assert!(aborted.measure(text).is_err());
+    }
+
+    /// 1.5 MB until 7.5 s.
+    #[test]
+    fn a_transfer_has_a_rate_if_it_finished() {
+        let mut bench = Bench::new(10);
+        let text = "of = 'flow.web'\nmetric = 'transfer_rate'";
+        bench.mark(flow(), &DATA_PAUSED, &[3.0, 7.5]);
+        bench.count(flow(), &RECEIVED_BYTES, &[(3.0, 500_000.0), (8.0, 1_000_000.0)]);
+        assert_eq!(bench.measure(text).unwrap_err(), "the transfer did not finish");
+        bench.mark(flow(), &CLOSED, &[7.7]);
+        assert_eq!(bench.measure(text), Ok(200_000.0));
     }
 
     /// Pauses 20 s to 22 s and 50 s to 61 s, and from 95 s to the end at 100 s: the longest is 11 s.

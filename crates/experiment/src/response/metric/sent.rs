@@ -6,10 +6,18 @@ use netrig_core::quantity::{
 };
 
 use super::super::SubjectKind::Flow;
-use super::{About, Metric, Share, Total};
+use super::{About, Measured, Metric, Need, Share, Statistic, Total, View};
 
-pub(super) const ALL: &[&dyn Metric] =
-    &[&DATA_SENT, &SENT, &RETRANSMITTED, &RETRANSMISSION_SHARE, &FAST, &AFTER_TIMEOUT, &TIMER];
+pub(super) const ALL: &[&dyn Metric] = &[
+    &DATA_SENT,
+    &SENT,
+    &PacketsPerMegabyte,
+    &RETRANSMITTED,
+    &RETRANSMISSION_SHARE,
+    &FAST,
+    &AFTER_TIMEOUT,
+    &TIMER,
+];
 
 static DATA_SENT: Total = Total {
     about: About::new(
@@ -30,6 +38,39 @@ static SENT: Total = Total {
     ),
     quantity: &PACKETS_SENT,
 };
+
+/// Bytes of the megabyte that `packets_per_megabyte` counts for.
+const MEGABYTE: f64 = 1e6;
+
+/// What a megabyte takes.
+struct PacketsPerMegabyte;
+
+static PER_MEGABYTE: About = About::new(
+    "packets_per_megabyte",
+    "packets",
+    Flow,
+    "Packets with user data that the sending host sent in the measuring window, first time or again, for each 1,000,000 \
+     bytes that the receiving application got in it.",
+)
+.pooled();
+
+impl Metric for PacketsPerMegabyte {
+    fn about(&self) -> &About {
+        &PER_MEGABYTE
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Total(&DATA_PACKETS_SENT), Need::Total(&RECEIVED_BYTES)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let received = view.total(&RECEIVED_BYTES);
+        if received > 0.0 {
+            return (view.total(&DATA_PACKETS_SENT) * MEGABYTE / received).into();
+        }
+        Measured::not("nothing was received")
+    }
+}
 
 static RETRANSMITTED: Total = Total {
     about: About::new(
@@ -100,6 +141,17 @@ mod tests {
         assert_eq!(bench.measure("of = 'flow.web'\nmetric = 'retransmission_share'"), Ok(0.25));
         let percent = bench.measure("of = 'flow.web'\nmetric = 'retransmission_share'\nunit = '%'");
         assert_eq!(percent, Ok(25.0));
+    }
+
+    /// 1400 packets for 2 MB.
+    #[test]
+    fn what_a_megabyte_takes() {
+        let mut bench = Bench::new(10);
+        let text = "of = 'flow.web'\nmetric = 'packets_per_megabyte'";
+        assert_eq!(bench.measure(text).unwrap_err(), "nothing was received");
+        bench.count(flow(), &DATA_PACKETS_SENT, &[(1.0, 600.0), (2.0, 800.0)]);
+        bench.count(flow(), &RECEIVED_BYTES, &[(3.0, 2_000_000.0)]);
+        assert_eq!(bench.measure(text), Ok(700.0));
     }
 
     #[test]

@@ -345,7 +345,14 @@ impl Association {
         if !path.t3_runs() {
             path.start_t3(now, &self.config);
         }
-        if self.writable_owed && self.queue.unsent() < 2 * self.config.mtu.bytes() {
+        // Enough is left for what may leave before the user can give more, or the last packet of it would not be full.
+        let mtu = self.config.mtu.bytes();
+        let before_more = if self.config.max_burst == 0 {
+            path.congestion.cwnd()
+        } else {
+            self.config.max_burst as u64 * mtu
+        };
+        if self.writable_owed && self.queue.unsent() < before_more + mtu {
             self.writable_owed = false;
             self.events.push_back(ConnectionEvent::Writable);
         }

@@ -1,0 +1,82 @@
+//! How many packets a megabyte takes, against the arithmetic of headers: SCTP by the size of messages, TCP by its
+//! segments. Always backlogged, no loss, MTU 1500.
+
+use netrig_tests::simulate;
+
+fn transfer(transport: &str, message: u64) -> String {
+    format!(
+        r#"
+format = 1
+name = "bundling"
+duration = "100 s"
+[node.phone]
+[node.server]
+[link.line]
+between = ["phone", "server"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+queue = {{ kind = "fifo", unlimited = true }}
+[transport.carrier]
+{transport}
+[flow.file]
+from = "phone"
+to = "server"
+transport = "carrier"
+application = {{ kind = "bulk", bytes = "14600 KB", message = "{message} B" }}
+[response.packets]
+of = "flow.file"
+metric = "packets_per_megabyte"
+"#
+    )
+}
+
+fn measured(transport: &str, message: u64) -> f64 {
+    let runs = simulate(&transfer(transport, message), None, 1, |_| true);
+    runs[0].responses["packets"]
+}
+
+/// Chunks of an SCTP packet: 1500 B less the headers of IPv4 (20 B) and SCTP (12 B, RFC 9260 section 3.1).
+const ROOM: u64 = 1500 - 20 - 12;
+/// Header of a DATA chunk (section 3.3.1); chunks are padded to four bytes (section 3.2).
+const DATA_HEADER: u64 = 16;
+
+/// Windows that never limit: what is left of one may be less than a packet, and goes round as one that is not full.
+const SCTP: &str =
+    "kind = \"sctp\"\nstreams = 5\nnagle = true\nreceive_buffer = \"64 MB\"\nsend_buffer = \"64 MB\"";
+
+fn chunk(data: u64) -> u64 {
+    (DATA_HEADER + data).next_multiple_of(4)
+}
+
+/// Packets for a megabyte of messages of this size. A message that does not fit is cut into a full packet and a rest,
+/// and no second rest or message fits beside the rest, for the next one is cut in the same way.
+fn sctp(message: u64) -> f64 {
+    let most = ROOM - DATA_HEADER;
+    if message > most {
+        assert!(chunk(message - most) + chunk(most) > ROOM && message <= 2 * most);
+        return 2.0 * 1e6 / message as f64;
+    }
+    let bundled = ROOM / chunk(message);
+    1e6 / (bundled * message) as f64
+}
+
+#[test]
+fn sctp_bundles_what_the_mtu_allows() {
+    for message in [1460, 1452, 730, 716, 365] {
+        let (theory, measured) = (sctp(message), measured(SCTP, message));
+        println!("SCTP, messages of {message} B: {theory:.1} packets/MB, measured {measured:.1}");
+        // Slow start and the end send a few packets that are not full: 14.6 MB hold over 9,000.
+        assert!((measured / theory - 1.0).abs() < 0.002, "{message} B: {measured} for {theory}");
+    }
+}
+
+#[test]
+fn tcp_cuts_by_its_segments_alone() {
+    for segment in [1460, 1452, 730, 716, 365] {
+        let transport =
+            format!("kind = \"tcp\"\ntimestamps = false\nmss = \"{segment} B\"\nreceive_buffer = \"64 MB\"");
+        let (theory, measured) = (1e6 / segment as f64, measured(&transport, 365));
+        println!("TCP, segments of {segment} B: {theory:.1} packets/MB, measured {measured:.1}");
+        assert!((measured / theory - 1.0).abs() < 0.002, "{segment} B: {measured} for {theory}");
+    }
+}
