@@ -25,8 +25,9 @@ impl Packet {
     /// length in bytes. Of one that is longer than IP can tell (65,535 bytes; only a datagram can be) the rest
     /// is left out, and the length returned is what it would be.
     ///
-    /// That is [`Header::ip_len`], except where a model counts otherwise: options that cost nothing and packets that
-    /// are full whatever is in them ([`tcp::Config`](crate::tcp::Config)'s `option_bytes` and `framing`), and datagrams without headers.
+    /// That is [`Header::ip_len`], except where a model counts otherwise: options that cost nothing, packets that are
+    /// full whatever is in them (`option_bytes` and `framing` of [`tcp::Config`](crate::tcp::Config)), and datagrams
+    /// without headers.
     pub fn encode(&self, out: &mut Vec<u8>) -> u32 {
         let start = out.len();
         write_ip_header(&self.header, out);

@@ -54,9 +54,9 @@ impl DeliveryReader {
         }
     }
 
-    /// What became of the messages of the association that `self` saw most chunks of at its sender, as `far` saw
-    /// them arrive; in the order in which they were sent. What did not arrive in time is not among them, nor is what waits
-    /// for it.
+    /// What became of the messages of the association of which `self`, at the sender, saw most chunks, and which `far`
+    /// saw arrive; in the order in which they were sent. What did not arrive in time is not among them, nor is what
+    /// waits for it.
     pub fn deliveries(&self, far: &Self) -> Vec<Delivery> {
         let busiest = self.associations.iter().max_by_key(|(_, pieces)| pieces.seen.len());
         let both = busiest.and_then(|(ends, sent)| Some((sent, far.associations.get(ends)?)));

@@ -161,7 +161,8 @@ impl Conversation {
 }
 
 impl Sequence {
-    /// A number that wraps, as one that does not: the one nearest to the highest that was sent. `None` before the first.
+    /// A number that wraps, as one that does not: the one nearest to the highest that was sent. `None` before the
+    /// first.
     fn unwrapped(&mut self, number: u32) -> Option<u64> {
         let base = *self.base.get_or_insert(number);
         let highest = base.wrapping_add(self.top as u32);

@@ -1,16 +1,13 @@
 use std::net::Ipv4Addr;
 
-use netrig_core::{Data, Dscp, Duration, Ecn, FiveTuple, Header, StreamId};
-use netrig_transport::sctp::{
-    self,
-    packet::chunk,
-    packet::{Chunk, Chunks},
+use netrig_core::{
+    Data, Dscp, Duration, Ecn, FiveTuple, Frame, Header, Heading, Instant, StreamId, protocol,
 };
+use netrig_transport::sctp;
+use netrig_transport::sctp::packet::{Chunk, Chunks, chunk};
 use netrig_transport::tcp::{Flags, SackBlocks, Segment};
 use netrig_transport::{Packet, Payload, Serial};
 use proptest::prelude::*;
-
-use netrig_core::{Frame, Heading, Instant, protocol};
 
 use super::*;
 
