@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use netrig_core::{Duration, Fraction, Size};
 
+/// The store that is meant if none is named.
+pub const STORE: &str = "netrig.db";
+
 /// A network performance laboratory: experiments as files, answers with their evidence.
 #[derive(Debug, Parser)]
 #[command(name = "netrig", version = crate::build::BUILD.as_str(), max_term_width = 100, disable_help_subcommand = true)]
@@ -29,7 +32,7 @@ pub enum Command {
     Show(Show),
     /// Write the report of what a store has
     Report(Report),
-    /// Compare two stores: how far do their results agree?
+    /// Compare two stores, or two versions in one: how far do their results agree, and what was different?
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
@@ -70,7 +73,7 @@ pub struct Changes {
 #[derive(Debug, Args)]
 pub struct Where {
     /// The store
-    #[arg(long, value_name = "PATH", default_value = "netrig.db")]
+    #[arg(long, value_name = "PATH", default_value = STORE)]
     pub store: PathBuf,
 }
 
@@ -191,11 +194,11 @@ pub struct Report {
 pub struct Compare {
     #[command(flatten)]
     pub which: Which,
-    /// The first store
-    #[arg(long, value_name = "PATH", default_value = "netrig.db")]
+    /// The first store; `PATH@VERSION` for runs of a version of the file or of a build, by its first characters
+    #[arg(long, value_name = "PATH[@VERSION]", default_value = STORE)]
     pub store: PathBuf,
-    /// The second store
-    #[arg(long, value_name = "PATH")]
+    /// The second store; `@VERSION` for another version in the first
+    #[arg(long, value_name = "[PATH][@VERSION]")]
     pub with: PathBuf,
     /// Results agree if the whole interval of their ratio lies within 1 and this share, differ if it lies outside
     #[arg(long, value_name = "SHARE", default_value = "5 %")]

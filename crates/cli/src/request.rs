@@ -1,5 +1,6 @@
 //! From what was typed to an experiment and the substrates to run it on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use netrig_experiment::{Assignment, Experiment, LONGEST_FILE, Paper, Replications, Substrate};
@@ -13,6 +14,8 @@ use crate::studies;
 pub struct Request {
     /// The experiment, with the levels and replications that were asked for.
     pub experiment: Experiment,
+    /// The factors that were given other levels.
+    pub set: BTreeSet<String>,
     /// The text of its file.
     pub text: String,
     /// The study's README, if it is a shipped one or lies beside the file.
@@ -32,9 +35,11 @@ impl Request {
             None => Experiment::parse(&source.name, &source.text),
         };
         let mut experiment = parsed.map_err(Failure::request)?;
+        let mut named = BTreeSet::new();
         for set in &changes.set {
             let assignments =
                 Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
+            named.extend(assignments.iter().map(|assignment| assignment.factor.clone()));
             experiment =
                 experiment.set(&assignments).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
         }
@@ -51,7 +56,7 @@ impl Request {
             return Err(Failure::request(format!("--on names `{}` twice", changes.on[twice])));
         }
         let substrates = changes.on.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?;
-        Ok(Self { experiment, text: source.text, readme: source.readme, substrates })
+        Ok(Self { experiment, set: named, text: source.text, readme: source.readme, substrates })
     }
 }
 

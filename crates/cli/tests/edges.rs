@@ -168,6 +168,77 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
 }
 
 #[test]
+fn what_was_different_when_two_sides_were_made_is_told() {
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml"]);
+    let listed = ok(folder.path(), &["list"]);
+    let first =
+        listed.split_once(", file ").and_then(|(_, rest)| rest.get(..8)).expect("a version is listed");
+    let lossier = EXPERIMENT.replace("\"1 %\"", "\"2 %\"");
+    fs::write(folder.path().join("small.toml"), lossier).expect("our own folder");
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--seed", "100"]);
+
+    // Two versions of the file in one store.
+    let earlier = format!("@{first}");
+    let told = ok(folder.path(), &["compare", "small.toml", "--with", &earlier]);
+    let changed = |what: &str| {
+        let mut lines = told.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+        lines.find(|(name, _)| *name == what).map(|(_, values)| values.trim().to_owned())
+    };
+    assert!(changed("file").is_some_and(|values| values.contains(&format!("  {first}"))), "{told}");
+    assert_eq!((changed("seeds"), changed("build")), (None, None), "{told}");
+    let same = told.lines().find_map(|line| line.strip_prefix("the same: ")).expect("most is the same");
+    assert!(same.starts_with("build 0.1.0") && same.contains("; substrate sim; seeds 1 to 3; "), "{same}");
+    // The same version by its path and name.
+    let by_path = format!("netrig.db@{first}");
+    let unnamed = ok(folder.path(), &["compare", "small.toml", "--store", &earlier, "--with", "b.db"]);
+    assert!(unnamed.contains(&format!("first: {earlier}, second: b.db")), "{unnamed}");
+    let again = ok(folder.path(), &["compare", "small.toml", "--store", &by_path, "--with", &earlier]);
+    assert!(!again.contains("  file ") && again.matches("  agrees").count() == 3, "{again}");
+
+    // Other seeds in another store; a point by itself says what was different of it.
+    let told = ok(folder.path(), &["compare", "small.toml", "--with", "b.db", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    for entry in json.as_array().expect("a list") {
+        let changes = entry["changed"].as_array().expect("a list");
+        let seeds = changes.iter().find(|change| change["what"] == "seeds").expect("the seeds");
+        assert_eq!((&seeds["first"], &seeds["second"]), (&"1 to 3".into(), &"100 to 102".into()));
+        assert!(changes.iter().all(|change| change["what"] != "file"), "{entry}");
+        assert_eq!(entry.get("made").is_some(), entry["factors"] == serde_json::json!({}));
+    }
+    assert_eq!(
+        (&json[0]["made"][0]["substrate"], &json[0]["made"][1]["seeds"]),
+        (&"sim".into(), &"100 to 102".into())
+    );
+
+    // Another level of a constant is a difference like the others, unless one asks for a level.
+    let factors = "rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\nmss = \"1000 B\"\n";
+    let with_constant = EXPERIMENT
+        .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", factors)
+        .replace("kind = \"tcp\"", "kind = \"tcp\"\nmss = \"${mss}\"");
+    fs::write(folder.path().join("small.toml"), &with_constant).expect("our own folder");
+    ok(folder.path(), &["run", "small.toml", "--store", "c.db"]);
+    ok(folder.path(), &["run", "small.toml", "--store", "d.db", "--set", "mss=500 B"]);
+    for (other, level) in [("netrig.db", "–"), ("d.db", "500 B")] {
+        let told = ok(folder.path(), &["compare", "small.toml", "--store", "c.db", "--with", other]);
+        let line = told.lines().find_map(|line| line.trim_start().strip_prefix("factor mss "));
+        let line = line.expect("the constant").trim_start();
+        assert!(line.starts_with("1000 B") && line.ends_with(level), "{told}");
+        assert!(told.contains("pairs  rate = 1 Mbit/s"), "{told}");
+    }
+    let asked = ["compare", "small.toml", "--store", "c.db", "--with", "d.db", "--set", "mss=1000 B"];
+    assert!(refused(folder.path(), &asked).contains("d.db has no runs"));
+
+    for (version, why) in
+        [("@12", "at least four"), ("@zzzz", "no version of the file and no build begins so")]
+    {
+        let refused = refused(folder.path(), &["compare", "small.toml", "--with", version]);
+        assert!(refused.contains(why) && refused.contains("netrig list --store netrig.db"), "{refused}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_where_it_stands() {
     let transport =
         |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"tcp\"\n{constants}"));

@@ -27,11 +27,11 @@ mod substrate;
 mod table;
 
 pub use check::SpecError;
-pub use claim::{ClaimSpec, Expect, Names, Selection, Target, Written};
+pub use claim::{ClaimSpec, Exhibit, Expect, Names, Selection, Target, Written};
 pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
 pub use figure::{
-    Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Panel, PaperPoint,
-    PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
+    Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Panel,
+    PaperPoint, PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
 };
 pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
 pub use frames::{Delivery, DeliveryReader, Numbered, Numbers, Sequence, SequenceReader};

@@ -155,6 +155,10 @@ pub struct ClaimResult {
     pub needs: Option<u32>,
     /// Unit of the estimates.
     pub unit: String,
+    /// The comparison on which the verdict hangs: the one that is most against it if one by itself excludes it, else
+    /// the weakest; absent if nothing was compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<ClaimPoint>,
     /// What it was decided on.
     pub points: Vec<ClaimPoint>,
 }
@@ -173,6 +177,10 @@ pub struct ClaimPoint {
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
+    /// From where to where the claim says that it lies, margin included; an end that is open is absent. Absent for a
+    /// bend that may be anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<[Option<f64>; 2]>,
     /// Replications behind it.
     pub n: u32,
     /// This comparison's own verdict.

@@ -460,6 +460,17 @@ fn responses_and_claims() {
             "[table.t]\nrows = [\"speed\"]\ncolumns = { g = { value = \"goodput\" } }"
         ),
         ("a figure of an unknown response", "", "[figure.f]\nx = \"rate\"\ny = \"goodputs\""),
+        ("panels for what is no factor", "", "[figure.f]\nx = \"rate\"\ny = \"goodput\"\npanels = \"phone\""),
+        (
+            "panels for the factor on the x axis",
+            "",
+            "[figure.f]\nx = \"rate\"\ny = \"goodput\"\npanels = [\"rate\"]"
+        ),
+        (
+            "a claim that is to be seen nowhere",
+            "",
+            "[claim.c]\nsays = \"more\"\nresponse = \"goodput\"\ncompare = { rate = [\"2 Mbit/s\", \"1 Mbit/s\"] }\nexpect = \"greater\"\nfigure = \"fig1\""
+        ),
     ]));
 }
 

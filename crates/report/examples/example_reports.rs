@@ -14,7 +14,7 @@ use netrig_report::chart::Theme;
 fn main() -> std::io::Result<()> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| ".".into());
     let folder = Path::new(&folder);
-    let (outage, queue) = (fixture::outage(), fixture::queue());
+    let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
     let readme = "# Outages\n\nWhat happens while a link is *down*.\n\n* first\n* second\n";
     let reports = [
         (
@@ -24,6 +24,7 @@ fn main() -> std::io::Result<()> {
                 .with_readme(readme),
         ),
         ("queue", Report::new(&queue.experiment, &queue.text, &queue.results)),
+        ("phones", Report::new(&phones.experiment, &phones.text, &phones.results)),
     ];
     for (name, report) in reports {
         let file = |ending: &str| folder.join(format!("{name}.{ending}"));

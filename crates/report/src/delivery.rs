@@ -38,6 +38,8 @@ pub fn delivery(messages: &[Delivery], ends: [&str; 2], caption: &str) -> Chart 
         series: vec!["on the way".to_owned(), "waiting for earlier messages of its stream".to_owned()],
         theory: String::new(),
         panels: streams.iter().take(MOST_STREAMS).map(panel).collect(),
+        grid: None,
+        note: String::new(),
     }
 }
 

@@ -1,11 +1,12 @@
 //! From the numbers of a figure to a chart.
 
 use netrig_core::{Kind, quantity};
-use netrig_experiment::{FigureData, FigurePoint, FigureSpec, Level, Panel, PaperPoint};
+use netrig_experiment::{FigureData, FigurePoint, FigureSpec, Grid, Level, Panel, PaperPoint};
 
 use crate::Report;
 use crate::chart::{self, Axis, AxisKind, Chart, Layer, Mark, Marks};
 use crate::number::{Estimate, Unit, as_given, percent};
+use crate::prose;
 use crate::sheet::{is_asked_for, level_in_words, replications, sentence, words};
 
 /// Levels up to which each has its tick.
@@ -29,6 +30,8 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
         series: builder.legend(),
         theory: builder.theory(),
         panels: figure.panels.iter().map(|panel| builder.panel(panel)).collect(),
+        grid: figure.grid.as_ref().map(|grid| builder.grid(grid)),
+        note: builder.spec.and_then(|spec| spec.note.as_deref()).map(prose::plain).unwrap_or_default(),
     }
 }
 
@@ -193,6 +196,11 @@ impl<'a> Builder<'a> {
         let end = || values_across(panel).fold(0.0, f64::max);
         let spans = panel.outage.map(|(from, to)| (from, to.unwrap_or_else(end), "link down".to_owned()));
         chart::Panel { title: self.heading(&panel.title), layers, spans: spans.into_iter().collect() }
+    }
+
+    fn grid(&self, grid: &Grid) -> chart::Grid {
+        let words = |titles: &[String]| titles.iter().map(|title| self.heading(title)).collect();
+        chart::Grid { rows: words(&grid.rows), columns: words(&grid.columns) }
     }
 
     fn marks(&self) -> Marks {

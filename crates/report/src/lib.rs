@@ -11,6 +11,7 @@
     reason = "drawing and rounding for people ask for no reproducible last bit"
 )]
 
+mod board;
 pub mod chart;
 mod csv;
 mod delivery;
@@ -21,6 +22,7 @@ mod json;
 mod markdown;
 mod markup;
 pub mod number;
+mod prose;
 mod report;
 mod sequence;
 mod sheet;

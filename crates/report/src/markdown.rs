@@ -1,11 +1,11 @@
 //! The report as Markdown.
 
-use netrig_experiment::ClaimResult;
-
 use crate::Report;
+use crate::board::Line;
 use crate::grid::{Grid, padded};
-use crate::number::{Estimate, Unit, p_value, percent};
-use crate::sheet::{Sheet, replications, sign, tally, words};
+use crate::number::percent;
+use crate::prose;
+use crate::sheet::{Sheet, replications, sign, tally, unit_words, words};
 
 pub(crate) fn text(report: &Report<'_>) -> String {
     let results = report.results;
@@ -15,11 +15,15 @@ pub(crate) fn text(report: &Report<'_>) -> String {
     }
     if !results.claims.is_empty() {
         out += &format!("## Verdicts\n\n{}.\n\n", tally(report));
-        out += &aligned(&claims(&results.claims));
+        out += &aligned(&claims(report));
     }
     for result in &results.tables {
         out += &format!("\n## {} ({})\n\n", escaped(&result.title), result.substrate);
         out += &aligned(&Grid::of_table(report, result));
+        let spec = report.experiment.design.table(&result.id);
+        if let Some(note) = spec.and_then(|spec| spec.note.as_ref()) {
+            out += &format!("\n{}\n", escaped(&prose::plain(note)));
+        }
     }
     let sheet = Sheet::new(report);
     out += "\n## Responses\n\n";
@@ -41,39 +45,34 @@ pub(crate) fn text(report: &Report<'_>) -> String {
     out + &format!("\n{} intervals, {n}; netrig {}.\n", percent(results.confidence), escaped(&results.build))
 }
 
-fn unit_words(unit: &str) -> String {
-    if unit == "1" { "a pure number".to_owned() } else { format!("in {unit}") }
-}
-
-fn claims(claims: &[ClaimResult]) -> Grid {
-    let several = claims.iter().any(|claim| claim.substrate != claims[0].substrate);
+/// The claims at a glance.
+fn claims(report: &Report<'_>) -> Grid {
+    let lines = Line::all(report);
+    let several = lines.iter().any(|line| line.substrate.is_some());
     let on = several.then(|| "substrate".to_owned());
-    let headings = ["verdict", "claim"].map(str::to_owned).into_iter().chain(on);
-    let rows = claims.iter().map(|claim| {
-        let verdict = format!("{} {}", sign(claim.verdict), claim.verdict.name());
-        let on = several.then(|| claim.substrate.clone());
-        let p = claim.p_holm.map_or(String::new(), p_value);
-        [verdict, claim.says.clone()].into_iter().chain(on).chain([p, estimates(claim)]).collect()
-    });
-    let keys = if several { 3 } else { 2 };
+    let rest = ["estimate", "claimed", "n", "adjusted p", "see"].map(str::to_owned);
+    let headings = ["verdict", "claim"].map(str::to_owned).into_iter().chain(on).chain(rest);
+    let row = |line: &Line<'_>| {
+        let verdict = format!("{} {}", sign(line.claim.verdict), line.claim.verdict.name());
+        let places = if line.places.is_empty() { String::new() } else { format!(" ({})", line.places) };
+        let on = line.substrate.map(str::to_owned);
+        let numbers = match &line.decided {
+            Some(decided) => {
+                let what =
+                    if decided.what.is_empty() { String::new() } else { format!("{} = ", decided.what) };
+                [what + &decided.estimate, decided.claimed.clone(), decided.point.n.to_string()]
+            }
+            None => [line.claim.why.clone(), String::new(), String::new()],
+        };
+        let p = line.p().unwrap_or_default();
+        let keys = [verdict, line.claim.says.clone() + &places].into_iter().chain(on);
+        keys.chain(numbers).chain([p, line.seen.name().to_owned()]).collect()
+    };
     Grid {
-        keys,
+        keys: if several { 3 } else { 2 },
         beside: Vec::new(),
-        headings: headings.chain(["adjusted p", "estimates"].map(str::to_owned)).collect(),
-        rows: rows.collect(),
-    }
-}
-
-/// The estimates that decided a claim: the one, or how far they range.
-fn estimates(claim: &ClaimResult) -> String {
-    let unit = Unit::fitting(&claim.unit, claim.points.iter().map(|point| point.estimate));
-    let mut estimates: Vec<Estimate> = claim.points.iter().filter_map(Estimate::of_claim).collect();
-    estimates.sort_by(|a, b| a.value.total_cmp(&b.value));
-    let written = |estimate: &Estimate| estimate.written(&unit);
-    match &estimates[..] {
-        [] => String::new(),
-        [only] => unit.behind(&written(only).to_string()),
-        [first, .., last] => unit.behind(&format!("{} to {}", written(first).value, written(last).value)),
+        headings: headings.collect(),
+        rows: lines.iter().map(row).collect(),
     }
 }
 

@@ -48,6 +48,8 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
         series: names.into_iter().enumerate().map(shown).collect(),
         theory: String::new(),
         panels: vec![Panel { layers, ..Panel::default() }],
+        grid: None,
+        note: String::new(),
     }
 }
 

@@ -153,10 +153,29 @@ pub(crate) const fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-/// How many claims have which verdict: `7 supported, 1 refuted`; empty without claims.
-pub(crate) fn tally(report: &Report<'_>) -> String {
+/// How many claims have which verdict; verdicts that no claim has are left out.
+pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, Verdict)> {
     let all = [Verdict::Supported, Verdict::Refuted, Verdict::Inconclusive, Verdict::NotTested];
     let count = |verdict| report.results.claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let named = all.into_iter().map(|verdict| (count(verdict), verdict)).filter(|(count, _)| *count > 0);
-    named.map(|(count, verdict)| format!("{count} {}", verdict.name())).collect::<Vec<_>>().join(", ")
+    all.into_iter().map(move |verdict| (count(verdict), verdict)).filter(|(count, _)| *count > 0)
+}
+
+/// The same in words: `8 claims: 7 supported, 1 refuted`; empty without claims.
+pub(crate) fn tally(report: &Report<'_>) -> String {
+    let named: Vec<String> =
+        counts(report).map(|(count, verdict)| format!("{count} {}", verdict.name())).collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    format!("{}: {}", counted(report.results.claims.len(), "claim"), named.join(", "))
+}
+
+/// `1 claim`, `3 claims`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A unit within a sentence.
+pub(crate) fn unit_words(unit: &str) -> String {
+    if unit == "1" { "a pure number".to_owned() } else { format!("in {unit}") }
 }

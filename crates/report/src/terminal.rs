@@ -1,11 +1,13 @@
 //! What `netrig run` prints when it is done.
 
-use netrig_experiment::{ClaimResult, Status, Verdict};
+use netrig_experiment::{Status, Verdict};
 
 use crate::Report;
+use crate::board::{Line, Seen};
 use crate::grid::{Grid, padded};
-use crate::number::{p_value, percent};
-use crate::sheet::{Sheet, replications, sign, word};
+use crate::number::percent;
+use crate::prose;
+use crate::sheet::{Sheet, replications, sign, tally, word};
 
 /// Points beyond which the derived tables are shown in their place.
 const MOST_POINTS: usize = 40;
@@ -36,16 +38,17 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
                 wrapped(&format!("{}{on}", printable(&table.title)), width, 0)
             );
             out += &columns(&Grid::of_table(report, table), width);
+            let spec = report.experiment.design.table(&table.id);
+            if let Some(note) = spec.and_then(|spec| spec.note.as_ref()) {
+                out += &(wrapped(&printable(&prose::plain(note)), width, 0) + "\n");
+            }
         }
     }
     out += &troubles(report, width);
-    if !report.results.claims.is_empty() {
-        out.push('\n');
-        let several =
-            report.results.claims.iter().any(|claim| claim.substrate != report.results.claims[0].substrate);
-        for result in &report.results.claims {
-            out += &claim(result, several, width);
-        }
+    let lines = Line::all(report);
+    if !lines.is_empty() {
+        out += &format!("\n{}\n", tally(report));
+        out.extend(lines.iter().map(|line| claim(line, width)));
     }
     out
 }
@@ -121,16 +124,34 @@ fn troubles(report: &Report<'_>, width: usize) -> String {
     out
 }
 
-/// `✓ supported     sentence (p < 0.001)`; what is not supported says why below.
-fn claim(claim: &ClaimResult, several: bool, width: usize) -> String {
-    let p = claim.p_holm.map_or(String::new(), |p| format!(" ({})", p_value(p)));
-    let on = if several { format!("[{}] ", claim.substrate) } else { String::new() };
+/// `✓ supported     sentence (p < 0.001)`; below it the numbers on which the verdict hangs, where it fails, and where
+/// to see it. Of what is not supported the reason has the numbers.
+fn claim(line: &Line<'_>, width: usize) -> String {
+    let claim = line.claim;
+    let p = line.p().map_or(String::new(), |p| format!(" ({p})"));
+    let on = line.substrate.map_or(String::new(), |substrate| format!("[{substrate}] "));
     let verdict = padded(&format!("{} {}", sign(claim.verdict), claim.verdict.name()), INDENT, false);
     let mut out = wrapped(&format!("{verdict}{on}{}{p}", printable(&claim.says)), width, INDENT) + "\n";
-    if claim.verdict != Verdict::Supported && !claim.why.is_empty() {
-        let why = format!("{}{}", " ".repeat(INDENT), printable(&claim.why));
-        out += &(wrapped(&why, width, INDENT) + "\n");
+    let supported = claim.verdict == Verdict::Supported;
+    let mut said: Vec<String> = Vec::new();
+    if !supported && !claim.why.is_empty() {
+        said.push(claim.why.clone());
     }
+    if let Some(decided) = &line.decided {
+        if supported {
+            let what = if decided.what.is_empty() { String::new() } else { format!("{} = ", decided.what) };
+            said.push(format!("{what}{}, n = {}", decided.estimate, decided.point.n));
+        }
+        if !decided.claimed.is_empty() {
+            said.push(format!("claimed: {}", decided.claimed));
+        }
+    }
+    said.extend((!line.places.is_empty()).then(|| line.places.clone()));
+    if line.seen != Seen::Responses {
+        said.push(format!("see {}", line.seen.name()));
+    }
+    let said = format!("{}{}", " ".repeat(INDENT), printable(&said.join("; ")));
+    out += &(wrapped(&said, width, INDENT) + "\n");
     out
 }
 

@@ -28,4 +28,4 @@ pub use carry_out::{Ended, Request, carry_out, found};
 pub use error::RunnerError;
 pub use machine::provenance;
 pub use progress::{Event, Progress, Tally};
-pub use recorded::recorded;
+pub use recorded::{Kept, recorded};

@@ -229,12 +229,21 @@ fn what_is_recorded_can_be_read_without_knowing_who_made_it() {
     let mut lab = Lab::new();
     let text = file("min = 3\nmax = 3");
     let design = experiment(&text).design;
-    assert!(netrig_runner::recorded(&lab.store(), &design).unwrap().is_empty());
+    let recorded = |lab: &Lab, version: usize, build: Option<&str>| {
+        let id = lab.store().experiments().unwrap()[version].id;
+        netrig_runner::recorded(&lab.store(), &design, id, build).unwrap()
+    };
     let fails = |run: &_| if rate(run) == "2 Mbit/s" { Act::Fail } else { Act::Measure(1.0) };
     let ended = lab.run(&text, &Fake::new(fails));
-    assert_eq!(netrig_runner::recorded(&lab.store(), &design).unwrap(), ended.points);
+    assert_eq!(recorded(&lab, 0, None).points, ended.points);
 
-    lab.provenance.build = "0.0.9+earlier-by-name".to_owned();
-    let later = lab.run(&file("min = 2\nmax = 2"), &Fake::measuring());
-    assert_eq!(netrig_runner::recorded(&lab.store(), &design).unwrap(), later.points);
+    let ours = std::mem::replace(&mut lab.provenance.build, "0.0.9+earlier-by-name".to_owned());
+    let again = lab.run(&text, &Fake::measuring());
+    let changed = lab.run(&file("min = 2\nmax = 2"), &Fake::measuring());
+    let theirs = lab.provenance.build.clone();
+    assert_eq!(recorded(&lab, 1, None).points, changed.points);
+    assert_eq!(recorded(&lab, 0, Some(&theirs)).points, again.points);
+    assert_eq!(recorded(&lab, 0, Some(&ours)).points, ended.points);
+    assert_eq!(recorded(&lab, 1, Some(&ours)), netrig_runner::Kept::default());
+    assert!(recorded(&lab, 0, Some(&theirs)).runs.iter().all(|run| run.build == theirs));
 }

@@ -1,38 +1,51 @@
 //! `netrig compare`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
-use netrig_experiment::{Agreement, Point, PointRuns, Results};
+use netrig_experiment::{Agreement, Level, Point, PointRuns, Results};
+use netrig_runner::{Kept, recorded};
 use netrig_store::Store;
 
-use crate::arguments::Compare;
+use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
-use crate::commands::version;
+use crate::commands::origin::{Change, Makers, Origin};
+use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print};
 use crate::request::Request;
 
-/// Says how far the results in two stores agree: ratio of means with its interval, point by point.
+/// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
+/// was not the same when their runs were made.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
-    let wanted = (!arguments.which.changes.set.is_empty()).then(|| points(&request));
-    let mut points = runs(&request, wanted.as_ref(), &arguments.store, "first")?;
-    points.extend(runs(&request, wanted.as_ref(), &arguments.with, "second")?);
-    let results = Results::judge(&request.experiment.design, &points, &BUILD);
+    let place = Place::of(&arguments.store, Path::new(STORE));
+    let mut first = Side::new(&request, &place, "first")?;
+    let mut second = Side::new(&request, &Place::of(&arguments.with, &place.store), "second")?;
+    let constants = other_constants(&request, &first, &second);
+    for side in [&mut first, &mut second] {
+        side.set_aside(&constants);
+        if !request.set.is_empty() {
+            side.narrow(&request, &constants)?;
+        }
+    }
+    let both: Vec<PointRuns> = first.kept.points.iter().chain(&second.kept.points).cloned().collect();
+    let results = Results::judge(&request.experiment.design, &both, &BUILD);
     let margin = arguments.margin;
     if arguments.json {
         let entries: Result<Vec<_>, _> =
-            results.agreement.iter().map(|entry| document(entry, margin)).collect();
+            results.agreement.iter().map(|entry| document(entry, margin, [&first, &second])).collect();
         let entries = entries.map_err(Failure::failed)?;
         print(serde_json::to_string_pretty(&entries).map_err(Failure::failed)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (first, second) = (arguments.store.display(), arguments.with.display());
+    let names = [&arguments.store, &arguments.with].map(|path| path.display());
     print(format!(
-        "first: {first}, second: {second}; second / first agrees if its whole interval lies within 1 ± {margin}"
+        "first: {}, second: {}; second / first agrees if its whole interval lies within 1 ± {margin}",
+        names[0], names[1]
     ))?;
+    print(differences(&first.origin(None), &second.origin(None)))?;
     if results.agreement.is_empty() {
         print("the two stores have no point in common")?;
     }
@@ -42,39 +55,141 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The points that the experiment has with the levels that were asked for.
-fn points(request: &Request) -> BTreeSet<Point> {
-    let plan = request.experiment.plan();
-    (0..plan.len()).map(|place| plan.point(place)).collect()
+/// Factors that the file has as constants, or no more, and that have one level at all points of each side, but not the
+/// same one: the points are compared although they differ in it, and it is told with what else was different.
+fn other_constants(request: &Request, first: &Side, second: &Side) -> BTreeSet<String> {
+    let names =
+        [first, second].into_iter().flat_map(|side| &side.kept.points).flat_map(|point| point.point.0.keys());
+    let names: BTreeSet<&String> = names.collect();
+    let may_differ = |name: &&&String| {
+        let levels = request.experiment.design.factor(name).map_or(1, |factor| factor.levels.len());
+        levels == 1 && !request.set.contains(**name)
+    };
+    let differs = |name: &&&String| match (first.constant(name), second.constant(name)) {
+        (Some(first), Some(second)) => first != second,
+        _ => false,
+    };
+    names.iter().filter(may_differ).filter(differs).map(|name| (*name).clone()).collect()
 }
 
-/// What a store has of the experiment, at the points that are `wanted` if not all are, of whatever build, as if
-/// `name` were its substrate.
-fn runs(
-    request: &Request,
-    wanted: Option<&BTreeSet<Point>>,
-    path: &Path,
-    name: &str,
-) -> Result<Vec<PointRuns>, Failure> {
-    if !path.exists() {
-        return Err(Failure::request(format!("there is no store {}", path.display())));
+/// A point without some factors.
+fn without(point: &Point, factors: &BTreeSet<String>) -> Point {
+    let mut point = point.clone();
+    point.0.retain(|factor, _| !factors.contains(factor));
+    point
+}
+
+/// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in a store that goes without
+/// saying.
+struct Place {
+    store: PathBuf,
+    version: Option<String>,
+}
+
+impl Place {
+    fn of(typed: &Path, unnamed: &Path) -> Self {
+        // A file may have the sign in its name.
+        let parts = typed.to_str().filter(|_| !typed.exists()).and_then(|text| text.rsplit_once('@'));
+        let Some((store, version)) = parts else { return Self { store: typed.to_owned(), version: None } };
+        let store = if store.is_empty() { unnamed.to_owned() } else { store.into() };
+        Self { store, version: Some(version.to_owned()) }
     }
-    let store = Store::open_read_only(path).map_err(Failure::request)?;
-    let design = &request.experiment.design;
-    version::latest(&store, request)?;
-    let mut points = netrig_runner::recorded(&store, design).map_err(Failure::failed)?;
-    points.retain(|point| wanted.is_none_or(|wanted| wanted.contains(&point.point)));
-    if points.is_empty() {
-        return Err(Failure::request(format!(
-            "the store {} has no runs of `{}` at the levels that --set asks for",
-            path.display(),
-            design.name
-        )));
+}
+
+/// One of the two that are compared.
+struct Side {
+    store: PathBuf,
+    kept: Kept,
+    makers: Makers,
+    /// Of the version of the file.
+    digest: String,
+    /// Factors that its points have no more, with their levels.
+    constants: Point,
+}
+
+impl Side {
+    /// What a store has of the experiment, as if `name` were its substrate.
+    fn new(request: &Request, place: &Place, name: &str) -> Result<Self, Failure> {
+        let path = place.store.display();
+        if !place.store.exists() {
+            return Err(Failure::request(format!("there is no store {path}")));
+        }
+        let store = Store::open_read_only(&place.store).map_err(Failure::request)?;
+        let version = match &place.version {
+            Some(named) => version::named(&store, request, named)?,
+            None => Version { file: version::latest(&store, request)?, build: None },
+        };
+        let (design, build) = (&request.experiment.design, version.build.as_deref());
+        let mut kept = recorded(&store, design, version.file.id, build).map_err(Failure::failed)?;
+        for point in &mut kept.points {
+            name.clone_into(&mut point.substrate);
+        }
+        let makers = Makers::of(&store, &kept.runs).map_err(Failure::failed)?;
+        Ok(Self {
+            store: place.store.clone(),
+            kept,
+            makers,
+            digest: version.file.digest,
+            constants: Point::default(),
+        })
     }
-    for point in &mut points {
-        name.clone_into(&mut point.substrate);
+
+    /// The level that a factor has at all points, or that there is no such factor; `None` if it has several levels.
+    fn constant(&self, factor: &str) -> Option<Option<&Level>> {
+        let first = self.kept.points.first().map(|point| point.point.level(factor))?;
+        self.kept.points.iter().all(|point| point.point.level(factor) == first).then_some(first)
     }
-    Ok(points)
+
+    /// Takes constants out of its points, and keeps them in mind.
+    fn set_aside(&mut self, factors: &BTreeSet<String>) {
+        let levels = factors.iter().filter_map(|name| Some((name.clone(), self.constant(name)??.clone())));
+        self.constants = Point(levels.collect());
+        self.kept.points.iter_mut().for_each(|point| point.point = without(&point.point, factors));
+        self.kept.runs.iter_mut().for_each(|run| run.point = without(&run.point, factors));
+    }
+
+    /// Leaves the points that the experiment has with the levels that were asked for.
+    fn narrow(&mut self, request: &Request, constants: &BTreeSet<String>) -> Result<(), Failure> {
+        let plan = request.experiment.plan();
+        let wanted: BTreeSet<Point> =
+            (0..plan.len()).map(|place| without(&plan.point(place), constants)).collect();
+        self.kept.points.retain(|point| wanted.contains(&point.point));
+        self.kept.runs.retain(|run| wanted.contains(&run.point));
+        if self.kept.points.is_empty() {
+            return Err(Failure::request(format!(
+                "the store {} has no runs of `{}` at the levels that --set asks for",
+                self.store.display(),
+                request.experiment.design.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Where, when and with what its runs were made, at one point or at all.
+    fn origin(&self, point: Option<&Point>) -> Origin {
+        let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
+        self.makers.origin(&self.digest, &self.constants, here)
+    }
+}
+
+/// What was not the same when the runs were made, and what was.
+fn differences(first: &Origin, second: &Origin) -> String {
+    let changes = first.changes(second);
+    let mut out = String::new();
+    if changes.is_empty() {
+        out += "nothing was different when they were made";
+    } else {
+        out += "what was different when they were made:";
+        let widest = |of: fn(&Change) -> &String| {
+            changes.iter().map(|change| of(change).chars().count()).max().unwrap_or(0)
+        };
+        let (what, value) = (widest(|change| &change.what), widest(|change| &change.first));
+        for change in &changes {
+            out += &format!("\n  {:<what$}  {:<value$}  {}", change.what, change.first, change.second);
+        }
+    }
+    let common = first.common(second);
+    if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }
 }
 
 /// What the interval of a ratio says about agreement within `margin`.
@@ -103,11 +218,22 @@ fn line(agreement: &Agreement, margin: Fraction) -> String {
     )
 }
 
-/// The entry of a report's document, with the verdict.
-fn document(agreement: &Agreement, margin: Fraction) -> serde_json::Result<serde_json::Value> {
+/// The entry of a report's document, with the verdict, and with what was not the same when its runs were made; over all
+/// points also with all that is known of their making.
+fn document(
+    agreement: &Agreement,
+    margin: Fraction,
+    sides: [&Side; 2],
+) -> serde_json::Result<serde_json::Value> {
     let mut entry = serde_json::to_value(agreement)?;
     entry["margin"] = margin.get().into();
     entry["verdict"] = verdict(agreement, margin).into();
+    let all = agreement.factors.0.is_empty();
+    let [first, second] = sides.map(|side| side.origin((!all).then_some(&agreement.factors)));
+    entry["changed"] = serde_json::to_value(first.changes(&second))?;
+    if all {
+        entry["made"] = serde_json::to_value([first, second])?;
+    }
     Ok(entry)
 }
 

@@ -1,5 +1,6 @@
 //! `netrig list`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use netrig_store::Store;
@@ -29,11 +30,17 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
     let store = Store::open_read_only(path).map_err(Failure::request)?;
     print(format!("\nStore {}:", path.display()))?;
     for entry in store.experiments().map_err(Failure::failed)? {
-        print(format!(
-            "  {:<24} {} runs, file {:.8} of {}",
-            entry.name, entry.runs, entry.digest, entry.added
-        ))?;
         let runs = store.replications(entry.id).map_err(Failure::failed)?;
+        let builds: BTreeSet<&str> = runs.iter().map(|run| run.build.as_str()).collect();
+        let by = if builds.is_empty() { "" } else { ", by " };
+        print(format!(
+            "  {:<24} {} runs, file {:.8} of {}{by}{}",
+            entry.name,
+            entry.runs,
+            entry.digest,
+            entry.added,
+            Vec::from_iter(builds).join(", ")
+        ))?;
         for replication in runs.iter().take(LISTED) {
             let (id, number) = (&replication.run.identity, replication.number);
             print(format!("    {id:.12}  {number:>3}  {}", replication.point))?;

@@ -7,6 +7,7 @@ mod delivery;
 mod doctor;
 mod export;
 mod list;
+mod origin;
 mod plan;
 mod playback;
 mod report;

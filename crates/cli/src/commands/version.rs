@@ -5,14 +5,24 @@ use netrig_store::{ExperimentEntry, Store};
 use crate::failure::Failure;
 use crate::request::Request;
 
+/// The runs that are meant: those of a version of the file, of one build or of the latest.
+pub struct Version {
+    /// The version of the file.
+    pub file: ExperimentEntry,
+    /// The build, if one was named.
+    pub build: Option<String>,
+}
+
+/// The fewest characters by which a version is named.
+const FEWEST: usize = 4;
+
 /// The latest version of the file that `store` has runs of. If it is not the one that was asked for, a line on
 /// stderr says so.
 pub fn latest(store: &Store, request: &Request) -> Result<ExperimentEntry, Failure> {
     let (name, place) = (&request.experiment.design.name, store.path().display());
-    let mut versions = store.experiments().map_err(Failure::failed)?.into_iter().rev();
-    let Some(version) = versions.find(|version| version.name == *name && version.runs > 0) else {
-        return Err(Failure::request(format!("the store {place} has no runs of `{name}`")));
-    };
+    let version = versions(store, request)?
+        .pop()
+        .ok_or_else(|| Failure::request(format!("the store {place} has no runs of `{name}`")))?;
     if store.experiment_file(version.id).map_err(Failure::failed)? != request.text {
         eprintln!(
             "warning: the runs of `{name}` in {place} are of another version of its file, {:.8} of {}",
@@ -20,4 +30,45 @@ pub fn latest(store: &Store, request: &Request) -> Result<ExperimentEntry, Failu
         );
     }
     Ok(version)
+}
+
+/// The version that `named` begins: of the file by its digest, or of netrig by its build or the commit in it.
+pub fn named(store: &Store, request: &Request, named: &str) -> Result<Version, Failure> {
+    let refuse = |why: &str| {
+        let (name, place) = (&request.experiment.design.name, store.path().display());
+        Err(Failure::request(format!(
+            "@{named}: {why}; `netrig list --store {place}` shows what there is of `{name}`"
+        )))
+    };
+    if named.len() < FEWEST {
+        return refuse("a version is named by at least four characters");
+    }
+    let mut found: Vec<Version> = Vec::new();
+    for file in versions(store, request)? {
+        let runs = store.replications(file.id).map_err(Failure::failed)?;
+        for build in runs.into_iter().map(|run| run.build).filter(|build| is_build(build, named)) {
+            // A build's runs are looked for in the latest version of the file that it ran.
+            found.retain(|known| known.build.as_ref() != Some(&build));
+            found.push(Version { file: file.clone(), build: Some(build) });
+        }
+        if file.digest.starts_with(named) {
+            found.push(Version { file, build: None });
+        }
+    }
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(_), false) => refuse("more than one version begins so"),
+        (None, _) => refuse("no version of the file and no build begins so"),
+    }
+}
+
+fn is_build(build: &str, named: &str) -> bool {
+    build.starts_with(named) || build.split_once('+').is_some_and(|(_, commit)| commit.starts_with(named))
+}
+
+/// The versions of the file that have runs, the latest last.
+fn versions(store: &Store, request: &Request) -> Result<Vec<ExperimentEntry>, Failure> {
+    let mut versions = store.experiments().map_err(Failure::failed)?;
+    versions.retain(|version| version.name == request.experiment.design.name && version.runs > 0);
+    Ok(versions)
 }

@@ -20,6 +20,8 @@ pub(super) struct Made {
     pub compared: Option<[Level; 2]>,
     /// The estimate with its interval.
     pub interval: Interval,
+    /// Where the claim says that it lies; `None` for a bend that may be anywhere.
+    pub region: Option<Region>,
     /// What the data say.
     pub finding: Finding,
     /// Replications that would decide it.
@@ -205,7 +207,8 @@ impl Context<'_> {
         let confidence = self.design.confidence;
         let found = compare::knee(&x, &y, &bootstrap, confidence).map_err(impossible)?;
         let mut finding = Finding { p: found.p_value, p_against: None };
-        if let Some([low, high]) = self.range(unit)? {
+        let range = self.range(unit)?;
+        if let Some([low, high]) = range {
             // The place has an interval but no p-value: at the share of the error rate that is this claim's
             // even if Holm leaves it no more.
             let share = (1.0 - confidence) / self.claims as f64;
@@ -221,6 +224,7 @@ impl Context<'_> {
             factors: place.0.clone(),
             compared: None,
             interval: found.location,
+            region: range.map(|[low, high]| Region::Inside(low, high)),
             finding,
             needs: None,
             unpaired: 0,
@@ -242,7 +246,8 @@ impl Context<'_> {
             Contrast::Value(_) => 0,
             Contrast::Difference(a, b) | Contrast::Ratio(a, b) => a.n() + b.n() - 2 * a.shared(b).len(),
         };
-        Ok(Made { factors: place.0.clone(), compared, interval: effect.interval, finding, needs, unpaired })
+        let (factors, interval, region) = (place.0.clone(), effect.interval, Some(region));
+        Ok(Made { factors, compared, interval, region, finding, needs, unpaired })
     }
 
     /// The margin in the unit of the estimate; a share is of `base`.

@@ -3,6 +3,7 @@
 use netrig_stats::multiple;
 
 use super::comparisons::{Comparisons, Context, Made};
+use super::effect::Region;
 use super::sample::{Cell, Missing};
 use super::spec::ClaimSpec;
 use crate::judge::{Design, seed_of};
@@ -86,7 +87,7 @@ impl<'a> Draft<'a> {
         let open = verdict == Verdict::Inconclusive;
         let needs = if open { self.needs(level / design.claims.len() as f64) } else { None };
         let ruling = Ruling { verdict, p_holm, tested, needs, level };
-        let deciding = self.comparisons.places.iter().map(|made| point(deciding(made), level));
+        let points = self.comparisons.places.iter().map(|made| point(deciding(made), level));
         ClaimResult {
             id: self.id.to_owned(),
             says: self.spec.says.clone(),
@@ -96,7 +97,8 @@ impl<'a> Draft<'a> {
             why: self.why(&ruling),
             needs,
             unit: self.unit.clone(),
-            points: deciding.collect(),
+            decided_by: self.decided_by(level).map(|made| point(made, level)),
+            points: points.collect(),
         }
     }
 
@@ -144,6 +146,7 @@ fn point(made: &Made, level: f64) -> ClaimPoint {
         estimate: made.interval.estimate,
         low: made.interval.low,
         high: made.interval.high,
+        claimed: made.region.map(Region::ends),
         n: u32::try_from(made.interval.n).unwrap_or(u32::MAX),
         verdict: made.finding.verdict(level),
     }

@@ -165,6 +165,15 @@ pub(crate) struct Finding {
 }
 
 impl Region {
+    /// From where to where it reaches; `None` for an end that is open.
+    pub(crate) const fn ends(self) -> [Option<f64>; 2] {
+        match self {
+            Self::Above(low) => [Some(low), None],
+            Self::Below(high) => [None, Some(high)],
+            Self::Inside(low, high) => [Some(low), Some(high)],
+        }
+    }
+
     /// Tests an effect.
     ///
     /// Above and below may be decided either way, so the tests are two-sided: supported means that the whole

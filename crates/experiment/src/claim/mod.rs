@@ -8,6 +8,7 @@
 mod comparisons;
 mod decide;
 mod effect;
+mod exhibit;
 mod extremes;
 mod reason;
 pub(crate) mod sample;
@@ -16,6 +17,7 @@ mod spec;
 
 pub(crate) use comparisons::axis_unit;
 pub(crate) use decide::decide;
+pub use exhibit::Exhibit;
 pub use selection::{Names, Selection, Written};
 pub use spec::{ClaimSpec, Expect, Target};
 

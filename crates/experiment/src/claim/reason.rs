@@ -61,6 +61,13 @@ impl Draft<'_> {
         format!("{figures}: this neither bears it out nor excludes it{more}")
     }
 
+    /// The comparison on which the verdict hangs: that which excludes the claim, else that on which support hangs.
+    pub(super) fn decided_by(&self, level: f64) -> Option<&Made> {
+        let against = self.strongest_against();
+        let against = against.filter(|made| made.finding.verdict(level) == Verdict::Refuted);
+        against.or_else(|| self.weakest())
+    }
+
     /// The comparison on which support hangs.
     fn weakest(&self) -> Option<&Made> {
         let doubt = |made: &Made| made.finding.p.unwrap_or(2.0);

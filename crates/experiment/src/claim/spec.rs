@@ -42,6 +42,9 @@ pub struct ClaimSpec {
     /// The range in which it (or the knee) must lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<[Amount; 2]>,
+    /// The figure in which a reader sees it; without one it is looked for ([`Design::exhibit`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<String>,
 }
 
 /// What a claim says.
@@ -172,6 +175,11 @@ impl ClaimSpec {
         self.check_comparison(&factors, &mut errors);
         self.check_shape(&mut errors);
         self.check_amounts(design, &mut errors);
+        if let Some(figure) = self.figure.as_ref().filter(|name| design.figure(name).is_none()) {
+            let known: Vec<&str> = design.figures.iter().map(|(name, _)| name.as_str()).collect();
+            let what = format!("there is no figure `{figure}`");
+            refuse(&mut errors, "figure", one_of(&what, figure, &known));
+        }
         errors
     }
 

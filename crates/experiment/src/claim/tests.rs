@@ -378,3 +378,76 @@ fn supported_is_wrong_in_at_most_five_percent() {
     let refuted = share(&equivalent, 24.999, Verdict::Refuted);
     assert!(refuted <= 0.04, "{refuted}");
 }
+
+/// The numbers on which a verdict hangs, and the borders that they are held against.
+#[test]
+fn what_decided_it_stands_beside_what_was_claimed() {
+    let claimed = |claim: &str| two_transports(claim, 10, sctp_gains(20.0, 5.0)).points[0].claimed.unwrap();
+    let compare = "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = ";
+    assert_eq!(claimed(&format!("{compare}'greater'")), [Some(0.0), None]);
+    assert_eq!(claimed(&format!("{compare}'less'\nmargin = '2 %'")), [None, Some(0.98)]);
+    assert_eq!(claimed(&format!("{compare}'equivalent'\nmargin = '10 B/s'")), [Some(-10.0), Some(10.0)]);
+    let within =
+        "response = 'r'\nwhere = { transport = 'tcp' }\nexpect = 'within'\ntarget = '1 KB/s'\nmargin = '3 %'";
+    assert_eq!(claimed(within), [Some(970.0), Some(1030.0)]);
+
+    let study = Study::new(&[TRANSPORTS, OUTAGES]).claim("c", GREATER);
+    let gain = |place: &Place<'_>| match (place.level("transport"), place.level("down_for")) {
+        ("tcp", _) => 1000.0,
+        (_, "10 s") => 1005.0,
+        _ => 1050.0,
+    };
+    let noisy = |place: &Place<'_>| gain(place) + place.own_luck().normal(0.0, 1.0);
+    let supported = study.run(10, noisy).verdict();
+    let weakest = supported.decided_by.clone().unwrap();
+    assert_eq!((supported.verdict, weakest.factors["down_for"].0.as_str()), (Verdict::Supported, "10 s"));
+    assert!(supported.points.contains(&weakest));
+
+    let lost = |place: &Place<'_>| noisy(place) - if place.level("down_for") == "20 s" { 200.0 } else { 0.0 };
+    let sctp_loses =
+        |place: &Place<'_>| if place.level("transport") == "tcp" { noisy(place) } else { lost(place) };
+    let refuted = Study::new(&[TRANSPORTS, OUTAGES]).claim("c", GREATER).run(10, sctp_loses).verdict();
+    let against = refuted.decided_by.unwrap();
+    assert_eq!((refuted.verdict, against.verdict), (Verdict::Refuted, Verdict::Refuted));
+    assert_eq!(against.factors["down_for"].0, "20 s");
+}
+
+#[test]
+fn a_claim_is_seen_where_its_levels_are_told_apart() {
+    let exhibit = |claim: &str| {
+        let figure = |x: &str, series: &str, at: &str| {
+            format!("x = '{x}'\ny = 'r'\nseries = '{series}'\nwhere = {{ {at} }}")
+        };
+        let study = Study::new(&[TRANSPORTS, OUTAGES, ("shape", &["1.2", "1.5"])])
+            .figure("by-outage", &figure("down_for", "shape", "transport = 'sctp'"))
+            .figure("by-transport", &figure("transport", "down_for", "shape = 1.5"))
+            .figure("by-shape", &figure("shape", "down_for", "transport = 'tcp'"))
+            .table(
+                "outages",
+                "rows = ['transport', 'down_for']\n[columns]\nmean = { mean = 'r', over = 'shape' }",
+            );
+        let study = study.claim("c", claim);
+        study.design.exhibit(&study.design.claims[0].1).map(|exhibit| format!("{exhibit:?}"))
+    };
+    let seen = |claim: &str| exhibit(&format!("response = 'r'\n{claim}")).unwrap();
+    assert_eq!(seen("over = 'down_for'\nexpect = 'decreasing'"), "Figure(\"by-outage\")");
+    assert_eq!(
+        seen("compare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'"),
+        "Figure(\"by-transport\")"
+    );
+    // No figure has TCP's outages apart at every shape but the third; the second has no other shape than 1.5.
+    let tcp = "over = 'down_for'\nexpect = 'decreasing'\nwhere = { transport = 'tcp', shape = 1.2 }";
+    assert_eq!(seen(tcp), "Figure(\"by-shape\")");
+    assert_eq!(seen(&format!("{tcp}\nfigure = 'by-outage'")), "Figure(\"by-outage\")");
+    // A transport at shape 1.2 is in no figure beside the other, but in the table.
+    let table = "compare = { transport = ['sctp', 'tcp'] }\nwhere = { shape = 1.2 }\nexpect = 'greater'";
+    assert_eq!(seen(table), "Table(\"outages\")");
+    let column = "response = 'table.outages.mean'\nover = 'down_for'\nexpect = 'decreasing'";
+    assert_eq!(exhibit(column).unwrap(), "Table(\"outages\")");
+
+    let study = Study::new(&[TRANSPORTS]).claim("c", GREATER);
+    assert_eq!(study.design.exhibit(&study.design.claims[0].1), None);
+    let unknown: crate::ClaimSpec =
+        toml::from_str(&format!("says = 'it is so'\n{GREATER}\nfigure = 'fig6'")).unwrap();
+    assert_eq!(unknown.check(&study.design)[0].to_string(), "`figure`: there is no figure `fig6`");
+}

@@ -57,7 +57,8 @@ impl FigureSpec {
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
             x: axis(TIME, "s".to_owned(), Axis::X),
             y: axis(&self.y.0.join(", "), self.traced_unit(), Axis::Y),
-            panels: self.keys(&self.panels.0, design).iter().map(picture).collect(),
+            panels: self.pictures(design).iter().map(picture).collect(),
+            grid: self.grid(design),
         }
     }
 

@@ -22,8 +22,20 @@ pub struct FigureData {
     pub x: AxisData,
     /// The vertical axis.
     pub y: AxisData,
-    /// One picture for each combination of the panels' levels; at least one.
+    /// One picture for each combination of the panels' levels; at least one. Of a grid row by row.
     pub panels: Vec<Panel>,
+    /// Its rows and columns, if it is a grid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grid: Option<Grid>,
+}
+
+/// The headings of a grid of panels, which has one panel for each pair of them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Grid {
+    /// The levels of each row: `direction = up`.
+    pub rows: Vec<String>,
+    /// The levels of each column; one without words if only rows are told apart.
+    pub columns: Vec<String>,
 }
 
 /// An axis.
@@ -142,11 +154,8 @@ impl FigureSpec {
                 outage: None,
             }
         };
-        let panels = if self.is_trace() {
-            Vec::new()
-        } else {
-            self.keys(&self.panels.0, design).iter().map(picture).collect()
-        };
+        let panels =
+            if self.is_trace() { Vec::new() } else { self.pictures(design).iter().map(picture).collect() };
         FigureData {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
@@ -163,7 +172,20 @@ impl FigureSpec {
                 categories: Vec::new(),
             },
             panels,
+            grid: self.grid(design),
         }
+    }
+
+    /// The levels of each panel, row by row.
+    pub(super) fn pictures(&self, design: &Design) -> Vec<Key> {
+        let factors = self.rows.0.iter().chain(&self.panels.0).cloned();
+        self.keys(&factors.collect::<Vec<_>>(), design)
+    }
+
+    pub(super) fn grid(&self, design: &Design) -> Option<Grid> {
+        let headings = |factors: &[String]| self.keys(factors, design).iter().map(heading).collect();
+        let is_grid = !self.rows.is_empty();
+        is_grid.then(|| Grid { rows: headings(&self.rows.0), columns: headings(&self.panels.0) })
     }
 
     /// All combinations of the factors' levels that the figure shows, in the order of the file.

@@ -6,7 +6,9 @@ mod expression;
 mod spec;
 
 pub use course::TracedRun;
-pub use evaluate::{AxisData, FigureData, FigurePoint, Panel, PaperPoint, PaperSeries, Series, TheoryLine};
+pub use evaluate::{
+    AxisData, FigureData, FigurePoint, Grid, Panel, PaperPoint, PaperSeries, Series, TheoryLine,
+};
 pub use expression::{Expression, ExpressionError};
 pub use spec::{Axis, FigureSpec, TIME, TheorySpec};
 

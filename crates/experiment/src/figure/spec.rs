@@ -10,14 +10,20 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expression::Expression;
+use crate::Of;
 use crate::check::{SpecError, one_of, refuse};
 use crate::claim::selection::{Names, Selection, unknown_factor};
 use crate::judge::Design;
 use crate::response::amount;
-use crate::{Factor, Of};
 
 /// What stands for the time of a run on the x axis.
 pub const TIME: &str = "time";
+
+/// The most levels of a factor of panels: more pictures nobody compares.
+const MOST_PANELS: usize = 12;
+
+/// The most columns of a grid: with more its panels are narrower than their labels.
+const MOST_COLUMNS: usize = 6;
 
 /// A figure: a response over the levels of a factor, or a traced quantity over the time of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +45,10 @@ pub struct FigureSpec {
     /// The factors whose combinations of levels are the panels.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub panels: Names,
+    /// The factors whose combinations of levels are the rows of a grid, of which `panels` are the columns; without
+    /// them panels stand in the order of their levels, as many side by side as there is room for.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub rows: Names,
     /// The points that it shows.
     #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
     pub at: Selection,
@@ -51,6 +61,9 @@ pub struct FigureSpec {
     /// The axes that are logarithmic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<Axis>,
+    /// Words under it, in Markdown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// One of a figure's axes.
@@ -128,6 +141,12 @@ impl FigureSpec {
         self.x == TIME
     }
 
+    /// Whether it tells the levels of a factor apart.
+    pub(crate) fn tells(&self, factor: &str) -> bool {
+        let named = [&self.series, &self.panels, &self.rows];
+        self.x == factor || named.iter().any(|names| names.contains(factor))
+    }
+
     /// What is wrong with it, by field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
@@ -139,20 +158,44 @@ impl FigureSpec {
         } else {
             self.check_responses(design, &mut errors)
         }
-        for (field, names) in [("series", &self.series), ("panels", &self.panels)] {
-            for name in &names.0 {
-                if design.factor(name).is_none() {
-                    refuse(&mut errors, field, unknown_factor(name, &design.factors));
-                } else if *name == self.x || field == "panels" && self.series.contains(name) {
-                    refuse(&mut errors, field, format!("`{name}` is shown in another way already"));
-                }
-            }
-        }
+        self.check_shown(design, &mut errors);
         errors.extend(self.at.check("where", &design.factors));
         self.check_loose_factors(design, &mut errors);
         errors.extend(self.paper.as_ref().and_then(|group| design.check_paper("paper", group)));
         self.check_theory(design, &mut errors);
         errors
+    }
+
+    /// Whether each factor has one place in the figure, and panels and rows are few enough to be compared.
+    fn check_shown(&self, design: &Design, errors: &mut Vec<SpecError>) {
+        let mut shown = vec![self.x.as_str()];
+        for (field, names) in [("series", &self.series), ("panels", &self.panels), ("rows", &self.rows)] {
+            for name in &names.0 {
+                let Some(factor) = design.factor(name) else {
+                    refuse(errors, field, unknown_factor(name, &design.factors));
+                    continue;
+                };
+                if shown.contains(&name.as_str()) {
+                    refuse(errors, field, format!("`{name}` is shown in another way already"));
+                }
+                shown.push(name);
+                let levels = self.at.levels(factor).count();
+                if field != "series" && levels > MOST_PANELS {
+                    let why = format!(
+                        "`{name}` has {levels} levels: more than {MOST_PANELS} panels cannot be compared; choose some \
+                         with `where`"
+                    );
+                    refuse(errors, field, why);
+                }
+            }
+        }
+        let columns = self.keys(&self.panels.0, design).len();
+        if !self.rows.is_empty() && (MOST_COLUMNS + 1..=MOST_PANELS).contains(&columns) {
+            let why = format!(
+                "{columns} columns: a grid has room for {MOST_COLUMNS}; what has more levels can be its `rows`"
+            );
+            refuse(errors, "panels", why);
+        }
     }
 
     fn check_trace(&self, errors: &mut Vec<SpecError>) {
@@ -196,10 +239,7 @@ impl FigureSpec {
 
     /// Factors that would vary within one place of the figure although nobody said so.
     fn check_loose_factors(&self, design: &Design, errors: &mut Vec<SpecError>) {
-        let shown = |factor: &&Factor| {
-            factor.name == self.x || self.series.contains(&factor.name) || self.panels.contains(&factor.name)
-        };
-        for factor in design.factors.iter().filter(|factor| !shown(factor)) {
+        for factor in design.factors.iter().filter(|factor| !self.tells(&factor.name)) {
             let levels = self.at.levels(factor).count();
             if levels > 1 {
                 let why = format!(

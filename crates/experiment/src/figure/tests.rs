@@ -139,3 +139,59 @@ fn faults_are_told_by_field() {
     let paper = errors(&format!("x = 'gap'\ny = 'r'\npaper = 'fig2'\n{rest}"));
     assert_eq!(paper, ["`paper`: there is no `paper.toml` beside this file"]);
 }
+
+#[test]
+fn a_grid_has_a_panel_for_each_pair_of_its_headings() {
+    let data = figure(study(), "x = 'gap'\ny = 'r'\nrows = 'transport'\npanels = 'down_for'");
+    let grid = data.grid.unwrap();
+    assert_eq!(grid.rows, ["transport = tcp", "transport = sctp"]);
+    assert_eq!(grid.columns, ["down_for = 0 s", "down_for = 5 s"]);
+    let titles: Vec<&str> = data.panels.iter().map(|panel| panel.title.as_str()).collect();
+    let pair = |outage: &str, transport: &str| format!("down_for = {outage}, transport = {transport}");
+    assert_eq!(titles, [pair("0 s", "tcp"), pair("5 s", "tcp"), pair("0 s", "sctp"), pair("5 s", "sctp")]);
+    assert!((data.panels[3].series[0].points[1].y - 252.1).abs() < 1e-9);
+    // Rows alone stand below each other.
+    let stack = figure(study(), "x = 'gap'\ny = 'r'\nrows = 'transport'\nseries = 'down_for'");
+    assert_eq!((stack.grid.unwrap().columns, stack.panels.len()), (vec![String::new()], 2));
+}
+
+#[test]
+fn panels_that_nobody_can_compare_are_refused() {
+    let levels: Vec<String> = (1..=13).map(|n| n.to_string()).collect();
+    let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+    let design =
+        Study::new(&[("phone", &levels), ("cell", &levels[..7]), ("gap", &["45 ms", "100 ms"])]).design;
+    let errors = |text: &str| -> Vec<String> {
+        let figure: crate::FigureSpec = toml::from_str(text).unwrap();
+        figure.check(&design).iter().map(ToString::to_string).collect()
+    };
+    for field in ["panels", "rows"] {
+        let many = errors(&format!("x = 'gap'\ny = 'r'\nseries = 'cell'\n{field} = 'phone'"));
+        assert_eq!(
+            many,
+            [format!(
+                "`{field}`: `phone` has 13 levels: more than 12 panels cannot be compared; choose some with `where`"
+            )]
+        );
+    }
+    let some = "where = { phone = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] }";
+    assert_eq!(errors(&format!("x = 'gap'\ny = 'r'\nseries = 'cell'\npanels = 'phone'\n{some}")), [""; 0]);
+    let wide = errors(&format!("x = 'gap'\ny = 'r'\nrows = 'phone'\npanels = 'cell'\n{some}"));
+    assert_eq!(wide, ["`panels`: 7 columns: a grid has room for 6; what has more levels can be its `rows`"]);
+    assert_eq!(errors(&format!("x = 'gap'\ny = 'r'\nrows = 'cell'\nseries = 'phone'\n{some}")), [""; 0]);
+    let twice = [
+        ("panels = 'gap'\nseries = ['phone', 'cell']", "panels", "gap"),
+        ("panels = ['cell', 'cell']\nseries = 'phone'", "panels", "cell"),
+        ("rows = 'phone'\nseries = ['phone', 'cell']", "rows", "phone"),
+        ("rows = 'cell'\npanels = 'cell'\nseries = 'phone'", "rows", "cell"),
+    ];
+    for (text, field, factor) in twice {
+        let told = errors(&format!("x = 'gap'\ny = 'r'\n{text}\n{some}"));
+        assert!(told.contains(&format!("`{field}`: `{factor}` is shown in another way already")), "{told:?}");
+    }
+    let unknown = errors(&format!("x = 'gap'\ny = 'r'\nseries = 'cell'\npanels = 'phones'\n{some}"));
+    assert!(
+        unknown[0].starts_with("`panels`: there is no factor `phones`; did you mean `phone`?"),
+        "{unknown:?}"
+    );
+}

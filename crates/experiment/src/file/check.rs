@@ -334,8 +334,7 @@ impl<'a> ExperimentFile<'a> {
                 }
             }
             for (_, figure) in &mut design.figures {
-                let named = figure.series.contains(name) || figure.panels.contains(name);
-                if !named && figure.x != *name && !figure.at.0.contains_key(name) {
+                if !figure.tells(name) && !figure.at.0.contains_key(name) {
                     figure.panels.0.push(name.clone());
                 }
             }

@@ -47,6 +47,11 @@ impl Design {
         named(&self.tables, name)
     }
 
+    /// The figure of that name.
+    pub fn figure(&self, name: &str) -> Option<&FigureSpec> {
+        named(&self.figures, name)
+    }
+
     /// The unit of a response, or of a table's column named `table.<table>.<column>`; `1` for what there is
     /// not.
     pub fn unit_of(&self, response: &str) -> String {

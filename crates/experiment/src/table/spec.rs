@@ -28,6 +28,9 @@ pub struct TableSpec {
     /// The group of the paper's values that are shown beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
+    /// Words under it, in Markdown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// How the cells of a column come from a response: exactly one of `value`, `mean`, `spread`, `min`, `max`,

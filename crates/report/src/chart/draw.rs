@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use super::layout::{
-    Entry, Frame, KEY, Key, LABEL, Layout, MARGIN, PANEL_LINE, SMALL, TITLE, Under, slanted,
-};
+use super::layout::{Entry, Frame, KEY, Key, LABEL, Layout, MARGIN, SMALL, TITLE, Under, slanted};
 use super::marks::Marker;
+use super::panels::PANEL_LINE;
 use super::text::{lines, width};
 use super::{Chart, Marks, Palette, Panel, Theme, Words};
 use crate::markup::escaped;
@@ -60,6 +59,7 @@ impl<'a> Drawing<'a> {
             }
             self.out.push_str("</g>\n");
         }
+        self.axis_titles();
         self.out.push_str("</svg>\n");
         self.out
     }
@@ -186,7 +186,9 @@ impl<'a> Drawing<'a> {
         for (value, label) in &frame.x.ticks {
             let Some(x) = frame.x.place(*value) else { continue };
             put!(self, r#"<path class="axis" d="M{x:.1} {bottom:.1}v4" stroke="{axis}"/>"#);
-            self.label_under(label, x, bottom + 6.0 + SMALL);
+            if frame.last_in_column {
+                self.label_under(label, x, bottom + 6.0 + SMALL);
+            }
         }
         put!(self, r#"<path class="axis" d="M{left:.1} {bottom:.1}H{right:.1}" stroke="{axis}"/>"#);
     }
@@ -205,22 +207,28 @@ impl<'a> Drawing<'a> {
         }
     }
 
+    /// What is special of a panel: over it, and of a grid's row beside its last.
     fn titles(&mut self, frame: &Frame) {
         let area = frame.area;
-        let (middle, bottom) = (area.left + area.width / 2.0, area.top + area.height);
         for (n, line) in frame.title.iter().rev().enumerate() {
             let at = (area.left, area.top - 6.0 - n as f64 * PANEL_LINE);
             self.text("label", at, LABEL, "start", r#" font-weight="600""#, line);
         }
-        if frame.last_in_column {
-            let y = bottom + self.layout.under_axis + LABEL;
-            self.text("axis-title x", (middle, y), LABEL, "middle", "", &self.chart.x.title);
+        if !frame.row_title.is_empty() {
+            let (x, y) = (area.left + area.width + 6.0, area.top + area.height / 2.0);
+            let turned = format!(r#" font-weight="600" transform="rotate(90 {x:.1} {y:.1})""#);
+            self.text("label", (x, y), LABEL, "middle", &turned, &frame.row_title);
         }
-        if frame.first_in_row {
-            let (x, y) = (MARGIN + LABEL * 0.7, area.top + area.height / 2.0);
-            let turn = format!(r#" transform="rotate(-90 {x:.1} {y:.1})""#);
-            self.text("axis-title y", (x, y), LABEL, "middle", &turn, &self.chart.y.title);
-        }
+    }
+
+    /// Panels share their axes, so each title stands once.
+    fn axis_titles(&mut self) {
+        let all = self.layout.plots;
+        let at = (all.left + all.width / 2.0, all.top + all.height + self.layout.under_axis + LABEL);
+        self.text("axis-title x", at, LABEL, "middle", "", &self.chart.x.title);
+        let (x, y) = (MARGIN + LABEL * 0.7, all.top + all.height / 2.0);
+        let turn = format!(r#" transform="rotate(-90 {x:.1} {y:.1})""#);
+        self.text("axis-title y", (x, y), LABEL, "middle", &turn, &self.chart.y.title);
     }
 
     /// The colour of a series and the class that gives it to a page; those of words for no series.

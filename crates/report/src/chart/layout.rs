@@ -1,5 +1,6 @@
 //! Where everything is.
 
+use super::panels::Panels;
 use super::text::{lines, shortened, width};
 use super::{Axis, AxisKind, Chart, Marks, Scale, Words};
 
@@ -13,12 +14,12 @@ pub(crate) const MARGIN: f64 = 14.0;
 const LEGEND_ROW: f64 = 20.0;
 /// From the left of a legend's entry to its words.
 pub(crate) const KEY: f64 = 34.0;
-/// A line of a panel's title, and how many times wider bold letters are.
-pub(crate) const PANEL_LINE: f64 = 16.0;
-const BOLD: f64 = 1.12;
-const GAP: f64 = 32.0;
-/// From the frame to the first and the last level.
-const INSET: f64 = 28.0;
+/// How many times wider bold letters are.
+pub(crate) const BOLD: f64 = 1.12;
+/// From the frame to the first and the last level: a share of the panel's width, at most so much, and at least so much
+/// beside what a paper says of the whole axis, whose mark stands at its end.
+const INSET: (f64, f64) = (0.1, 28.0);
+const BESIDE_LEVEL: f64 = 24.0;
 /// Of slanted labels: sine and cosine of 35 degrees, and the longest, in pixels.
 const SLANT: (f64, f64) = (0.574, 0.819);
 const LONGEST_SLANTED: f64 = 130.0;
@@ -44,8 +45,10 @@ pub(crate) struct Frame {
     pub area: Area,
     pub x: Scale,
     pub y: Scale,
-    /// What is special here, in lines.
+    /// What stands over it, in lines.
     pub title: Vec<String>,
+    /// What stands beside it; empty but at the end of a grid's row.
+    pub row_title: String,
     /// Whether the vertical axis is labelled here.
     pub first_in_row: bool,
     /// Whether the horizontal axis is labelled here.
@@ -86,7 +89,9 @@ pub(crate) struct Layout {
     pub caption_top: f64,
     pub legend: Vec<Entry>,
     pub frames: Vec<Frame>,
-    /// From a panel's horizontal axis to the top of the axis' title.
+    /// All panels together.
+    pub plots: Area,
+    /// From the last horizontal axis to the top of its title.
     pub under_axis: f64,
     pub under: Under,
 }
@@ -97,37 +102,18 @@ impl Layout {
         let said = |text: &str, size: f64| {
             if words == Words::Inside { lines(text, inner / size) } else { Vec::new() }
         };
-        let (title, caption) = (said(&chart.title, TITLE * BOLD), said(&chart.caption, SMALL));
+        let title = said(&chart.title, TITLE * BOLD);
+        let caption = [said(&chart.caption, SMALL), said(&chart.note, SMALL)].concat();
         let legend_top = if title.is_empty() { 4.0 } else { MARGIN + title.len() as f64 * TITLE * 1.3 + 6.0 };
         let (legend, legend_bottom) = legend(keys, legend_top, inner);
-        let columns = columns(chart.panels.len(), total);
-        let rows = chart.panels.len().div_ceil(columns).max(1);
         let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
-        let right = MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
-        let plot = (total - left - right - GAP * (columns as f64 - 1.0)) / columns as f64;
-        let titles: Vec<Vec<String>> = chart.panels.iter().map(|panel| heading(&panel.title, plot)).collect();
-        let most_lines = titles.iter().map(Vec::len).max().unwrap_or(0);
-        let panel_title = 8.0 + most_lines as f64 * PANEL_LINE;
-        let height =
-            if columns == 1 { (plot * 0.5).clamp(180.0, 360.0) } else { (plot * 0.75).clamp(170.0, 300.0) };
-        let (under, under_axis) = under(&chart.x, plot);
-        let row_height = height + panel_title + under_axis + 6.0;
-        let frames = titles.into_iter().enumerate().map(|(n, title)| {
-            let (row, column) = (n / columns, n % columns);
-            let area = Area {
-                left: left + column as f64 * (plot + GAP),
-                top: legend_bottom + row as f64 * row_height + panel_title,
-                width: plot,
-                height,
-            };
-            Frame {
-                title,
-                first_in_row: column == 0,
-                last_in_column: n + columns >= chart.panels.len(),
-                ..frame(chart, area)
-            }
-        });
-        let bottom = legend_bottom + rows as f64 * row_height + LABEL * 1.5;
+        let right = total - MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
+        // A trace fills its frame, so that its last label meets the first of the next panel.
+        let labels = if has(chart, Marks::Trace) { last_label(chart) * SMALL + 8.0 } else { 0.0 };
+        let panels = Panels::new(chart, (left, right), legend_bottom, labels);
+        let plots = panels.all();
+        let (under, under_axis) = under(&chart.x, panels.plot_width());
+        let bottom = plots.top + plots.height + under_axis + 6.0 + LABEL * 1.5;
         let caption_height = caption.len() as f64 * SMALL * 1.4;
         Self {
             width: total,
@@ -136,20 +122,11 @@ impl Layout {
             caption_top: bottom + SMALL,
             caption,
             legend,
-            frames: frames.collect(),
+            frames: (0..chart.panels.len()).map(|n| frame(chart, &panels, n)).collect(),
+            plots,
             under_axis,
             under,
         }
-    }
-}
-
-fn columns(panels: usize, total: f64) -> usize {
-    match panels {
-        0 | 1 => 1,
-        2 | 4 => 2,
-        _ if total >= 800.0 => 3,
-        3 => 1,
-        _ => 2,
     }
 }
 
@@ -208,16 +185,22 @@ pub(crate) fn slanted(label: &str, x: f64) -> String {
 }
 
 /// A panel's title in lines.
-fn heading(title: &str, plot: f64) -> Vec<String> {
+pub(crate) fn heading(title: &str, plot: f64) -> Vec<String> {
     let room = plot / (LABEL * BOLD);
     lines(title, room).iter().map(|line| shortened(line, room)).collect()
 }
 
-fn frame(chart: &Chart, area: Area) -> Frame {
+fn has(chart: &Chart, marks: Marks) -> bool {
+    chart.panels.iter().flat_map(|panel| &panel.layers).any(|layer| layer.marks == marks)
+}
+
+fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> Frame {
+    let area = panels.area(n);
     let across = ((area.width / 70.0) as usize).clamp(3, 9);
     // Marks and intervals of the first and the last level need room; a trace has none and fills the frame.
-    let traces = chart.panels.iter().flat_map(|p| &p.layers).any(|layer| layer.marks == Marks::Trace);
-    let inset = if traces || matches!(chart.x.scale, AxisKind::Categories(_)) { 0.0 } else { INSET };
+    let least = if has(chart, Marks::PaperLevel) { BESIDE_LEVEL } else { 0.0 };
+    let fills = has(chart, Marks::Trace) || matches!(chart.x.scale, AxisKind::Categories(_));
+    let inset = if fills { 0.0 } else { (INSET.0 * area.width).min(INSET.1).max(least) };
     let (left, right) = (area.left + inset, area.left + area.width - inset);
     let mut x = scale_of(&chart.x, chart, |mark| mark.0, left, right, across);
     let mut y = scale_of(&chart.y, chart, |mark| mark.1, area.top + area.height, area.top, 5);
@@ -225,7 +208,15 @@ fn frame(chart: &Chart, area: Area) -> Frame {
         x.thin(|label| width(label) * SMALL + 8.0);
     }
     y.thin(|_| SMALL * 1.3);
-    Frame { area, x, y, title: Vec::new(), first_in_row: false, last_in_column: false }
+    Frame {
+        area,
+        x,
+        y,
+        title: panels.title(n),
+        row_title: panels.row_title(n),
+        first_in_row: panels.begins_row(n),
+        last_in_column: panels.ends_column(n),
+    }
 }
 
 /// All panels share their scales, so that they can be compared at a glance. A theory that runs away (a queue near

@@ -5,6 +5,7 @@
 mod draw;
 mod layout;
 mod marks;
+mod panels;
 mod scale;
 mod text;
 mod theme;
@@ -28,8 +29,21 @@ pub struct Chart {
     pub series: Vec<String>,
     /// What the dashed lines are: `M/M/1`; empty if there are none.
     pub theory: String,
-    /// At least one.
+    /// At least one; of a grid row by row.
     pub panels: Vec<Panel>,
+    /// The headings of its rows and columns, if it is a grid; else panels stand side by side as there is room.
+    pub grid: Option<Grid>,
+    /// Further words under it, without marks.
+    pub note: String,
+}
+
+/// The headings of a grid of panels, which has a panel for each pair of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Of each row: `upload`.
+    pub rows: Vec<String>,
+    /// Of each column; one without words if only rows are told apart.
+    pub columns: Vec<String>,
 }
 
 /// One axis.
@@ -133,9 +147,10 @@ impl Chart {
         draw::Drawing::new(self, width, theme, Words::Inside).finish()
     }
 
-    /// The same for a page that says title and caption itself.
-    pub fn plot(&self, width: f64, theme: Theme) -> String {
-        draw::Drawing::new(self, width, theme, Words::Outside).finish()
+    /// The same for a page that says title and caption itself, and gives each class its colour and its strokes.
+    pub fn plot(&self, width: f64) -> String {
+        let drawing = draw::Drawing::new(self, width, Theme::Light, Words::Outside).finish();
+        STYLED.iter().fold(without_colours(&drawing), |svg, styled| svg.replace(styled, ""))
     }
 
     /// What a screen reader says of the chart, in one sentence.
@@ -149,4 +164,20 @@ impl Chart {
         let series = if series.is_empty() { String::new() } else { format!(": {}", series.join(", ")) };
         format!("{}. {} against {}{panels}{series}.", self.title, self.y.title, self.x.title)
     }
+}
+
+/// What a page's style says of marks and lines, and each of them need not.
+const STYLED: [&str; 4] =
+    [r#" fill="none""#, r#" stroke-width="1.6""#, r#" stroke-width="1.4""#, r#" stroke-linejoin="round""#];
+
+/// A drawing without the colours of its theme. Words in it are escaped, so that no quotation mark is theirs.
+fn without_colours(svg: &str) -> String {
+    let mut out = String::with_capacity(svg.len());
+    let mut rest = svg;
+    while let Some((before, after)) = rest.split_once("=\"#") {
+        let attribute = before.rfind(' ').unwrap_or(before.len());
+        out.push_str(&before[..attribute]);
+        rest = after.split_once('"').map_or("", |(_, rest)| rest);
+    }
+    out + rest
 }

@@ -1,28 +1,32 @@
-//! The verdicts, each with what decided it.
+//! All comparisons behind each verdict.
 
-use netrig_experiment::{ClaimPoint, ClaimResult, Level};
+use netrig_experiment::{ClaimPoint, ClaimResult};
 
-use super::{details, headings, table};
+use super::interval::Scale;
+use super::{details, headings, table, verdict, verdict_class};
 use crate::Report;
+use crate::board::{claim_unit, contrast};
 use crate::markup::Markup;
 use crate::number::{Estimate, Unit, p_value};
-use crate::sheet::{in_order, is_ratio, level_in_words, sentence, sign};
+use crate::sheet::{in_order, is_ratio, level_in_words, sentence};
 
 /// Comparisons up to which they stand open.
 const OPEN: usize = 4;
+
+/// Comparisons beyond which their table takes more than a sheet of paper.
+const LONG: usize = 30;
+
+/// How wide an interval is drawn, pixels.
+const DRAWN: f64 = 150.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let several =
         report.results.claims.iter().any(|claim| claim.substrate != report.results.claims[0].substrate);
     for (n, claim) in report.results.claims.iter().enumerate() {
-        let verdict = claim.verdict.name();
-        let class = format!("claim {}", verdict.replace(' ', "-"));
+        let class = format!("claim {}", verdict_class(claim.verdict));
         m.inside("article", &[("class", &class), ("id", &format!("claim-{}", n + 1))], |m| {
             m.inside("h3", &[], |m| {
-                m.inside("span", &[("class", "badge")], |m| {
-                    m.element("span", &[("aria-hidden", "true")], sign(claim.verdict));
-                    m.text(format!(" {verdict}"));
-                });
+                verdict(m, "span", claim.verdict);
                 m.text(" ");
                 m.text(&claim.says);
             });
@@ -60,14 +64,15 @@ fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
         count => format!("The {count} comparisons that decided it"),
     };
     details(m, &summary, points.len() <= OPEN, |m| {
-        table(m, "numbers", &format!("What decided claim {}", claim.id), |m| {
+        let class = if points.len() > LONG { "numbers long" } else { "numbers" };
+        table(m, class, &format!("What decided claim {}", claim.id), |m| {
             let at = (!shown.factors.is_empty() || shown.compared).then(|| "at".to_owned());
             let rest =
                 [shown.heading.clone(), "interval".into(), "drawn".into(), "n".into(), "verdict".into()];
             headings(m, at.into_iter().chain(rest));
             m.inside("tbody", &[], |m| {
                 for point in &points {
-                    m.inside("tr", &[], |m| shown.row(m, point));
+                    m.inside("tr", &[("class", &verdict_class(point.verdict))], |m| shown.row(m, point));
                 }
             });
         });
@@ -90,10 +95,7 @@ struct Shown<'a> {
 impl<'a> Shown<'a> {
     fn new(report: &'a Report<'_>, claim: &ClaimResult, points: &[&ClaimPoint]) -> Self {
         let ratio = is_ratio(report, claim);
-        let unit = Unit::fitting(
-            &claim.unit,
-            points.iter().flat_map(|p| [Some(p.estimate), p.low, p.high]).flatten(),
-        );
+        let unit = claim_unit(claim);
         let factors = report.experiment.design.factors.iter().filter(|factor| factor.levels.len() > 1);
         let factors = factors.map(|factor| factor.name.as_str());
         let factors: Vec<&str> =
@@ -104,7 +106,7 @@ impl<'a> Shown<'a> {
             Some(levels) => contrast(levels, ratio),
             None => "estimate".to_owned(),
         };
-        let scale = Scale::new(points, ratio);
+        let scale = Scale::new(points, DRAWN);
         Self { factors, heading: unit.heading(&what), compared: !same, ratio, unit, scale }
     }
 
@@ -122,68 +124,6 @@ impl<'a> Shown<'a> {
         m.element("td", &[("class", "n")], interval.unwrap_or_default());
         m.inside("td", &[], |m| self.scale.draw(m, point));
         m.element("td", &[("class", "n")], point.n);
-        let class = format!("verdict {}", point.verdict.name().replace(' ', "-"));
-        m.element("td", &[("class", &class)], format!("{} {}", sign(point.verdict), point.verdict.name()));
-    }
-}
-
-/// How two levels are compared: `sctp − tcp`, `sctp / tcp`.
-fn contrast([first, second]: &[Level; 2], ratio: bool) -> String {
-    format!("{first} {} {second}", if ratio { "/" } else { "−" })
-}
-
-/// The scale on which all comparisons of a claim are drawn under each other.
-struct Scale {
-    low: f64,
-    high: f64,
-    /// No difference: where a stroke goes across; absent where nothing is compared.
-    same: Option<f64>,
-}
-
-/// Width and height of a drawing, pixels.
-const DRAWN: (f64, f64) = (150.0, 14.0);
-
-impl Scale {
-    fn new(points: &[&ClaimPoint], ratio: bool) -> Self {
-        let compares = points.iter().any(|point| point.compared.is_some());
-        let same = compares.then_some(if ratio { 1.0 } else { 0.0 });
-        let ends = points.iter().flat_map(|p| [Some(p.estimate), p.low, p.high]).chain([same]).flatten();
-        let ends = ends.filter(|v| v.is_finite());
-        let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (v.min(l), v.max(h)));
-        let pad = if high > low { 0.06 * (high - low) } else { 0.5 };
-        Self { low: low - pad, high: high + pad, same }
-    }
-
-    fn place(&self, value: f64) -> f64 {
-        (value - self.low) / (self.high - self.low) * DRAWN.0
-    }
-
-    /// The interval as a line, the estimate as a disc, no difference as a stroke across.
-    fn draw(&self, m: &mut Markup, point: &ClaimPoint) {
-        let (width, height) = DRAWN;
-        let middle = height / 2.0;
-        let mut svg = format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" class="chart small" viewBox="0 0 {width} {height}" width="{width}" height="{height}" aria-hidden="true">"#
-        );
-        if let Some(same) = self.same {
-            svg += &format!(r#"<path class="axis" d="M{:.1} 0V{height}"/>"#, self.place(same));
-        }
-        if let Some((low, high)) =
-            point.low.zip(point.high).filter(|(low, high)| low.is_finite() && high.is_finite())
-        {
-            let (low, high) = (self.place(low), self.place(high));
-            svg += &format!(
-                r#"<path class="line s0" d="M{low:.1} {middle}H{high:.1}M{low:.1} {}v8M{high:.1} {}v8" stroke-width="1.5"/>"#,
-                middle - 4.0,
-                middle - 4.0
-            );
-        }
-        if point.estimate.is_finite() {
-            svg += &format!(
-                r#"<circle class="mark s0" cx="{:.1}" cy="{middle}" r="3"/>"#,
-                self.place(point.estimate)
-            );
-        }
-        m.raw(&(svg + "</svg>"));
+        verdict(m, "td", point.verdict);
     }
 }

@@ -1,42 +1,85 @@
 //! The figures, each with its numbers.
 
-use netrig_experiment::FigureData;
+use netrig_core::quantity;
+use netrig_experiment::{FigureData, FigureSpec};
 
-use super::{details, headings, table};
+use super::{aside, details, headings, table};
 use crate::Report;
-use crate::chart::{Chart, Marks, Theme};
+use crate::chart::{Chart, Marks};
 use crate::figure;
 use crate::markup::Markup;
+use crate::sheet::words;
+
+/// Panels are drawn anew for a page this narrow, in pixels; below what width that is, the style says.
+const NARROW: f64 = 440.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     for (n, data) in report.figures.iter().enumerate() {
+        let id = format!("figure-{}", n + 1);
         if figure::is_empty(data) {
-            m.inside("p", &[("class", "muted")], |m| {
+            m.inside("p", &[("class", "muted"), ("id", &id)], |m| {
                 m.element("strong", &[], &data.title);
                 m.text(": nothing was measured at the points that it shows.");
             });
             continue;
         }
-        let chart = report.chart(data);
-        let heading = format!("figure-{}-title", n + 1);
-        m.inside("figure", &[("id", &format!("figure-{}", n + 1)), ("aria-labelledby", &heading)], |m| {
-            m.element("h3", &[("id", &heading)], &chart.title);
-            // Drawn once, in the light theme's colours; the style gives it those of the reader's.
-            m.inside(
-                "div",
-                &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", &chart.title)],
-                |m| {
-                    m.raw(&chart.plot(figure::width(&chart), Theme::Light));
-                },
-            );
-            m.element("figcaption", &[], &chart.caption);
-            let sources = sources(data);
-            if !sources.is_empty() {
-                m.element("p", &[("class", "muted")], sources);
-            }
-            numbers(m, &chart);
+        let spec = report.experiment.design.figure(&data.id);
+        m.inside("div", &[("class", "beside"), ("id", &id)], |m| {
+            one(m, report, data, &format!("{id}-title"), spec.and_then(|spec| spec.note.as_deref()));
+            let (responses, traced): (Vec<&str>, Vec<_>) = match spec {
+                Some(spec) if spec.is_trace() => (Vec::new(), traced(spec)),
+                Some(spec) => (spec.y.0.iter().map(String::as_str).collect(), Vec::new()),
+                None => (Vec::new(), Vec::new()),
+            };
+            aside(m, report, responses, &traced);
         });
     }
+}
+
+fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, note: Option<&str>) {
+    let chart = report.chart(data);
+    m.inside("figure", &[("aria-labelledby", heading)], |m| {
+        m.element("h3", &[("id", heading)], &chart.title);
+        let drawn = |m: &mut Markup, class: &str, plot: &str| {
+            let label = ("aria-label", chart.title.as_str());
+            m.inside("div", &[("class", class), ("tabindex", "0"), ("role", "region"), label], |m| {
+                m.raw(plot)
+            });
+        };
+        let plot = chart.plot(figure::width(&chart));
+        if is_trace(&chart) {
+            // It says nothing when it is narrow, and would be as long once more: it scrolls.
+            drawn(m, "scroll", &plot);
+        } else {
+            drawn(m, "scroll wide", &plot);
+            drawn(m, "scroll narrow", &silent(&chart.plot(NARROW)));
+        }
+        m.element("figcaption", &[], &chart.caption);
+        super::note(m, note);
+        let sources = sources(data);
+        if !sources.is_empty() {
+            m.element("p", &[("class", "muted")], sources);
+        }
+        numbers(m, &chart);
+    });
+}
+
+/// A drawing without what its marks say: the script finds it in the wider one, whose marks are the same.
+fn silent(plot: &str) -> String {
+    let mut parts = plot.split("<title>");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| out + part.split_once("</title>").map_or(part, |(_, rest)| rest))
+}
+
+fn is_trace(chart: &Chart) -> bool {
+    let mut layers = chart.panels.iter().flat_map(|panel| &panel.layers);
+    layers.any(|layer| matches!(layer.marks, Marks::Trace | Marks::Events))
+}
+
+/// The traced quantities of a figure and what they are.
+fn traced(spec: &FigureSpec) -> Vec<(String, String)> {
+    let known = quantity::ALL.iter().filter(|quantity| spec.y.contains(quantity.name));
+    known.map(|quantity| (words(quantity.name), quantity.doc.to_owned())).collect()
 }
 
 /// Where the dashed lines come from.

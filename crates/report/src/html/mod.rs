@@ -1,18 +1,22 @@
 //! The report as one page.
 
+mod board;
 mod claims;
 mod design;
 mod figures;
+mod interval;
 mod points;
-mod readme;
 mod tables;
 mod warnings;
+
+use netrig_experiment::Verdict;
 
 use crate::Report;
 use crate::chart::{Palette, Theme};
 use crate::markup::Markup;
 use crate::number::percent;
-use crate::sheet::{tally, words};
+use crate::prose;
+use crate::sheet::{counted, counts, sign, unit_words, words};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -67,13 +71,7 @@ fn colours() -> String {
 fn body(m: &mut Markup, report: &Report<'_>) {
     m.inside("header", &[], |m| header(m, report));
     let sections = sections(report);
-    m.inside("nav", &[("aria-label", "Sections")], |m| {
-        m.inside("ul", &[], |m| {
-            for Section { id, title, .. } in &sections {
-                m.inside("li", &[], |m| m.element("a", &[("href", &format!("#{id}"))], title));
-            }
-        });
-    });
+    m.inside("nav", &[("aria-label", "Contents")], |m| contents(m, report, &sections));
     m.inside("main", &[], |m| {
         for Section { id, title, write } in sections {
             m.inside("section", &[("id", id), ("aria-labelledby", &format!("{id}-title"))], |m| {
@@ -84,6 +82,30 @@ fn body(m: &mut Markup, report: &Report<'_>) {
     });
     m.inside("div", &[("id", "tip"), ("role", "status"), ("hidden", "hidden")], |_| {});
     m.inside("script", &[], |m| m.raw(&format!("/*<![CDATA[*/\n{SCRIPT}/*]]>*/")));
+}
+
+/// The sections, and the tables and figures in them.
+fn contents(m: &mut Markup, report: &Report<'_>, sections: &[Section]) {
+    m.inside("ul", &[], |m| {
+        for Section { id, title, .. } in sections {
+            let parts: Vec<&str> = match *id {
+                "tables" => report.results.tables.iter().map(|table| table.title.as_str()).collect(),
+                "figures" => report.figures.iter().map(|figure| figure.title.as_str()).collect(),
+                _ => Vec::new(),
+            };
+            m.inside("li", &[], |m| {
+                m.element("a", &[("href", &format!("#{id}"))], title);
+                if !parts.is_empty() {
+                    m.inside("ul", &[], |m| {
+                        for (n, part) in parts.iter().enumerate() {
+                            let place = format!("#{}-{}", id.trim_end_matches('s'), n + 1);
+                            m.inside("li", &[], |m| m.element("a", &[("href", &place)], part));
+                        }
+                    });
+                }
+            });
+        }
+    });
 }
 
 struct Section {
@@ -101,11 +123,12 @@ fn sections(report: &Report<'_>) -> Vec<Section> {
             sections.push(Section { id, title, write });
         }
     };
-    add(!results.claims.is_empty(), "claims", "Verdicts", claims::section);
+    add(!results.claims.is_empty(), "claims", "Verdicts", board::section);
     add(warnings::are_there(report), "warnings", "Warnings", warnings::section);
     add(!results.tables.is_empty(), "tables", "Tables", tables::section);
     add(!report.figures.is_empty(), "figures", "Figures", figures::section);
     add(!results.agreement.is_empty(), "agreement", "Agreement of substrates", points::agreement);
+    add(!results.claims.is_empty(), "evidence", "What decided the claims", claims::section);
     add(true, "responses", "Every response at every point", points::section);
     add(true, "definitions", "What was measured", design::definitions);
     add(true, "design", "Design", design::design);
@@ -125,17 +148,27 @@ fn header(m: &mut Markup, report: &Report<'_>) {
     if !report.experiment.question.is_empty() {
         m.element("p", &[("class", "question")], &report.experiment.question);
     }
-    let tally = tally(report);
-    if !tally.is_empty() {
-        m.inside("p", &[("class", "tally")], |m| {
-            m.text("Of ");
-            m.text(results.claims.len());
-            m.text(if results.claims.len() == 1 { " claim: " } else { " claims: " });
-            m.element("strong", &[], tally);
-            m.text(".");
-        });
-    }
+    tally(m, report);
     m.element("p", &[("class", "muted")], facts(report));
+}
+
+/// How many claims have which verdict, as a number and a word each.
+fn tally(m: &mut Markup, report: &Report<'_>) {
+    let claims = report.results.claims.len();
+    if claims == 0 {
+        return;
+    }
+    let label = format!("Of {}", counted(claims, "claim"));
+    m.inside("ul", &[("class", "tally"), ("aria-label", &label)], |m| {
+        m.element("li", &[], format!("{label}:"));
+        for (count, verdict) in counts(report) {
+            m.inside("li", &[("class", &verdict_class(verdict))], |m| {
+                m.element("strong", &[], count);
+                m.text(" ");
+                self::verdict(m, "span", verdict);
+            });
+        }
+    });
 }
 
 /// What one must know to judge the numbers, in a line.
@@ -148,9 +181,9 @@ fn facts(report: &Report<'_>) -> String {
         .map(|point| point.responses.values().map(|response| response.runs.len()).max().unwrap_or(0))
         .sum();
     format!(
-        "{points} {}, {runs} {} on {}; intervals hold with {} confidence; netrig {}",
-        if points == 1 { "point" } else { "points" },
-        if runs == 1 { "run" } else { "runs" },
+        "{}, {} on {}; intervals hold with {} confidence; netrig {}",
+        counted(points, "point"),
+        counted(runs, "run"),
         substrates(report).join(" and "),
         percent(results.confidence),
         results.build,
@@ -170,7 +203,7 @@ fn substrates<'a>(report: &'a Report<'_>) -> Vec<&'a str> {
 
 /// The words of the study's README.
 fn about(m: &mut Markup, report: &Report<'_>) {
-    m.inside("div", &[("class", "readme")], |m| m.raw(&readme::markup(report.readme)));
+    m.inside("div", &[("class", "readme")], |m| m.raw(&prose::markup(report.readme)));
 }
 
 /// The head of a table, a row of headings.
@@ -205,6 +238,56 @@ fn details(m: &mut Markup, summary: &str, open: bool, inner: impl FnOnce(&mut Ma
     m.inside("details", attributes, |m| {
         m.element("summary", &[], summary);
         inner(m);
+    });
+}
+
+/// What a study says under a figure or a table, in Markdown.
+fn note(m: &mut Markup, note: Option<&str>) {
+    if let Some(note) = note {
+        m.inside("div", &[("class", "note")], |m| m.raw(&prose::markup(note)));
+    }
+}
+
+/// A verdict as a sign and a word; its colour comes from the class.
+fn verdict(m: &mut Markup, tag: &str, verdict: Verdict) {
+    let class = format!("verdict {}", verdict_class(verdict));
+    m.inside(tag, &[("class", &class)], |m| {
+        m.element("span", &[("aria-hidden", "true")], sign(verdict));
+        m.text(format!(" {}", verdict.name()));
+    });
+}
+
+/// The class that gives something the colour of a verdict.
+fn verdict_class(verdict: Verdict) -> String {
+    verdict.name().replace(' ', "-")
+}
+
+/// The definitions of `responses`, each once, and of further `terms`, in the margin of where they are used.
+fn aside<'a>(
+    m: &mut Markup,
+    report: &Report<'_>,
+    responses: impl IntoIterator<Item = &'a str>,
+    terms: &[(String, String)],
+) {
+    let mut said: Vec<(String, String)> = Vec::new();
+    for name in responses {
+        let Some(spec) = report.experiment.design.response(name) else { continue };
+        let definition =
+            format!("{} ({} of {}, {})", spec.definition(), spec.metric, spec.of, unit_words(spec.unit()));
+        if said.iter().all(|(known, _)| *known != words(name)) {
+            said.push((words(name), definition));
+        }
+    }
+    if said.is_empty() && terms.is_empty() {
+        return;
+    }
+    m.inside("aside", &[("aria-label", "Definitions")], |m| {
+        m.inside("dl", &[], |m| {
+            for (term, definition) in terms.iter().chain(&said) {
+                m.element("dt", &[], term);
+                m.element("dd", &[], definition);
+            }
+        });
     });
 }
 

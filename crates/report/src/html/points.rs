@@ -2,7 +2,7 @@
 
 use netrig_experiment::{Agreement, PointResult, Status};
 
-use super::{details, factor_heading, headings, table, tables};
+use super::{aside, details, factor_heading, headings, table, tables};
 use crate::Report;
 use crate::markup::Markup;
 use crate::number::{Estimate, Unit};
@@ -23,18 +23,23 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let same = counts().all(|n| Some(n) == counts().next());
     let said = replications(counts()).unwrap_or_else(|| "nothing measured".into());
     let caption = format!("Means with their intervals, {said}");
-    details(m, &format!("{} points", points.len()), points.len() <= OPEN, |m| {
-        table(m, "numbers sortable", &caption, |m| {
-            let substrate = sheet.substrates.then(|| "substrate".to_owned());
-            let factors = sheet.varied.iter().map(|name| factor_heading(name));
-            let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(&words(name)));
-            headings(m, substrate.into_iter().chain(factors).chain(responses));
-            m.inside("tbody", &[], |m| {
-                for point in points {
-                    m.inside("tr", &[], |m| row(m, point, &sheet, same));
-                }
-            });
+    m.inside("div", &[("class", "beside")], |m| {
+        details(m, &format!("{} points", points.len()), points.len() <= OPEN, |m| {
+            table(m, "numbers sortable", &caption, |m| rows(m, points, &sheet, same));
         });
+        aside(m, report, sheet.responses.iter().map(|(name, _)| *name), &[]);
+    });
+}
+
+fn rows(m: &mut Markup, points: &[PointResult], sheet: &Sheet<'_>, same: bool) {
+    let substrate = sheet.substrates.then(|| "substrate".to_owned());
+    let factors = sheet.varied.iter().map(|name| factor_heading(name));
+    let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(&words(name)));
+    headings(m, substrate.into_iter().chain(factors).chain(responses));
+    m.inside("tbody", &[], |m| {
+        for point in points {
+            m.inside("tr", &[], |m| row(m, point, sheet, same));
+        }
     });
 }
 

@@ -16,14 +16,15 @@
   // The nearest mark tells its value. Its title would say it a second time.
   const tip = document.getElementById("tip");
   for (const svg of all("figure svg.chart")) {
-    const marks = [];
-    for (const title of all("path > title, rect > title", svg)) {
-      const mark = title.parentNode;
-      if (mark.classList.contains("span")) continue;
-      mark.dataset.says = title.textContent;
-      title.remove();
-      marks.push(mark);
-    }
+    // The narrow drawing is silent: its marks are those of the wide one before it.
+    const wide = svg.closest(".narrow") && svg.closest("figure").querySelector(".wide svg");
+    const told = wide ? all("[data-says]", wide).map((mark) => mark.dataset.says) : [];
+    const marks = all(".series .mark, .series .paper", svg);
+    marks.forEach((mark, n) => {
+      const title = mark.querySelector("title");
+      mark.dataset.says = title ? title.textContent : told[n] || "";
+      if (title) title.remove();
+    });
     const names = all(".key[data-series]", svg).reduce((names, key) => {
       names[key.dataset.series] = key.textContent.trim();
       return names;

@@ -2,7 +2,7 @@
 
 use netrig_experiment::{PaperCell, TableCell, TableResult};
 
-use super::{details, factor_heading, table};
+use super::{aside, factor_heading, table};
 use crate::Report;
 use crate::markup::Markup;
 use crate::number::{Estimate, Unit, as_given, relative};
@@ -12,12 +12,24 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let several =
         report.results.tables.iter().any(|table| table.substrate != report.results.tables[0].substrate);
     for (n, table) in report.results.tables.iter().enumerate() {
-        m.inside("div", &[("class", "block"), ("id", &format!("table-{}", n + 1))], |m| {
-            let on = if several { format!(" on {}", table.substrate) } else { String::new() };
-            m.element("h3", &[], format!("{}{on}", table.title));
-            one(m, report, table);
+        m.inside("div", &[("class", "beside"), ("id", &format!("table-{}", n + 1))], |m| {
+            m.inside("div", &[("class", "block")], |m| {
+                let on = if several { format!(" on {}", table.substrate) } else { String::new() };
+                m.element("h3", &[], format!("{}{on}", table.title));
+                one(m, report, table);
+            });
+            definitions(m, report, table);
         });
     }
+}
+
+/// How the columns are derived, and of what.
+fn definitions(m: &mut Markup, report: &Report<'_>, result: &TableResult) {
+    let columns = result.columns.iter().map(|column| (words(&column.name), column.definition.clone()));
+    let spec = report.experiment.design.table(&result.id);
+    let specs = spec.iter().flat_map(|spec| spec.columns.iter());
+    let responses = specs.filter_map(|(_, column)| column.derivation().map(|(_, response)| response));
+    aside(m, report, responses, &columns.collect::<Vec<_>>());
 }
 
 fn one(m: &mut Markup, report: &Report<'_>, result: &TableResult) {
@@ -53,14 +65,8 @@ fn one(m: &mut Markup, report: &Report<'_>, result: &TableResult) {
             }
         });
     });
-    details(m, "How the columns are derived", false, |m| {
-        m.inside("dl", &[], |m| {
-            for column in &result.columns {
-                m.element("dt", &[], words(&column.name));
-                m.element("dd", &[], &column.definition);
-            }
-        });
-    });
+    let spec = report.experiment.design.table(&result.id);
+    super::note(m, spec.and_then(|spec| spec.note.as_deref()));
 }
 
 fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]) {

@@ -1,6 +1,6 @@
 //! Every figure of a report: words, units, contrast, and labels that do not lie on each other.
 
-use netrig_report::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel, Theme, contrast};
+use netrig_report::chart::{Axis, AxisKind, Chart, Grid, Layer, Mark, Marks, Panel, Theme, contrast};
 use roxmltree::{Document, Node};
 
 use super::fixture;
@@ -8,11 +8,12 @@ use super::page::{report, text};
 
 const THEMES: [Theme; 2] = [Theme::Light, Theme::Dark];
 
-/// All figures of both studies in a theme, by name.
+/// All figures of all studies in a theme, by name.
 fn figures(theme: Theme) -> Vec<(String, String)> {
-    let (outage, queue) = (fixture::outage(), fixture::queue());
+    let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
     let mut all = report(&outage).with_figure(fixture::window()).figures_svg(theme);
     all.extend(report(&queue).figures_svg(theme));
+    all.extend(report(&phones).with_figure(fixture::windows(&["tcp", "sctp"])).figures_svg(theme));
     all
 }
 
@@ -32,7 +33,7 @@ fn words(document: &Document<'_>) -> Vec<String> {
 
 #[test]
 fn axes_have_titles_with_units_and_series_their_names() {
-    let expected: [(&str, &[&str]); 5] = [
+    let expected: [(&str, &[&str]); 11] = [
         (
             "by-interarrival",
             &[
@@ -52,6 +53,15 @@ fn axes_have_titles_with_units_and_series_their_names() {
         ),
         ("window", &["time (s)", "cwnd (KB)", "tcp", "sctp", "link down"]),
         ("waiting", &["interarrival (ms)", "waiting time (ms)", "measured", "dashed: M/M/1 waiting"]),
+        (
+            "by-phone",
+            &["loss", "goodput (KB/s)", "oslo", "minsk", "tcp", "sctp", "hollow: the paper's value"],
+        ),
+        ("grid", &["loss", "goodput (KB/s)", "oslo", "tunis", "delay 10 ms", "delay 40 ms"]),
+        ("bars", &["transport", "goodput (KB/s)", "oslo", "cairo", "delay 10 ms", "delay 40 ms", "tcp"]),
+        ("rows", &["loss", "resent", "delay 10 ms", "delay 40 ms", "tcp", "sctp"]),
+        ("bound", &["loss", "goodput (KB/s)", "oslo", "lima", "delay 40 ms", "dashed: Mathis et al."]),
+        ("window", &["time (s)", "cwnd (KB)", "tcp", "sctp", "link down"]),
     ];
     let figures = figures(Theme::Light);
     let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
@@ -208,6 +218,8 @@ fn crowded(panels: usize, series: usize, x: AxisKind) -> Chart {
             .collect(),
         theory: String::new(),
         panels: (0..panels).map(panel).collect(),
+        grid: None,
+        note: String::new(),
     }
 }
 
@@ -220,12 +232,111 @@ fn crowded_charts_keep_their_words_apart() {
             .to_vec(),
     );
     for x in [levels, words, AxisKind::Log, AxisKind::Linear { zero: true }] {
-        for (panels, series, width) in [(1, 12, 500.0), (3, 3, 960.0), (7, 2, 960.0), (28, 4, 760.0)] {
+        let sizes = [
+            (1, 12, 500.0),
+            (3, 3, 960.0),
+            (7, 2, 960.0),
+            (12, 2, 960.0),
+            (28, 4, 760.0),
+            (1, 3, 440.0),
+            (3, 3, 440.0),
+            (12, 2, 440.0),
+        ];
+        for (panels, series, width) in sizes {
             assert_apart(
-                &format!("{panels} panels, {series} series, {x:?}"),
+                &format!("{panels} panels, {series} series, {width} wide, {x:?}"),
                 &crowded(panels, series, x.clone()).svg(width, Theme::Light),
             );
         }
+        for (rows, columns, width) in [(2, 6, 960.0), (12, 1, 960.0), (3, 2, 760.0), (2, 6, 440.0)] {
+            let chart = grid_of(rows, columns, x.clone());
+            assert_apart(
+                &format!("{rows} x {columns}, {width} wide, {x:?}"),
+                &chart.svg(width, Theme::Light),
+            );
+        }
+    }
+}
+
+/// A crowded chart whose panels stand in a grid.
+fn grid_of(rows: usize, columns: usize, x: AxisKind) -> Chart {
+    let titles = |n: usize, what: &str| (0..n).map(|n| format!("{what} {n}, path max retrans 5")).collect();
+    let grid = Grid { rows: titles(rows, "download"), columns: titles(columns, "phone") };
+    Chart { grid: Some(grid), note: "A note of *some* length. ".repeat(9), ..crowded(rows * columns, 2, x) }
+}
+
+/// The edges of a panel's frame: of its horizontal axis, which is drawn last, left, right and height.
+fn frames(svg: &str) -> Vec<(f64, f64, f64)> {
+    let document = parsed(svg);
+    let panels = document.descendants().filter(|n| n.attribute("class") == Some("panel"));
+    let axis = |panel: Node<'_, '_>| {
+        let axes = panel.children().filter(|n| n.attribute("class") == Some("axis"));
+        let d = axes.filter_map(|n| n.attribute("d")).rfind(|d| d.contains('H')).expect("an axis");
+        let (from, right) = d[1..].split_once('H').expect("a line");
+        let (left, y) = from.split_once(' ').expect("a place");
+        let number = |text: &str| text.parse::<f64>().expect("a number");
+        (number(left), number(right), number(y))
+    };
+    panels.map(axis).collect()
+}
+
+/// Panels stand in rows and columns, in the drawing, with one title for each axis, and labels at the outer ones only.
+#[test]
+fn small_multiples_share_their_axes() {
+    let levels = AxisKind::Levels(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let wrapped = |panels, width| crowded(panels, 2, levels.clone()).svg(width, Theme::Dark);
+    let cases = [
+        (wrapped(12, 960.0), 960.0, 4, 3),
+        (wrapped(12, 440.0), 440.0, 2, 6),
+        (wrapped(7, 960.0), 960.0, 4, 2),
+        (grid_of(2, 6, levels.clone()).svg(960.0, Theme::Dark), 960.0, 6, 2),
+        (grid_of(3, 2, levels.clone()).svg(760.0, Theme::Dark), 760.0, 2, 3),
+        // Six columns are too narrow for a narrow page.
+        (grid_of(2, 6, levels.clone()).svg(440.0, Theme::Dark), 440.0, 2, 6),
+        (grid_of(3, 1, levels.clone()).svg(760.0, Theme::Dark), 760.0, 1, 3),
+    ];
+    for (svg, width, columns, rows) in cases {
+        let frames = frames(&svg);
+        let different = |of: fn(&(f64, f64, f64)) -> f64| {
+            let mut all: Vec<i64> = frames.iter().map(|frame| of(frame).round() as i64).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.len()
+        };
+        assert_eq!((different(|f| f.0), different(|f| f.2)), (columns, rows), "{width}: {frames:?}");
+        assert!(frames.iter().all(|(left, right, _)| *left > 0.0 && right > left && *right < width));
+        let wide = frames[0].1 - frames[0].0;
+        assert!(frames.iter().all(|(left, right, _)| (right - left - wide).abs() < 0.11), "{frames:?}");
+        assert!(columns == 1 || wide >= 96.0, "{wide}");
+        let document = parsed(&svg);
+        let ticks: Vec<_> =
+            document.descendants().filter(|n| n.attribute("class") == Some("muted tick")).collect();
+        let titles = document
+            .descendants()
+            .filter(|n| n.attribute("class").is_some_and(|c| c.starts_with("axis-title")));
+        assert_eq!(titles.count(), 2);
+        let left = |n: &&Node<'_, '_>| number(**n, "x") < frames[0].0;
+        let per_row = ticks.iter().filter(left).count() as f64 / rows as f64;
+        assert!(per_row.fract() == 0.0 && per_row >= 2.0, "{per_row}");
+        let lowest = frames.iter().fold(0.0, |low: f64, frame| low.max(frame.2));
+        let labelled = ticks.iter().filter(|n| !left(n)).filter(|n| number(**n, "y") < lowest).count();
+        assert_eq!(labelled > 0, !frames.len().is_multiple_of(columns), "only where nothing is below");
+    }
+}
+
+/// In a grid the words of a row stand once, beside it, and those of a column once, above it.
+#[test]
+fn a_grid_has_headings_for_rows_and_columns() {
+    let svg = grid_of(2, 3, AxisKind::Log).svg(960.0, Theme::Light);
+    let document = parsed(&svg);
+    let words = words(&document);
+    for heading in ["download 0, path max", "download 1, path max", "phone 0, path max", "phone 2, path max"]
+    {
+        assert_eq!(
+            words.iter().filter(|word| word.starts_with(heading)).count(),
+            1,
+            "{heading} in {words:?}"
+        );
     }
 }
 

@@ -9,6 +9,8 @@ use netrig_experiment::{
 
 pub const OUTAGE: &str = include_str!("outage.toml");
 const PAPER: &str = include_str!("outage-paper.toml");
+const PHONES: &str = include_str!("phones.toml");
+const PHONES_PAPER: &str = include_str!("phones-paper.toml");
 pub const QUEUE: &str = include_str!("queue.toml");
 
 /// An experiment and what came out of it.
@@ -106,8 +108,27 @@ pub fn queue() -> Study {
     })
 }
 
+/// Files from twelve phones over a link that loses packets: 240 points with 4 runs each.
+pub fn phones() -> Study {
+    Study::new(PHONES, Some(PHONES_PAPER), 4, |place| {
+        let (loss, delay) = (place.number("loss"), place.number("delay"));
+        let phone = f64::from(place.level("phone").bytes().map(u32::from).sum::<u32>() % 17);
+        let tcp = place.level("transport") == "tcp";
+        let worth = if tcp { 121_600.0 } else { 121_000.0 };
+        let harm = if tcp { 14.0 } else { 10.0 };
+        let goodput = worth / (1.0 + (harm + phone) * loss * (1.0 + 10.0 * delay));
+        let luck = place.luck().normal(0.0, 1.0);
+        vec![("goodput", goodput + 300.0 * luck), ("resent", loss * (1.02 + 0.004 * luck))]
+    })
+}
+
 /// Congestion windows over time with 50 000 samples each, down from 50 s to 60 s.
 pub fn window() -> FigureData {
+    windows(&[""])
+}
+
+/// The same with a panel for each of these transports, or with one for all.
+pub fn windows(panels: &[&str]) -> FigureData {
     let axis = |label: &str, unit: &str| AxisData {
         label: label.into(),
         unit: unit.into(),
@@ -126,9 +147,14 @@ pub fn window() -> FigureData {
             })
             .collect(),
     };
-    let panel = Panel {
-        title: String::new(),
-        series: vec![series("tcp", 7.0, 67_500.0), series("sctp", 6.1, 66_000.0)],
+    let all = [("tcp", 7.0, 67_500.0), ("sctp", 6.1, 66_000.0)];
+    let panel = |transport: &&str| Panel {
+        title: if transport.is_empty() { String::new() } else { format!("transport = {transport}") },
+        series: all
+            .iter()
+            .filter(|(name, ..)| transport.is_empty() || name == transport)
+            .map(|(name, period, top)| series(name, *period, *top))
+            .collect(),
         paper: Vec::new(),
         theory: Vec::new(),
         outage: Some((50.0, Some(60.0))),
@@ -138,6 +164,7 @@ pub fn window() -> FigureData {
         title: "Congestion window around the outage".into(),
         x: axis("time", "s"),
         y: axis("cwnd", "B"),
-        panels: vec![panel],
+        panels: panels.iter().map(panel).collect(),
+        grid: None,
     }
 }

@@ -23,8 +23,9 @@ pub fn text(node: Node<'_, '_>) -> String {
 }
 
 fn pages() -> Vec<String> {
-    let (outage, queue) = (fixture::outage(), fixture::queue());
-    vec![report(&outage).with_figure(fixture::window()).with_readme("# About").html(), report(&queue).html()]
+    let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
+    let outage = report(&outage).with_figure(fixture::window()).with_readme("# About").html();
+    vec![outage, report(&queue).html(), report(&phones).html()]
 }
 
 #[test]
@@ -243,4 +244,147 @@ fn a_page_of_failures_tells_them() {
     assert!(
         report.terminal(80).contains("1 failed: interarrival = 20 ms on sim: mptcp runs on vm and netns")
     );
+}
+
+/// The element of this class, and the text of all of its kind.
+fn of_class<'a>(root: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
+    let has =
+        |n: &Node<'_, '_>| n.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class));
+    root.descendants().filter(has).collect()
+}
+
+#[test]
+fn the_page_begins_with_every_claim_at_a_glance() {
+    let mut study = fixture::outage();
+    // One claim fails at one of its places.
+    let claim = &mut study.results.claims[2];
+    claim.verdict = netrig_experiment::Verdict::Refuted;
+    claim.points[1].verdict = netrig_experiment::Verdict::Refuted;
+    let failed = claim.points[1].factors["down_for"].0.clone();
+    let page = report(&study).html();
+    let document = parsed(&page);
+    let tally = of_class(document.root(), "tally");
+    let counts: Vec<String> = tally[0].children().filter(Node::is_element).map(text).collect();
+    assert_eq!(counts, ["Of 4 claims:", "3 ✓ supported", "1 ✗ refuted"]);
+
+    let board = of_class(document.root(), "board")[0];
+    let first = document.descendants().find(|n| n.has_tag_name("section")).expect("a section");
+    assert!(board.ancestors().any(|n| n == first), "it comes first");
+    let body = board.children().find(|n| n.has_tag_name("tbody")).expect("rows");
+    let rows: Vec<Vec<String>> = body
+        .children()
+        .filter(Node::is_element)
+        .map(|row| row.children().filter(Node::is_element).map(text).collect())
+        .collect();
+    assert_eq!(rows.len(), study.results.claims.len());
+    for (row, claim) in rows.iter().zip(&study.results.claims) {
+        assert!(row[0].ends_with(claim.verdict.name()) && row[1].starts_with(&claim.says), "{row:?}");
+        assert_eq!((row[4].as_str(), row[6].as_str()), ("10", "by-interarrival"));
+    }
+    assert!(
+        rows[0][2].starts_with("sctp-multihomed − tcp") && rows[0][2].ends_with(" KB/s"),
+        "{:?}",
+        rows[0]
+    );
+    assert!(
+        rows[0][2].contains(" ± ") && rows[0][3] == "> 0" && rows[0][5].starts_with("p "),
+        "{:?}",
+        rows[0]
+    );
+    assert_eq!((rows[1][3].as_str(), rows[3][3].as_str()), ("0.99 to 1.01", "< 0.995"));
+    assert!(rows[2][1].contains(&format!("fails at 1 of 3 places: down for {failed}")), "{:?}", rows[2]);
+    let links: Vec<&str> = body.descendants().filter_map(|n| n.attribute("href")).collect();
+    assert!(links.contains(&"#figure-1") && links.contains(&"#claim-4"), "{links:?}");
+}
+
+#[test]
+fn what_was_not_compared_says_why_on_the_board() {
+    let mut study = fixture::queue();
+    let claim = &mut study.results.claims[0];
+    (claim.points, claim.decided_by) = (Vec::new(), None);
+    claim.verdict = netrig_experiment::Verdict::NotTested;
+    claim.why = "nothing could be compared".into();
+    let page = report(&study).html();
+    let document = parsed(&page);
+    assert!(text(of_class(document.root(), "board")[0]).contains("nothing could be compared"));
+    assert!(report(&study).markdown().contains("| nothing could be compared |"));
+}
+
+/// Beside every figure and table stand the definitions of what it shows.
+#[test]
+fn definitions_stand_beside_what_they_are_about() {
+    let study = fixture::outage();
+    let page = report(&study).with_figure(fixture::window()).html();
+    let document = parsed(&page);
+    let beside = |id: &str| {
+        let block = document.descendants().find(|n| n.attribute("id") == Some(id)).expect(id);
+        assert_eq!(block.attribute("class"), Some("beside"));
+        text(block.children().find(|n| n.has_tag_name("aside")).expect("definitions"))
+    };
+    let definition = |name: &str| study.experiment.design.response(name).expect("a response").definition();
+    assert!(beside("figure-1").contains(&definition("throughput")));
+    assert!(!beside("figure-1").contains(&definition("longest_stall")));
+    assert!(beside("figure-2").contains(&definition("longest_stall")));
+    assert!(beside("figure-4").contains("cwnd"), "a trace: {}", beside("figure-4"));
+    let table = beside("table-1");
+    assert!(
+        table.contains(&definition("longest_stall")) && table.contains("largest less smallest mean"),
+        "{table}"
+    );
+}
+
+#[test]
+fn contents_lead_to_every_table_and_figure() {
+    let study = fixture::phones();
+    let page = report(&study).html();
+    let document = parsed(&page);
+    let contents = document.descendants().find(|n| n.has_tag_name("nav")).expect("contents");
+    let links: Vec<(String, &str)> =
+        contents.descendants().filter_map(|n| Some((text(n), n.attribute("href")?))).collect();
+    for (title, place) in [
+        ("Goodput of each phone", "#table-1"),
+        ("Goodput of each phone against the loss on its WiFi", "#figure-1"),
+        ("TCP beside the square-root formula", "#figure-5"),
+    ] {
+        assert!(links.contains(&(title.to_owned(), place)), "{title} in {links:?}");
+    }
+}
+
+#[test]
+fn a_note_stands_under_its_figure_and_its_table() {
+    let study = fixture::phones();
+    let report = report(&study);
+    let page = report.html();
+    let document = parsed(&page);
+    let notes: Vec<String> = of_class(document.root(), "note").into_iter().map(text).collect();
+    assert_eq!(notes.len(), 2);
+    assert!(notes[0].contains("A phone sends 1460 bytes of every 1500"), "{notes:?}");
+    assert!(notes[1].contains("TCP carries at most 1460 / 1500 = 97.3 % of the line"), "{notes:?}");
+    let svg = report.figures_svg(Theme::Light).remove(0).1;
+    assert!(svg.contains("Headers take 40 bytes of a TCP packet"), "the figure by itself has it too");
+    assert!(report.terminal(200).contains("A phone sends 1460 bytes of every 1500: 1460 / 1500 = 97.3 %."));
+    assert!(report.markdown().contains("A phone sends 1460 bytes of every 1500"));
+}
+
+/// A figure that is drawn for a narrow page as well has the same marks there, in the same order: the script finds what
+/// they say by their places.
+#[test]
+fn the_narrow_drawing_has_the_marks_of_the_wide_one() {
+    for page in pages() {
+        let document = parsed(&page);
+        let marks = |drawing: Node<'_, '_>| -> Vec<String> {
+            let series = drawing.descendants().filter(|n| n.attribute("class") == Some("series"));
+            let paths = series.flat_map(|group| group.descendants().filter_map(|n| n.attribute("class")));
+            paths
+                .filter(|class| class.starts_with("mark") || class.starts_with("paper"))
+                .map(str::to_owned)
+                .collect()
+        };
+        for figure in document.descendants().filter(|n| n.has_tag_name("figure")) {
+            let (wide, narrow) = (of_class(figure, "wide"), of_class(figure, "narrow"));
+            let [wide, narrow] = [&wide, &narrow].map(|all| all.first().map(|n| marks(*n)));
+            assert_eq!(wide, narrow);
+            assert!(wide.is_some_and(|marks| !marks.is_empty()) || !of_class(figure, "span").is_empty());
+        }
+    }
 }

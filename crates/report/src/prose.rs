@@ -1,11 +1,11 @@
-//! A study's README as markup.
+//! Words that a study brings along in Markdown: its README, the notes under its figures and tables.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
 /// The words of `markdown` as HTML that is well-formed XML. Raw HTML is shown as text; links keep their words and say
 /// where they lead, and pictures their description: the page refers to nothing outside itself. Headings go three
 /// levels down, below those of the page.
-pub(super) fn markup(markdown: &str) -> String {
+pub(crate) fn markup(markdown: &str) -> String {
     let mut leads_to: Vec<String> = Vec::new();
     let printable: String = markdown
         .chars()
@@ -30,6 +30,26 @@ pub(super) fn markup(markdown: &str) -> String {
     let mut out = String::new();
     html::push_html(&mut out, events);
     out
+}
+
+/// The words of `markdown` in one line, without its marks.
+pub(crate) fn plain(markdown: &str) -> String {
+    let mut out = String::new();
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match event {
+            Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                out.push_str(&text);
+            }
+            Event::SoftBreak | Event::HardBreak => out.push(' '),
+            Event::End(TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableCell)
+                if !out.ends_with(' ') =>
+            {
+                out.push(' ');
+            }
+            _ => {}
+        }
+    }
+    out.trim_end().to_owned()
 }
 
 const LEVEL: pulldown_cmark::HeadingLevel = pulldown_cmark::HeadingLevel::H3;
@@ -58,6 +78,12 @@ mod tests {
         {
             assert!(page.contains(wanted), "{wanted} in {page}");
         }
+    }
+
+    #[test]
+    fn words_without_marks() {
+        let text = "TCP sends **1460** of `1500` bytes:\n97.3 %.\n\n* a < b\n* [c](d)";
+        assert_eq!(plain(text), "TCP sends 1460 of 1500 bytes: 97.3 %. a < b c");
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! Where, when and with what runs were made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netrig_experiment::Point;
+use netrig_store::{Provenance, ProvenanceId, Replication, Store, StoreError};
+use serde::Serialize;
+
+/// What may explain the numbers of some runs, each with its name: build, file, seeds, machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Origin(BTreeMap<String, String>);
+
+/// Something that is not the same for the first and the second runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What it is.
+    pub what: String,
+    /// How it was for the first.
+    pub first: String,
+    /// How it was for the second.
+    pub second: String,
+}
+
+/// The names of what every run has, in the order of their weight; what else there is follows.
+const ORDER: [&str; 10] =
+    ["build", "substrate", "file", "seeds", "kernel", "system", "machine", "processor", "processors", "made"];
+
+/// The place of the file among them.
+const FILE: usize = 2;
+
+/// Before the name of a factor.
+const FACTOR: &str = "factor ";
+
+/// Everything that the runs of one store were made with.
+pub struct Makers(BTreeMap<ProvenanceId, Provenance>);
+
+impl Makers {
+    /// Of these runs of a store.
+    pub fn of(store: &Store, runs: &[Replication]) -> Result<Self, StoreError> {
+        let ids: BTreeSet<ProvenanceId> = runs.iter().map(|run| run.run.provenance).collect();
+        ids.into_iter().map(|id| Ok((id, store.provenance(id)?))).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The origin of some of the runs, which are of the version of the file that has this digest, with these levels
+    /// everywhere.
+    pub fn origin<'a>(
+        &self,
+        digest: &str,
+        constants: &Point,
+        runs: impl Iterator<Item = &'a Replication>,
+    ) -> Origin {
+        let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut seeds = BTreeSet::new();
+        let mut moments = BTreeSet::new();
+        for Replication { run, .. } in runs {
+            let mut say = |what: &str, value: String| {
+                facts.entry(what.to_owned()).or_default().insert(value);
+            };
+            say("substrate", run.substrate.clone());
+            if let Some(maker) = self.0.get(&run.provenance) {
+                let Provenance { build, os, kernel, cpu, cpus, host, settings } = maker;
+                say("build", build.clone());
+                say("kernel", kernel.clone());
+                say("system", os.clone());
+                say("machine", host.clone());
+                say("processor", cpu.clone());
+                say("processors", cpus.to_string());
+                settings.iter().for_each(|(name, value)| say(name, value.clone()));
+            }
+            seeds.insert(run.seed);
+            moments.insert(run.finished.as_str());
+        }
+        let joined =
+            facts.into_iter().map(|(what, values)| (what, values.into_iter().collect::<Vec<_>>().join(", ")));
+        let mut facts: BTreeMap<String, String> = joined.collect();
+        facts.extend(constants.0.iter().map(|(name, level)| (format!("{FACTOR}{name}"), level.0.clone())));
+        facts.insert("file".into(), format!("{digest:.12}"));
+        facts.insert("seeds".into(), ranges(&seeds));
+        let (first, last) = (moments.first().copied(), moments.last().copied());
+        facts.insert("made".into(), span(first.unwrap_or_default(), last.unwrap_or_default()));
+        // What a machine did not say is no difference.
+        facts.retain(|_, value| !value.is_empty());
+        Origin(facts)
+    }
+}
+
+impl Origin {
+    /// What is not the same for both, the weightiest first.
+    pub fn changes(&self, second: &Self) -> Vec<Change> {
+        let value = |origin: &Self, what: &str| origin.0.get(what).map_or("–", String::as_str).to_owned();
+        let change = |what: &str| Change {
+            what: what.to_owned(),
+            first: value(self, what),
+            second: value(second, what),
+        };
+        self.names(second).into_iter().map(change).filter(|change| change.first != change.second).collect()
+    }
+
+    /// What is the same for both: `substrate sim`.
+    pub fn common(&self, second: &Self) -> Vec<String> {
+        let same = |what: &&str| self.0.get(*what).is_some_and(|value| second.0.get(*what) == Some(value));
+        self.names(second).into_iter().filter(same).map(|what| format!("{what} {}", self.0[what])).collect()
+    }
+
+    fn names<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
+        let known: BTreeSet<&str> = self.0.keys().chain(other.0.keys()).map(String::as_str).collect();
+        let place = |name: &&str| {
+            let place = ORDER.iter().position(|known| known == name);
+            // Factors belong to the file; what nobody knows comes last.
+            place.unwrap_or(if name.starts_with(FACTOR) { FILE } else { ORDER.len() })
+        };
+        let mut names = Vec::from_iter(known);
+        names.sort_by_key(place);
+        names
+    }
+}
+
+/// `1 to 5, 11`.
+fn ranges(seeds: &BTreeSet<u64>) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for &seed in seeds {
+        match runs.last_mut().filter(|(_, last)| last.checked_add(1) == Some(seed)) {
+            Some((_, last)) => *last = seed,
+            None => runs.push((seed, seed)),
+        }
+    }
+    runs.into_iter()
+        .map(|(first, last)| span(&first.to_string(), &last.to_string()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn span(first: &str, last: &str) -> String {
+    if first == last { first.to_owned() } else { format!("{first} to {last}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(facts: &[(&str, &str)]) -> Origin {
+        Origin(facts.iter().map(|(what, value)| ((*what).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn what_differs_is_told_the_weightiest_first() {
+        let first =
+            origin(&[("build", "1"), ("made", "noon"), ("kernel", "6.1"), ("net.core.rmem_max", "9")]);
+        let second = origin(&[
+            ("build", "2"),
+            ("made", "night"),
+            ("kernel", "6.1"),
+            ("seeds", "1"),
+            ("factor mss", "1460"),
+        ]);
+        let changes: Vec<String> =
+            first.changes(&second).iter().map(|c| format!("{} {} {}", c.what, c.first, c.second)).collect();
+        assert_eq!(
+            changes,
+            ["build 1 2", "factor mss – 1460", "seeds – 1", "made noon night", "net.core.rmem_max 9 –"]
+        );
+        assert_eq!(first.common(&second), ["kernel 6.1"]);
+    }
+
+    #[test]
+    fn seeds_that_follow_each_other_are_told_together() {
+        assert_eq!(
+            ranges(&BTreeSet::from([1, 2, 3, 7, 9, 10, u64::MAX])),
+            "1 to 3, 7, 9 to 10, 18446744073709551615"
+        );
+        assert_eq!(ranges(&BTreeSet::new()), "");
+    }
+}

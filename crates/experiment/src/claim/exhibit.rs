@@ -1,0 +1,70 @@
+//! Which figure or table shows what a claim is about.
+
+use super::selection::Selection;
+use super::spec::ClaimSpec;
+use crate::judge::Design;
+use crate::{ColumnSpec, FigureSpec, TableSpec};
+
+/// Where a reader of the report sees what a claim is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhibit<'a> {
+    /// The figure of this name.
+    Figure(&'a str),
+    /// The table of this name.
+    Table(&'a str),
+}
+
+impl Design {
+    /// Where a claim can be seen: in the figure that it names; else in the table whose column it is about; else in the
+    /// first figure, else table, of its response that tells the levels apart that it compares, at places that it is
+    /// about; else in the first figure or table of its response. `None` if there is no such figure or table.
+    pub fn exhibit<'a>(&'a self, claim: &'a ClaimSpec) -> Option<Exhibit<'a>> {
+        if let Some(figure) = &claim.figure {
+            return Some(Exhibit::Figure(figure));
+        }
+        if let Some((table, _)) = claim.column() {
+            return Some(Exhibit::Table(table));
+        }
+        let figures = self.figures_of(claim, true).chain(self.tables_of(claim, true));
+        let anywhere = self.figures_of(claim, false).chain(self.tables_of(claim, false));
+        figures.chain(anywhere).next()
+    }
+
+    fn figures_of<'a>(&'a self, claim: &'a ClaimSpec, fitting: bool) -> impl Iterator<Item = Exhibit<'a>> {
+        let shows = move |figure: &FigureSpec| {
+            let fits =
+                || claim.varied().is_none_or(|factor| figure.tells(factor)) && meet(&figure.at, &claim.at);
+            !figure.is_trace() && figure.y.contains(&claim.response) && (!fitting || fits())
+        };
+        let figures = self.figures.iter().filter(move |(_, figure)| shows(figure));
+        figures.map(|(name, _)| Exhibit::Figure(name))
+    }
+
+    fn tables_of<'a>(&'a self, claim: &'a ClaimSpec, fitting: bool) -> impl Iterator<Item = Exhibit<'a>> {
+        let column = move |column: &ColumnSpec| {
+            let of = column.derivation().is_some_and(|(_, response)| response == claim.response);
+            of && (!fitting || meet(&column.at, &claim.at))
+        };
+        let shows = move |table: &TableSpec| {
+            let tells = claim.varied().is_none_or(|factor| table.rows.contains(factor));
+            let fits = !fitting || tells && meet(&table.at, &claim.at);
+            fits && table.columns.iter().any(|(_, spec)| column(spec))
+        };
+        self.tables.iter().filter(move |(_, table)| shows(table)).map(|(name, _)| Exhibit::Table(name))
+    }
+}
+
+impl ClaimSpec {
+    /// The factor whose levels it compares.
+    fn varied(&self) -> Option<&str> {
+        self.compared().map(|(factor, _)| factor).or(self.over.as_deref())
+    }
+}
+
+/// Whether some point may belong to both: no factor is restricted to levels of which the other has none.
+fn meet(one: &Selection, other: &Selection) -> bool {
+    one.0.iter().all(|(factor, levels)| {
+        let others = other.0.get(factor);
+        others.is_none_or(|others| levels.iter().any(|level| others.iter().any(|other| other.means(level))))
+    })
+}

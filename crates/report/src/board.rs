@@ -1,0 +1,169 @@
+//! The claims at a glance: each with its verdict, the numbers on which it hangs, the places where it fails, and the
+//! figure or table that shows it.
+
+use netrig_experiment::{ClaimPoint, ClaimResult, Exhibit, Level, Verdict};
+
+use crate::Report;
+use crate::number::{Estimate, Unit, as_given, p_value};
+use crate::sheet::{in_order, is_ratio, level_in_words};
+
+/// Places that are named; the others are counted.
+const NAMED: usize = 4;
+
+/// One claim.
+pub(crate) struct Line<'a> {
+    /// What was found.
+    pub claim: &'a ClaimResult,
+    /// Where it was tested, if others were tested elsewhere.
+    pub substrate: Option<&'a str>,
+    /// The comparison on which the verdict hangs; `None` if nothing was compared.
+    pub decided: Option<Decided<'a>>,
+    /// `fails at 2 of 3 places: down for 5 s, down for 10 s`; empty if there is one place only.
+    pub places: String,
+    /// Where it can be seen.
+    pub seen: Seen<'a>,
+}
+
+/// A comparison in words.
+pub(crate) struct Decided<'a> {
+    pub point: &'a ClaimPoint,
+    /// What the estimate is of: `sctp / tcp`; empty for a value by itself.
+    pub what: String,
+    /// The estimate with its interval and unit: `0.98 ± 0.01`.
+    pub estimate: String,
+    /// Where the claim says that it lies: `> 0.99`.
+    pub claimed: String,
+}
+
+/// Where a claim can be seen, with its place among the figures or tables of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen<'a> {
+    Figure(usize, &'a str),
+    Table(usize, &'a str),
+    /// Only in the list of all responses.
+    Responses,
+}
+
+impl Seen<'_> {
+    /// What leads there.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Figure(_, name) | Self::Table(_, name) => name,
+            Self::Responses => "responses",
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    /// Every claim of a report, in the order of the results.
+    pub fn all(report: &'a Report<'_>) -> Vec<Self> {
+        let claims = &report.results.claims;
+        let several = claims.iter().any(|claim| claim.substrate != claims[0].substrate);
+        claims.iter().map(|claim| Self::new(report, claim, several)).collect()
+    }
+
+    fn new(report: &'a Report<'_>, claim: &'a ClaimResult, several: bool) -> Self {
+        let unit = claim_unit(claim);
+        let ratio = is_ratio(report, claim);
+        let decided = claim.decided_by.as_ref().map(|point| Decided {
+            point,
+            what: point.compared.as_ref().map_or_else(String::new, |levels| contrast(levels, ratio)),
+            estimate: Estimate::of_claim(point)
+                .map_or_else(|| "–".to_owned(), |estimate| unit.behind(&estimate.written(&unit).to_string())),
+            claimed: point.claimed.map_or_else(String::new, |ends| range(ends, &unit)),
+        });
+        Self {
+            claim,
+            substrate: several.then_some(claim.substrate.as_str()),
+            decided,
+            places: places(report, claim),
+            seen: seen(report, claim),
+        }
+    }
+
+    /// The adjusted p-value, if a test applies.
+    pub fn p(&self) -> Option<String> {
+        self.claim.p_holm.map(p_value)
+    }
+}
+
+/// How two levels are compared: `sctp − tcp`, `sctp / tcp`.
+pub(crate) fn contrast([first, second]: &[Level; 2], ratio: bool) -> String {
+    format!("{first} {} {second}", if ratio { "/" } else { "−" })
+}
+
+/// The unit in which the numbers of a claim are written.
+pub(crate) fn claim_unit(claim: &ClaimResult) -> Unit {
+    let numbers = claim.points.iter().flat_map(|point| [Some(point.estimate), point.low, point.high]);
+    Unit::fitting(&claim.unit, numbers.flatten())
+}
+
+/// From where to where, in words: `> 0`, `0.99 to 1.01`.
+fn range(ends: [Option<f64>; 2], unit: &Unit) -> String {
+    let number = |value: f64| as_given(unit.convert(value));
+    let end = |value: f64| if value == 0.0 { number(value) } else { unit.behind(&number(value)) };
+    match ends {
+        [Some(low), Some(high)] => unit.behind(&format!("{} to {}", number(low), number(high))),
+        [Some(low), None] => format!("> {}", end(low)),
+        [None, Some(high)] => format!("< {}", end(high)),
+        [None, None] => String::new(),
+    }
+}
+
+/// At how many of its places a claim fails or is open, and at which; of one that holds, which place is the weakest.
+fn places(report: &Report<'_>, claim: &ClaimResult) -> String {
+    let all = in_order(report, claim);
+    let varied = varied(report, &all);
+    if all.len() < 2 {
+        return String::new();
+    }
+    let count = |verdict| all.iter().filter(|point| point.verdict == verdict).count();
+    let named = |verdict: Verdict| {
+        let found = all.iter().filter(|point| point.verdict == verdict);
+        let names: Vec<String> = found.take(NAMED).map(|point| place(point, &varied)).collect();
+        let more = count(verdict).saturating_sub(NAMED);
+        names.join("; ") + &if more > 0 { format!("; and {more} more") } else { String::new() }
+    };
+    let of = |word: &str, verdict| match count(verdict) {
+        0 => None,
+        n => Some(format!("{word} {n} of {} places: {}", all.len(), named(verdict))),
+    };
+    let weakest = || {
+        let point = claim.decided_by.as_ref()?;
+        Some(format!("weakest of {} places: {}", all.len(), place(point, &varied)))
+    };
+    let failing = of("fails at", Verdict::Refuted);
+    failing.or_else(|| of("open at", Verdict::Inconclusive)).or_else(weakest).unwrap_or_default()
+}
+
+/// The factors whose levels tell the places of a claim apart, in the order of the file.
+fn varied<'a>(report: &'a Report<'_>, points: &[&ClaimPoint]) -> Vec<&'a str> {
+    let factors = report.experiment.design.factors.iter().map(|factor| factor.name.as_str());
+    let differs =
+        |name: &&str| points.iter().any(|point| point.factors.get(*name) != points[0].factors.get(*name));
+    factors.filter(differs).collect()
+}
+
+fn place(point: &ClaimPoint, varied: &[&str]) -> String {
+    let level = |name: &&str| point.factors.get(*name).map(|level| level_in_words(name, level));
+    varied.iter().filter_map(level).collect::<Vec<_>>().join(", ")
+}
+
+/// Where a claim can be seen in this report.
+fn seen<'a>(report: &'a Report<'_>, claim: &ClaimResult) -> Seen<'a> {
+    let design = &report.experiment.design;
+    let spec = design.claims.iter().find(|(id, _)| *id == claim.id).map(|(_, spec)| spec);
+    let found = match spec.and_then(|spec| design.exhibit(spec)) {
+        Some(Exhibit::Figure(name)) => {
+            let place = report.figures.iter().position(|figure| figure.id == name);
+            place.map(|place| Seen::Figure(place, &report.figures[place].id))
+        }
+        Some(Exhibit::Table(name)) => {
+            let tables = &report.results.tables;
+            let place = tables.iter().position(|t| t.id == name && t.substrate == claim.substrate);
+            place.map(|place| Seen::Table(place, &tables[place].id))
+        }
+        None => None,
+    };
+    found.unwrap_or(Seen::Responses)
+}

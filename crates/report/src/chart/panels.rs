@@ -1,0 +1,124 @@
+//! How the panels of a figure stand: side by side as many as there is room for, or in a grid.
+
+use super::layout::{Area, LABEL, heading};
+use super::text::shortened;
+use super::{Chart, Grid};
+
+/// A line of a panel's title.
+pub(crate) const PANEL_LINE: f64 = 16.0;
+/// Between two rows of a grid, and at least between two columns.
+const GAP: f64 = 20.0;
+/// Over the titles of a row.
+const OVER: f64 = 12.0;
+/// A panel of a grid that is narrower than this shows nothing: the panels then stand as there is room.
+const NARROWEST: f64 = 96.0;
+/// A panel beside others is at least about so wide.
+const NARROW: f64 = 165.0;
+
+/// Where each panel stands.
+pub(crate) struct Panels<'a> {
+    grid: Option<&'a Grid>,
+    count: usize,
+    columns: usize,
+    /// Width and height of each plot.
+    plot: (f64, f64),
+    /// Between two columns.
+    gap: f64,
+    /// What is said over each panel, in lines.
+    titles: Vec<Vec<String>>,
+    /// The height of the titles over a row.
+    title_height: f64,
+    /// The left upper corner of all.
+    corner: (f64, f64),
+}
+
+impl<'a> Panels<'a> {
+    /// Places the panels of a chart from `left` to `right` below `top`; what stands under two that are side by side
+    /// needs `labels` between them.
+    pub fn new(chart: &'a Chart, (left, right): (f64, f64), top: f64, labels: f64) -> Self {
+        let gap = GAP.max(labels);
+        let beside =
+            |grid: &&Grid| if grid.rows.iter().any(|row| !row.is_empty()) { PANEL_LINE } else { 0.0 };
+        let wide = |columns: usize, right: f64| {
+            (right - left - gap * (columns as f64 - 1.0)) / columns.max(1) as f64
+        };
+        let roomy = |grid: &&Grid| wide(grid.columns.len(), right - beside(grid)) >= NARROWEST;
+        let grid = chart.grid.as_ref().filter(roomy);
+        let count = chart.panels.len();
+        let columns = grid.map_or_else(|| columns(count, right - left), |grid| grid.columns.len().max(1));
+        let right = right - grid.as_ref().map_or(0.0, beside);
+        let width = wide(columns, right);
+        let height = if columns == 1 && count == 1 {
+            (width * 0.5).clamp(180.0, 360.0)
+        } else {
+            (width * 0.75).clamp(120.0, 260.0)
+        };
+        let title = |panel: usize| match grid {
+            Some(grid) => grid.columns.get(panel).map_or("", String::as_str),
+            None => &chart.panels[panel].title,
+        };
+        let titles: Vec<Vec<String>> = (0..count).map(|panel| heading(title(panel), width)).collect();
+        let lines = titles.iter().map(Vec::len).max().unwrap_or(0);
+        let title_height = OVER + lines as f64 * PANEL_LINE;
+        Self { grid, count, columns, plot: (width, height), gap, titles, title_height, corner: (left, top) }
+    }
+
+    /// The width of each plot.
+    pub fn plot_width(&self) -> f64 {
+        self.plot.0
+    }
+
+    /// The plot of panel `n`.
+    pub fn area(&self, n: usize) -> Area {
+        let ((left, top), (width, height)) = (self.corner, self.plot);
+        let (row, column) = (n / self.columns, n % self.columns);
+        let between = if self.grid.is_some() { GAP } else { self.title_height };
+        Area {
+            left: left + column as f64 * (width + self.gap),
+            top: top + self.title_height + row as f64 * (height + between),
+            width,
+            height,
+        }
+    }
+
+    /// The area of all plots together.
+    pub fn all(&self) -> Area {
+        let (first, last) = (self.area(0), self.area(self.count.saturating_sub(1)));
+        let across = self.area(self.columns.min(self.count).saturating_sub(1));
+        let (left, top) = (first.left, first.top);
+        Area { left, top, width: across.left + across.width - left, height: last.top + last.height - top }
+    }
+
+    /// What stands over panel `n`, in lines.
+    pub fn title(&self, n: usize) -> Vec<String> {
+        self.titles[n].clone()
+    }
+
+    /// What stands beside panel `n`, the last of its row; nothing without a grid.
+    pub fn row_title(&self, n: usize) -> String {
+        let last = (n + 1).is_multiple_of(self.columns);
+        let title = self.grid.filter(|_| last).and_then(|grid| grid.rows.get(n / self.columns));
+        title.map_or_else(String::new, |title| shortened(title, self.plot.1 / (LABEL * super::layout::BOLD)))
+    }
+
+    /// Whether panel `n` begins a row: the vertical axis is labelled there.
+    pub const fn begins_row(&self, n: usize) -> bool {
+        n.is_multiple_of(self.columns)
+    }
+
+    /// Whether there is no panel below panel `n`: the horizontal axis is labelled there.
+    pub const fn ends_column(&self, n: usize) -> bool {
+        n + self.columns >= self.count
+    }
+}
+
+/// How many panels stand side by side where nobody says it.
+fn columns(panels: usize, width: f64) -> usize {
+    let wanted = match panels {
+        0 | 1 => 1,
+        2 | 4 => 2,
+        3 | 5 | 6 | 9 => 3,
+        _ => 4,
+    };
+    wanted.min(((width / NARROW) as usize).max(1))
+}

@@ -1,0 +1,74 @@
+//! The claims at a glance.
+
+use netrig_experiment::ClaimPoint;
+
+use super::interval::Scale;
+use super::{aside, headings, table, verdict, verdict_class};
+use crate::Report;
+use crate::board::{Decided, Line, Seen};
+use crate::markup::Markup;
+
+/// How wide an interval is drawn, pixels.
+const DRAWN: f64 = 110.0;
+
+pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
+    let lines = Line::all(report);
+    m.inside("div", &[("class", "beside")], |m| {
+        table(m, "board", "Every claim, what decided it, and where to see it", |m| {
+            headings(
+                m,
+                ["verdict", "claim", "estimate", "claimed", "n", "adjusted p", "see"].map(str::to_owned),
+            );
+            m.inside("tbody", &[], |m| {
+                for (n, line) in lines.iter().enumerate() {
+                    m.inside("tr", &[("class", &verdict_class(line.claim.verdict))], |m| row(m, n, line));
+                }
+            });
+        });
+        let claims = report.experiment.design.claims.iter();
+        aside(m, report, claims.map(|(_, claim)| claim.response.as_str()), &[]);
+    });
+}
+
+fn row(m: &mut Markup, n: usize, line: &Line<'_>) {
+    m.inside("td", &[], |m| {
+        m.inside("span", &[("class", "badge")], |m| verdict(m, "span", line.claim.verdict));
+    });
+    m.inside("th", &[("scope", "row")], |m| {
+        m.element("a", &[("href", &format!("#claim-{}", n + 1))], &line.claim.says);
+        if let Some(substrate) = line.substrate {
+            m.text(format!(" on {substrate}"));
+        }
+        if !line.places.is_empty() {
+            m.element("small", &[], &line.places);
+        }
+    });
+    match &line.decided {
+        Some(decided) => numbers(m, decided),
+        None => m.element("td", &[("colspan", "3"), ("class", "muted")], &line.claim.why),
+    }
+    m.element("td", &[("class", "n"), ("data-is", "adjusted:")], line.p().unwrap_or_else(|| "–".into()));
+    m.inside("td", &[("data-is", "see:")], |m| {
+        let (kind, place) = match line.seen {
+            Seen::Figure(place, _) => ("figure", place),
+            Seen::Table(place, _) => ("table", place),
+            Seen::Responses => return m.element("a", &[("href", "#responses")], line.seen.name()),
+        };
+        m.element("a", &[("href", &format!("#{kind}-{}", place + 1))], line.seen.name());
+    });
+}
+
+fn numbers(m: &mut Markup, decided: &Decided<'_>) {
+    let point: &ClaimPoint = decided.point;
+    m.inside("td", &[("class", "n")], |m| {
+        if !decided.what.is_empty() {
+            m.element("small", &[], &decided.what);
+        }
+        m.text(&decided.estimate);
+    });
+    m.inside("td", &[("data-is", "claimed:")], |m| {
+        m.text(&decided.claimed);
+        Scale::new(&[point], DRAWN).draw(m, point);
+    });
+    m.element("td", &[("class", "n"), ("data-is", "n =")], point.n);
+}
