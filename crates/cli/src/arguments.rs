@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use netrig_core::Fraction;
+use netrig_core::{Duration, Fraction, Size};
 
 /// The store that is meant if none is named.
 pub const STORE: &str = "netrig.db";
@@ -34,7 +34,7 @@ pub enum Command {
     Report(Report),
     /// Compare two stores, or two versions in one: how far do their results agree, and what was different?
     Compare(Compare),
-    /// Write results as CSV or Parquet, and figures as SVG
+    /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
     /// Say what this machine can do, and what would spoil a measurement on it
     Doctor(Doctor),
@@ -48,6 +48,13 @@ pub struct Which {
     /// An experiment file, or the name of a study (`link-down`, `link-down/failover`)
     #[arg(value_name = "FILE|STUDY")]
     pub experiment: String,
+    #[command(flatten)]
+    pub changes: Changes,
+}
+
+/// What to change in an experiment, and where it runs.
+#[derive(Clone, Debug, Args)]
+pub struct Changes {
     /// Give a factor other levels: `down_for=10s,20s`; a piece with `=` starts the next factor
     #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL..]")]
     pub set: Vec<String>,
@@ -204,16 +211,43 @@ pub struct Compare {
 /// `netrig export`.
 #[derive(Debug, Args)]
 pub struct Export {
+    /// An experiment file, or the name of a study; for csv, parquet and svg
+    #[arg(value_name = "FILE|STUDY", required_unless_present = "run")]
+    pub experiment: Option<String>,
     #[command(flatten)]
-    pub which: Which,
+    pub changes: Changes,
     #[command(flatten)]
     pub place: Where,
     /// In which form
     #[arg(long, value_enum)]
     pub format: ExportFormat,
-    /// A file for csv and parquet, a folder for svg
+    /// A file (`/dev/stdout` for the next program); a folder for svg and for the captures of several nodes
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
+    #[command(flatten)]
+    pub capture: Capture,
+}
+
+/// Which packets of which run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "One run (pcapng, sequence, delivery)")]
+pub struct Capture {
+    /// The run: the first characters of its identity, as `netrig list` prints it. It is made again
+    #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
+    pub run: Option<String>,
+    /// Look at this node; at the one that sends the data of the first flow if not given. Of several, each gets a
+    /// capture NODE.pcapng in the folder `--out`. For delivery SENDER,RECEIVER
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
+    pub node: Vec<String>,
+    /// Only packets from this moment of the run on: `2.5s`
+    #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
+    pub from: Option<Duration>,
+    /// Only packets up to this moment of the run
+    #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
+    pub to: Option<Duration>,
+    /// Keep no more than so much of each packet in a capture: `96B` for the headers; all of it if not given
+    #[arg(long, value_name = "SIZE", conflicts_with = "experiment")]
+    pub snap: Option<Size>,
 }
 
 /// A form of export.
@@ -225,6 +259,12 @@ pub enum ExportFormat {
     Parquet,
     /// Each figure as a drawing
     Svg,
+    /// The packets that pass a node in one run, for Wireshark and tshark
+    Pcapng,
+    /// What a node sent in one run against time, by sequence number, as a drawing
+    Sequence,
+    /// When each message of an SCTP association arrived in one run, and how long it waited, as a drawing
+    Delivery,
 }
 
 /// `netrig doctor`.

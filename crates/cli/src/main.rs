@@ -10,9 +10,11 @@ mod arguments;
 mod build;
 mod commands;
 mod failure;
+mod interruption;
 mod output;
 mod progress;
 mod request;
+mod stored_run;
 mod studies;
 
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Files that were asked for with `--out`.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, print};
@@ -12,8 +12,79 @@ const MOST_LINKS: usize = 40;
 /// Puts a file in place whole or not at all: a full disk leaves what was there before. A symbolic link stays, and the
 /// file that it leads to is replaced. What is no regular file, a pipe or a device, is written to.
 pub fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let written = if is_stream(out) { append(out, bytes) } else { exchange(out, bytes) };
-    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", out.display())))
+    let mut file = Outgoing::open(out)?;
+    file.write(bytes)?;
+    file.finish()
+}
+
+/// A file on its way out, piece by piece, by the rules of [`replace`]. One that is not finished is not left behind.
+pub struct Outgoing {
+    /// As it was typed.
+    named: PathBuf,
+    to: BufWriter<File>,
+    /// Where it is written, and where it goes when it is whole; nothing for a stream.
+    part: Option<(PathBuf, PathBuf)>,
+}
+
+impl Outgoing {
+    /// Opens what `out` names.
+    pub fn open(out: &Path) -> Result<Self, Failure> {
+        let opened = if is_stream(out) { Self::stream(out) } else { Self::part(out) };
+        opened.map_err(|error| lost(out, &error))
+    }
+
+    /// Writes behind what an open file has (`>> all.csv`); pipes and devices have no end.
+    fn stream(out: &Path) -> io::Result<Self> {
+        let regular = fs::metadata(out)?.is_file();
+        let file = OpenOptions::new().write(true).append(regular).open(out)?;
+        Ok(Self { named: out.to_owned(), to: BufWriter::new(file), part: None })
+    }
+
+    fn part(out: &Path) -> io::Result<Self> {
+        let file = behind_links(out)?;
+        let folder = folder_of(&file);
+        if !folder.as_os_str().is_empty() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut part = file.clone().into_os_string();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let to = BufWriter::new(File::create(&part)?);
+        Ok(Self { named: out.to_owned(), to, part: Some((part, file)) })
+    }
+
+    /// The next piece.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.to.write_all(bytes).map_err(|error| lost(&self.named, &error))
+    }
+
+    /// All is written: puts it in place.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        let placed = self.to.flush().and_then(|()| match &self.part {
+            Some((part, file)) => fs::rename(part, file),
+            None => Ok(()),
+        });
+        placed.map_err(|error| lost(&self.named, &error))?;
+        self.part = None;
+        Ok(())
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if let Some((part, _)) = &self.part {
+            // What could not be finished is not left behind; that it cannot be removed either changes nothing.
+            let _ = fs::remove_file(part);
+        }
+    }
+}
+
+/// Why `out` could not be written; nothing to say to a reader that has gone.
+fn lost(out: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::NobodyListens,
+        _ => Failure::failed(format!("cannot write {}: {error}", out.display())),
+    }
 }
 
 /// Says what was written: on stdout, but on stderr if `out` may be where stdout leads.
@@ -50,26 +121,4 @@ fn behind_links(out: &Path) -> io::Result<PathBuf> {
 
 fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
-}
-
-/// Writes behind what an open file has (`>> all.csv`); pipes and devices have no end.
-fn append(out: &Path, bytes: &[u8]) -> io::Result<()> {
-    let regular = fs::metadata(out)?.is_file();
-    OpenOptions::new().write(true).append(regular).open(out)?.write_all(bytes)
-}
-
-fn exchange(out: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = behind_links(out)?;
-    let folder = folder_of(&file);
-    if !folder.as_os_str().is_empty() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut part = file.clone().into_os_string();
-    part.push(".part");
-    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, &file));
-    if written.is_err() {
-        // What could not be finished is not left behind; that it cannot be removed either changes nothing.
-        let _ = fs::remove_file(&part);
-    }
-    written
 }

@@ -27,7 +27,8 @@ pub struct Request {
 impl Request {
     /// Finds, reads and checks.
     pub fn new(which: &Which) -> Result<Self, Failure> {
-        let source = Source::find(&which.experiment)?;
+        let Which { experiment, changes } = which;
+        let source = Source::find(experiment)?;
         let paper = source.paper.as_deref().map(|text| paper(&source.paper_name, text)).transpose()?;
         let parsed = match paper {
             Some(paper) => Experiment::parse_with_paper(&source.name, &source.text, paper),
@@ -35,26 +36,26 @@ impl Request {
         };
         let mut experiment = parsed.map_err(Failure::request)?;
         let mut named = BTreeSet::new();
-        for set in &which.set {
+        for set in &changes.set {
             let assignments =
                 Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
             named.extend(assignments.iter().map(|assignment| assignment.factor.clone()));
             experiment =
                 experiment.set(&assignments).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
         }
-        if let Some(n) = which.replications {
+        if let Some(n) = changes.replications {
             if n == 0 {
                 return Err(Failure::request("--replications 0: at least one is needed"));
             }
             experiment.design.replications = Replications::exactly(n);
         }
-        if let Some(seed) = which.seed {
+        if let Some(seed) = changes.seed {
             experiment.seed = seed;
         }
-        if let Some(twice) = (1..which.on.len()).find(|n| which.on[..*n].contains(&which.on[*n])) {
-            return Err(Failure::request(format!("--on names `{}` twice", which.on[twice])));
+        if let Some(twice) = (1..changes.on.len()).find(|n| changes.on[..*n].contains(&changes.on[*n])) {
+            return Err(Failure::request(format!("--on names `{}` twice", changes.on[twice])));
         }
-        let substrates = which.on.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?;
+        let substrates = changes.on.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?;
         Ok(Self { experiment, set: named, text: source.text, readme: source.readme, substrates })
     }
 }

@@ -18,8 +18,10 @@
 
 mod data;
 mod endpoint;
+mod frame;
 mod link;
 mod packet;
+pub mod pcapng;
 pub mod quantity;
 mod random;
 mod sample;
@@ -28,6 +30,7 @@ pub mod units;
 
 pub use data::{CloseReason, ConnectionEvent, Data, StreamId};
 pub use endpoint::{Endpoint, Output, drain};
+pub use frame::{Frame, Heading};
 pub use link::{
     Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
     Waiting, Watch,

@@ -51,11 +51,12 @@ impl FiveTuple {
         Self { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
     }
 
-    /// Length of the IP header without options, bytes: 20 (RFC 791) or 40 (RFC 8200).
+    /// Length of the IP header without options, bytes: 20 (RFC 791) or 40 (RFC 8200). Beside an IPv6 address an
+    /// IPv4 one is mapped (RFC 4291 section 2.5.5.2).
     pub const fn ip_header_len(&self) -> u32 {
-        match self.src {
-            IpAddr::V4(_) => 20,
-            IpAddr::V6(_) => 40,
+        match (self.src, self.dst) {
+            (IpAddr::V4(_), IpAddr::V4(_)) => 20,
+            _ => 40,
         }
     }
 }

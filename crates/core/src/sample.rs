@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Instant;
+use crate::{Frame, Instant};
 
 /// What kind of number a quantity is, and so how it may be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,8 @@ pub struct Note {
     pub text: String,
 }
 
-/// Takes what a run reports: per interval or per message, never per packet unless a trace was asked for,
-/// so `dyn` is cheap enough.
+/// Takes what a run reports: per interval or per message, never per packet unless a trace or a capture was asked
+/// for, so `dyn` is cheap enough.
 pub trait Sink {
     /// A measured value.
     fn sample(&mut self, subject: Subject, sample: Sample);
@@ -113,6 +113,18 @@ pub trait Sink {
 
     /// Whether notes are wanted. Asked once per run.
     fn wants_notes(&self) -> bool {
+        false
+    }
+
+    /// A packet at an interface of a node whose frames are wanted, in the order of time.
+    fn frame(&mut self, frame: &Frame<'_>) {
+        let _ = frame;
+    }
+
+    /// Whether the frames that pass the interfaces of this node are wanted. Asked once per run and node: what a
+    /// capture costs, it costs those who want one.
+    fn wants_frames(&self, node: u32) -> bool {
+        let _ = node;
         false
     }
 }

@@ -14,6 +14,7 @@
 mod board;
 pub mod chart;
 mod csv;
+mod delivery;
 mod figure;
 mod grid;
 mod html;
@@ -23,7 +24,10 @@ mod markup;
 pub mod number;
 mod prose;
 mod report;
+mod sequence;
 mod sheet;
 mod terminal;
 
+pub use delivery::delivery;
 pub use report::Report;
+pub use sequence::sequence;

@@ -190,7 +190,7 @@ impl FlowEnd {
         let id = *id;
         while let Some(packet) = party.poll_transmit(now) {
             let way = way_of(&self.plan.paths, &packet.header.flow);
-            world.network.send(now, packet, Some(conn), way);
+            world.network.send(now, packet, Some(conn), way, world.sink);
         }
         while let Some(Some(Conn { party, closed, .. })) = self.conns.get_mut(conn as usize)
             && let Some(event) = party.poll_event()
@@ -274,7 +274,8 @@ impl FlowEnd {
         self.datagrams += 1;
         let header = Header { flow, ip_len, dscp: Dscp::default(), ecn: Ecn::NotEct };
         let payload = Payload::Udp(Datagram { number, sent: now, data });
-        world.network.send(now, Packet { header, payload }, None, self.plan.paths[0].way);
+        let way = self.plan.paths[0].way;
+        world.network.send(now, Packet { header, payload }, None, way, world.sink);
     }
 
     pub(crate) fn five_tuple(&self, path: usize, protocol: u8, [src_port, dst_port]: [u16; 2]) -> FiveTuple {

@@ -19,6 +19,7 @@ mod network;
 mod opening;
 mod parcel;
 mod party;
+mod tap;
 mod wire_meter;
 mod world;
 

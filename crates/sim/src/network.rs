@@ -1,6 +1,8 @@
 //! The wires between the hosts.
 
-use netrig_core::{Delivery, Direction, Duration, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity};
+use netrig_core::{
+    Delivery, Direction, Duration, Heading, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity,
+};
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::{Counters, Line, LineSettings};
 use netrig_transport::Packet;
@@ -9,6 +11,7 @@ use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
 use crate::host::Host;
 use crate::parcel::{Carriage, Parcel};
+use crate::tap::Tap;
 use crate::wire_meter::{Waits, WireMeter};
 
 /// One direction of a line, with what watches it.
@@ -44,6 +47,7 @@ pub(crate) struct Network {
     /// Where packets go on each link, forward and backward.
     links: Vec<[Stop; 2]>,
     stops: Vec<Stop>,
+    tap: Option<Box<Tap>>,
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -67,6 +71,7 @@ impl Network {
             hosts: Vec::new(),
             links: vec![[Stop::End(0); 2]; scenario.links.len()],
             stops: Vec::new(),
+            tap: Tap::new(scenario, sink),
         };
         for (number, link) in scenario.links.iter().enumerate() {
             for direction in [Direction::Forward, Direction::Backward] {
@@ -131,11 +136,17 @@ impl Network {
         });
         self.stops.extend(host);
         self.stops.push(Stop::End(to));
+        if let Some(tap) = &mut self.tap {
+            tap.add_way(route, back, self.stops.len());
+        }
         first as u32
     }
 
     /// A host sends a packet on the way that begins at `stop`.
-    pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32) {
+    pub fn send(&mut self, now: Instant, packet: Packet, conn: Option<u32>, stop: u32, sink: &mut dyn Sink) {
+        if let Some(tap) = &mut self.tap {
+            tap.show(now, stop, Heading::Outbound, &packet, sink);
+        }
         let parcel = || Parcel(Box::new(Carriage { packet, conn, stop }));
         match self.stops[stop as usize] {
             Stop::Wire(wire) => self.forward(now, wire, parcel()),
@@ -147,32 +158,37 @@ impl Network {
 
     /// The next packet that has arrived at the end of its way over `wire` by `now`, and at whose end. Packets
     /// that have further to go go on.
-    pub fn arrived(&mut self, now: Instant, wire: u32) -> Option<(u32, Box<Carriage>)> {
+    pub fn arrived(&mut self, now: Instant, wire: u32, sink: &mut dyn Sink) -> Option<(u32, Box<Carriage>)> {
         loop {
             let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
             // A simulated line is polled at its deadline, so `at` is `now`.
             let Delivery { at, packet, .. } = line.poll_deliver(now, &mut (counters, waits))?;
-            if let Some(arrived) = self.go_on(at, packet) {
+            if let Some(arrived) = self.go_on(at, packet, sink) {
                 return Some(arrived);
             }
         }
     }
 
     /// The same over the air at place `air`.
-    pub fn arrived_by_air(&mut self, now: Instant, air: u32) -> Option<(u32, Box<Carriage>)> {
+    pub fn arrived_by_air(
+        &mut self,
+        now: Instant,
+        air: u32,
+        sink: &mut dyn Sink,
+    ) -> Option<(u32, Box<Carriage>)> {
         loop {
             let (at, parcel) = self.airs[air as usize].arrived(now)?;
-            if let Some(arrived) = self.go_on(at, parcel) {
+            if let Some(arrived) = self.go_on(at, parcel, sink) {
                 return Some(arrived);
             }
         }
     }
 
     /// The next packet that the host at place `host` has done with.
-    pub fn served(&mut self, now: Instant, host: u32) -> Option<(u32, Box<Carriage>)> {
+    pub fn served(&mut self, now: Instant, host: u32, sink: &mut dyn Sink) -> Option<(u32, Box<Carriage>)> {
         loop {
             let (at, parcel) = self.hosts[host as usize].served(now)?;
-            if let Some(arrived) = self.go_on(at, parcel) {
+            if let Some(arrived) = self.go_on(at, parcel, sink) {
                 return Some(arrived);
             }
         }
@@ -180,8 +196,18 @@ impl Network {
 
     /// Sends a packet on from where it is at `at`, or hands it over if this was the end of its way.
     #[inline]
-    fn go_on(&mut self, at: Instant, mut parcel: Parcel) -> Option<(u32, Box<Carriage>)> {
+    fn go_on(
+        &mut self,
+        at: Instant,
+        mut parcel: Parcel,
+        sink: &mut dyn Sink,
+    ) -> Option<(u32, Box<Carriage>)> {
         parcel.0.stop += 1;
+        if let Some(tap) = &mut self.tap {
+            let Carriage { packet, stop, .. } = &*parcel.0;
+            tap.show(at, stop - 1, Heading::Inbound, packet, sink);
+            tap.show(at, *stop, Heading::Outbound, packet, sink);
+        }
         match self.stops[parcel.0.stop as usize] {
             Stop::Wire(next) => self.forward(at, next, parcel),
             Stop::Air(next, lane) => self.radiate(at, next, lane, parcel),

@@ -89,7 +89,7 @@ impl FlowEnd {
                 match listener.handle_packet(now, packet)? {
                     Response::Reply(reply) => {
                         let way = way_of(&self.plan.paths, &reply.header.flow);
-                        world.network.send(now, reply, Some(conn), way);
+                        world.network.send(now, reply, Some(conn), way, world.sink);
                     }
                     Response::Accepted(association) => {
                         self.accepted(conn, Party::Sctp(association), world);

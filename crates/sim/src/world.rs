@@ -118,7 +118,7 @@ impl<'a> Simulation<'a> {
         if !self.network.met(now, wire) {
             return;
         }
-        while let Some((end, carriage)) = self.network.arrived(now, wire) {
+        while let Some((end, carriage)) = self.network.arrived(now, wire, sink) {
             self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
         }
         self.network.reappoint(wire);
@@ -129,7 +129,7 @@ impl<'a> Simulation<'a> {
         if !self.network.met_by_air(now, air) {
             return;
         }
-        while let Some((end, carriage)) = self.network.arrived_by_air(now, air) {
+        while let Some((end, carriage)) = self.network.arrived_by_air(now, air, sink) {
             self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
         }
         self.network.reappoint_air(air);
@@ -140,7 +140,7 @@ impl<'a> Simulation<'a> {
         if !self.network.met_by_host(now, host) {
             return;
         }
-        while let Some((end, carriage)) = self.network.served(now, host) {
+        while let Some((end, carriage)) = self.network.served(now, host, sink) {
             self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
         }
         self.network.reappoint_host(host);

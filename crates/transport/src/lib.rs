@@ -17,6 +17,7 @@ pub mod sctp;
 mod serial;
 pub mod tcp;
 mod timer_wheel;
+mod wire;
 
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
 pub use packet::{Datagram, Packet, Payload};

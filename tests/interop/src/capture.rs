@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use netrig_core::{Frame, Heading, Instant, pcapng};
 use netrig_transport::Packet;
-use netrig_transport::sctp::wire;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::network::{Network, Side};
@@ -150,42 +150,21 @@ impl Findings {
     }
 }
 
-/// Writes SCTP packets as a capture of whole IPv4 packets, each after `spoil` had its way with its bytes from
-/// the SCTP header on.
+/// Writes packets over IPv4 as a capture, each after `spoil` had its way with its bytes from behind the IP header on.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_pcap(file: &Path, packets: &[Packet], spoil: impl Fn(usize, &mut Vec<u8>)) -> io::Result<()> {
-    // Magic number, version 2.4, zone, accuracy, longest packet, LINKTYPE_RAW.
-    let mut bytes = Vec::new();
-    for field in [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 101] {
-        bytes.extend_from_slice(&field.to_le_bytes());
-    }
+pub fn write_capture(file: &Path, packets: &[Packet], spoil: impl Fn(usize, &mut [u8])) -> io::Result<()> {
+    let mut out = Vec::new();
+    pcapng::section(&mut out, "netrig", "packets of a test");
+    pcapng::interface(&mut out, "test", "", 0);
     for (number, packet) in packets.iter().enumerate() {
-        let netrig_transport::Payload::Sctp(sctp) = &packet.payload else { continue };
-        let mut body = wire::encode(sctp);
-        spoil(number, &mut body);
-        let ip = ipv4(packet, &body);
-        let len = ip.len() as u32;
-        for field in [number as u32, 0, len, len] {
-            bytes.extend_from_slice(&field.to_le_bytes());
-        }
-        bytes.extend_from_slice(&ip);
+        let mut bytes = Vec::new();
+        let original_len = packet.encode(&mut bytes);
+        spoil(number, &mut bytes[20..]);
+        let at = Instant::from_nanos(number as u64);
+        let frame = Frame { at, node: 0, link: 0, heading: Heading::Outbound, bytes: &bytes, original_len };
+        pcapng::packet(&mut out, 0, 0, &frame);
     }
-    std::fs::write(file, bytes)
-}
-
-/// An IPv4 packet (RFC 791) without options; its header's checksum is left out.
-fn ipv4(packet: &Packet, body: &[u8]) -> Vec<u8> {
-    let flow = packet.header.flow;
-    let mut ip = vec![0x45, 0];
-    ip.extend_from_slice(&(20 + body.len() as u16).to_be_bytes());
-    ip.extend_from_slice(&[0, 0, 0, 0, 64, flow.protocol, 0, 0]);
-    for address in [flow.src, flow.dst] {
-        if let IpAddr::V4(address) = address {
-            ip.extend_from_slice(&address.octets());
-        }
-    }
-    ip.extend_from_slice(body);
-    ip
+    std::fs::write(file, out)
 }

@@ -24,7 +24,7 @@ mod record;
 mod socket;
 mod tools;
 
-pub use capture::{Capture, Findings, write_pcap};
+pub use capture::{Capture, Findings, write_capture};
 pub use driver::{Action, Driver, Step, User};
 pub use network::{Namespace, Network, Side};
 pub use peer::{Peer, Plan, Said};

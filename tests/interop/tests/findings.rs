@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use netrig_core::{Data, Dscp, Ecn, FiveTuple, Header, StreamId, protocol};
-use netrig_interop::{Findings, Network, Tools, write_pcap};
+use netrig_interop::{Findings, Network, Tools, write_capture};
 use netrig_transport::sctp::packet::chunk;
 use netrig_transport::sctp::packet::{Chunk, Chunks};
 use netrig_transport::sctp::{self, crc32c};
@@ -44,8 +44,8 @@ fn packet() -> Packet {
 fn faults_are_found() {
     let Some(_tools) = Tools::find() else { return };
     let network = Network::new(0);
-    let file = network.folder().join("faults.pcap");
-    let spoil = |number: usize, bytes: &mut Vec<u8>| match number {
+    let file = network.folder().join("faults.pcapng");
+    let spoil = |number: usize, bytes: &mut [u8]| match number {
         1 => bytes[50] ^= 1,
         2 => {
             bytes[14..16].copy_from_slice(&1000_u16.to_be_bytes());
@@ -55,7 +55,7 @@ fn faults_are_found() {
         }
         _ => {}
     };
-    write_pcap(&file, &[packet(), packet(), packet()], spoil).expect("a file can be written");
+    write_capture(&file, &[packet(), packet(), packet()], spoil).expect("a file can be written");
     let findings = Findings::of(&file).expect("tshark reads it");
     assert_eq!((findings.packets, findings.good_checksums, findings.unverified), (3, 2, 0), "{findings:?}");
     assert_eq!(findings.malformed, [3], "{findings:?}");

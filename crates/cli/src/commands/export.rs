@@ -7,22 +7,44 @@ use netrig_report::chart::Theme;
 use netrig_runner::provenance;
 use netrig_store::{Store, Table};
 
-use crate::arguments::{Export, ExportFormat};
+use crate::arguments::{Export, ExportFormat, Which};
 use crate::build::BUILD;
+use crate::commands::capture::capture;
+use crate::commands::delivery::delivery;
 use crate::commands::report::{of, stored};
+use crate::commands::sequence::sequence;
 use crate::commands::version;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::request::Request;
 
-/// Writes runs as CSV or Parquet, or figures as SVG.
+/// Writes runs as CSV or Parquet, figures as SVG, or what one run sent as a capture or a figure.
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
-    let request = Request::new(&arguments.which)?;
-    match arguments.format {
-        ExportFormat::Csv | ExportFormat::Parquet => runs(arguments, &request)?,
-        ExportFormat::Svg => figures(arguments, &request)?,
+    match (arguments.format, &arguments.experiment, &arguments.capture.run) {
+        (ExportFormat::Pcapng, _, Some(run)) => return capture(arguments, run),
+        (ExportFormat::Sequence, _, Some(run)) => return sequence(arguments, run),
+        (ExportFormat::Csv | ExportFormat::Parquet, Some(experiment), _) => {
+            runs(arguments, &request(arguments, experiment)?)?;
+        }
+        (ExportFormat::Svg, Some(experiment), _) => figures(arguments, &request(arguments, experiment)?)?,
+        (ExportFormat::Delivery, _, Some(run)) => return delivery(arguments, run),
+        (ExportFormat::Pcapng | ExportFormat::Sequence | ExportFormat::Delivery, _, None) => {
+            return Err(Failure::request(
+                "pcapng, sequence and delivery are of one run: --run ID in the place of an experiment; `netrig list` prints \
+                 what there is",
+            ));
+        }
+        (_, None, _) => {
+            return Err(Failure::request(
+                "--run is for pcapng, sequence and delivery; csv, parquet and svg are of an experiment",
+            ));
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn request(arguments: &Export, experiment: &str) -> Result<Request, Failure> {
+    Request::new(&Which { experiment: experiment.to_owned(), changes: arguments.changes.clone() })
 }
 
 fn runs(arguments: &Export, request: &Request) -> Result<(), Failure> {

@@ -1,15 +1,19 @@
 //! The verbs, a file each.
 
+mod capture;
 mod check;
 mod compare;
+mod delivery;
 mod doctor;
 mod export;
 mod list;
 mod origin;
 mod plan;
+mod playback;
 mod report;
 mod run;
 mod schema;
+mod sequence;
 mod show;
 mod version;
 

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::{Results, Status, Verdict};
 use netrig_runner::{Ended, Request as Errand, carry_out, provenance};
@@ -13,6 +12,7 @@ use crate::arguments::Run;
 use crate::build::BUILD;
 use crate::commands::report::{Form, of};
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::interruption::until_interrupted;
 use crate::output::tell;
 use crate::progress::Line;
 use crate::request::Request;
@@ -52,20 +52,6 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(code(&results, arguments.require_claims))
-}
-
-/// A flag that the first Ctrl-C sets. The second ends the program at once; each completed run is in the store by
-/// then.
-fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&cancel);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    })
-    .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
-    Ok(cancel)
 }
 
 fn carry(

@@ -125,7 +125,7 @@ impl<'a> Drawing<'a> {
         let words = matches!(self.chart.x.scale, super::AxisKind::Categories(_));
         self.layers_of(n).any(|marks| match marks {
             Marks::Measured => !words,
-            Marks::Trace => true,
+            Marks::Trace | Marks::Bars => true,
             Marks::Paper | Marks::PaperLevel | Marks::Theory | Marks::Events => false,
         })
     }

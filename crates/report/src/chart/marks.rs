@@ -83,6 +83,7 @@ impl Marker {
                 drawing.line(n, "theory", &inside, r#" stroke-width="1.6" stroke-dasharray="6 4""#);
             }
             Marks::Trace => drawing.steps(n, &thinned(&placed)),
+            Marks::Bars => drawing.bars(n, &distinct(&placed), frame),
             Marks::Events => {
                 for (x, y, mark) in distinct(&placed) {
                     drawing.shape(n, (x, y), true, &mark.says);
@@ -197,6 +198,21 @@ impl Drawing<'_> {
         put!(
             self,
             r#"<path class="interval line {hue}" d="M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" fill="none"/>"#
+        );
+    }
+
+    /// Bars over the marks' intervals, in one path; the shortest can still be seen.
+    fn bars(&mut self, n: Option<usize>, placed: &[Placed<'_>], frame: &Frame) {
+        let mut path = String::new();
+        for (x, y, mark) in placed {
+            let (top, bottom) = extent((*x, *y, mark), frame);
+            let (top, bottom) = (top + TOUCH / 2.0 - 1.0, bottom - TOUCH / 2.0 + 1.0);
+            let _ = write!(path, "M{x:.1} {bottom:.1}V{top:.1}");
+        }
+        let (colour, hue) = self.ink(n);
+        put!(
+            self,
+            r#"<path class="line {hue}" d="{path}" fill="none" stroke="{colour}" stroke-width="2.2"/>"#
         );
     }
 

@@ -108,6 +108,8 @@ pub enum Marks {
     Trace,
     /// Events: small marks, not joined.
     Events,
+    /// What reaches from one value to another: an upright bar over each mark's interval.
+    Bars,
 }
 
 /// Where title and caption stand.

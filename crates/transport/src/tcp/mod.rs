@@ -27,6 +27,7 @@ mod segment;
 mod send_buffer;
 mod sender;
 mod state;
+mod wire;
 
 pub use config::{
     Avoidance, BackoffSsthresh, Config, EcnMode, Framing, Growth, Handshake, HyStart, IdleRestart, Limit,

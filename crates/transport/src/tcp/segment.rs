@@ -47,6 +47,11 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// The bits as they stand in the header's fourteenth byte.
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
     /// Whether any bit of `other` is set.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -138,7 +143,7 @@ impl fmt::Debug for SackBlocks {
 /// Length of the timestamps option with its two no-operations (RFC 7323 appendix A), bytes.
 pub(crate) const TIMESTAMPS_LEN: u32 = 12;
 
-/// A TCP segment. Everything is in its wire format's units, but nothing is encoded.
+/// A TCP segment. Everything is in its wire format's units; [`Packet::encode`](crate::Packet::encode) writes it.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// Sequence number of the first byte, or of SYN.

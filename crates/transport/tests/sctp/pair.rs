@@ -293,7 +293,7 @@ impl Pair {
     /// Puts a packet of `from` on its line.
     pub fn transmit(&mut self, from: Side, packet: netrig_transport::Packet) {
         let Payload::Sctp(body) = &packet.payload else { panic!("SCTP speaks SCTP") };
-        assert_eq!(packet.header.ip_len, 20 + body.wire_len(), "length of {body:?}");
+        assert_eq!(packet.header.ip_len, packet.encode(&mut Vec::new()), "length of {body:?}");
         let flow = packet.header.flow;
         let path = self.addresses.iter().position(|pair| match from {
             Side::Client => pair.local == flow.src && pair.remote == flow.dst,

@@ -86,6 +86,8 @@ pub struct Pair {
     waiting: [VecDeque<Instant>; 2],
     sequence: u64,
     counts: [(u64, u64); 2],
+    /// Whether packets are as long as they say on the wire too: not with ns-2's way of counting.
+    counts_as_wire: bool,
 }
 
 pub const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -123,7 +125,11 @@ impl Pair {
 
     pub fn between(client: &Config, server: &Config) -> Self {
         let line = Line { delay: MS(50), rate: None, queue: usize::MAX, free_at: Instant::ZERO };
+        let as_wire = |config: &Config| {
+            config.option_bytes == tcp::OptionBytes::Counted && config.framing == tcp::Framing::Stream
+        };
         Self {
+            counts_as_wire: as_wire(client) && as_wire(server),
             client: Connection::connect(client.clone(), flow(), ISS),
             server: Connection::accept(server.clone(), flow().reversed(), Serial(7)),
             now: Instant::ZERO,
@@ -243,6 +249,9 @@ impl Pair {
 
     fn offer(&mut self, from: Side, mut packet: Packet) {
         let Payload::Tcp(segment) = &packet.payload else { panic!("not TCP") };
+        if self.counts_as_wire {
+            assert_eq!(packet.header.ip_len, packet.encode(&mut Vec::new()), "length of {segment:?}");
+        }
         let (count, data_count) = &mut self.counts[from as usize];
         *count += 1;
         *data_count += u64::from(segment.carries_data());

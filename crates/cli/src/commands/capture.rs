@@ -1,0 +1,106 @@
+//! `netrig export --format pcapng`: the packets that pass a node, in virtual time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use netrig_core::{Frame, Instant, pcapng};
+use netrig_experiment::Scenario;
+
+use crate::arguments::{Capture, Export};
+use crate::build::BUILD;
+use crate::commands::playback::{Playback, Taker, interrupted};
+use crate::failure::Failure;
+use crate::output::{Outgoing, tell};
+
+/// Makes the run whose identity begins with `id` again, and writes down what passes its nodes.
+pub fn capture(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
+    let playback = Playback::of(arguments, id)?;
+    let nodes = playback.nodes(&arguments.capture.node)?;
+    let snap = snap(&arguments.capture)?;
+    let (scenario, about) = (playback.scenario(), playback.about());
+    let several = nodes.len() > 1;
+    let open = |node: &usize| {
+        let name = &scenario.nodes[*node].name;
+        let out = if several { arguments.out.join(format!("{name}.pcapng")) } else { arguments.out.clone() };
+        NodeCapture::open(out, *node, scenario, &about, (playback.from, snap))
+    };
+    let captures = nodes.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+    let Some(captures) = playback.play(captures)? else { return Ok(interrupted()) };
+    captures.into_iter().try_for_each(|capture| capture.finish(scenario))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How much of each packet is kept, as a capture has it: 0 for all.
+fn snap(wanted: &Capture) -> Result<u32, Failure> {
+    match wanted.snap.map(|size| u32::try_from(size.bytes())) {
+        None => Ok(0),
+        Some(Ok(bytes)) if bytes > 0 => Ok(bytes),
+        Some(_) => Err(Failure::request("--snap: from 1 B to 4 GB of each packet can be kept")),
+    }
+}
+
+/// A capture at one node.
+struct NodeCapture {
+    node: u32,
+    /// The links that its interfaces lead to, in ascending order.
+    interfaces: Vec<u32>,
+    from: Instant,
+    snap: u32,
+    out: PathBuf,
+    file: Outgoing,
+    frames: u64,
+    block: Vec<u8>,
+}
+
+impl NodeCapture {
+    /// Writes what stands before the first packet.
+    fn open(
+        out: PathBuf,
+        node: usize,
+        scenario: &Scenario,
+        about: &str,
+        (from, snap): (Instant, u32),
+    ) -> Result<Self, Failure> {
+        let name = &scenario.nodes[node].name;
+        let mut block = Vec::new();
+        pcapng::section(
+            &mut block,
+            &format!("netrig {}", *BUILD),
+            &format!("node {name} of {about}; times are since the start of the run"),
+        );
+        let mut interfaces = Vec::new();
+        for (link, number) in scenario.links.iter().zip(0..) {
+            let Some(end) = link.ends.iter().position(|end| *end == node) else { continue };
+            let peer = &scenario.nodes[link.ends[1 - end]].name;
+            let description = format!("{name} ({}) to {peer}", link.addresses[end]);
+            pcapng::interface(&mut block, &link.name, &description, snap);
+            interfaces.push(number);
+        }
+        let mut file = Outgoing::open(&out)?;
+        file.write(&block)?;
+        Ok(Self { node: node as u32, interfaces, from, snap, out, file, frames: 0, block })
+    }
+
+    fn finish(self, scenario: &Scenario) -> Result<(), Failure> {
+        self.file.finish()?;
+        let name = &scenario.nodes[self.node as usize].name;
+        tell(&self.out, &format!("{} packets at {name}: {}", self.frames, self.out.display()))
+    }
+}
+
+impl Taker for NodeCapture {
+    fn node(&self) -> u32 {
+        self.node
+    }
+
+    fn take(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+        let Ok(interface) = self.interfaces.binary_search(&frame.link) else { return Ok(()) };
+        if frame.at < self.from {
+            return Ok(());
+        }
+        self.block.clear();
+        pcapng::packet(&mut self.block, interface as u32, self.snap, frame);
+        self.frames += 1;
+        self.file.write(&self.block)
+    }
+}

@@ -1,0 +1,194 @@
+//! What the figures need of a packet's bytes. Nothing of ours is known here: bytes are bytes, whoever made
+//! them, and whatever stands in them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netrig_core::protocol;
+
+/// A packet of a transport that numbers what it sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub ends: Ends,
+    pub body: Body,
+}
+
+/// Source and destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ends {
+    pub protocol: u8,
+    pub addresses: [IpAddr; 2],
+    pub ports: [u16; 2],
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    Tcp(TcpReading),
+    Sctp(Vec<ChunkReading>),
+}
+
+/// RFC 9293 section 3.1.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct TcpReading {
+    pub seq: u32,
+    /// If the ACK bit is set.
+    pub ack: Option<u32>,
+    pub syn: bool,
+    pub fin: bool,
+    pub window: u16,
+    /// RFC 7323 section 2.
+    pub window_scale: Option<u8>,
+    /// RFC 2018 section 3: first number and the one behind the last.
+    pub sack: Vec<[u32; 2]>,
+    /// Bytes of user data, kept or not.
+    pub data: u32,
+}
+
+/// RFC 9260 section 3.3, as far as it tells of TSNs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ChunkReading {
+    /// INIT or INIT ACK.
+    Opening {
+        initial_tsn: u32,
+    },
+    Data(Piece),
+    Sack {
+        cumulative: u32,
+        /// First TSN and the one behind the last.
+        gaps: Vec<[u32; 2]>,
+    },
+}
+
+/// A DATA chunk: a message, or a piece of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub tsn: u32,
+    pub stream: u16,
+    pub unordered: bool,
+    pub beginning: bool,
+    pub ending: bool,
+}
+
+impl Ends {
+    pub const fn reversed(self) -> Self {
+        let ([a, b], [p, q]) = (self.addresses, self.ports);
+        Self { addresses: [b, a], ports: [q, p], ..self }
+    }
+
+    /// What tells one connection from another: an association has several addresses, so there the ports.
+    pub fn key(self) -> Self {
+        let nowhere = IpAddr::from([0; 4]);
+        if self.protocol == protocol::SCTP { Self { addresses: [nowhere; 2], ..self } } else { self }
+    }
+}
+
+/// Reads a packet from its IP header on. `None` for other protocols, fragments, and what is cut too short.
+pub(super) fn read(packet: &[u8]) -> Option<Reading> {
+    let (protocol, addresses, len, body) = match packet.first()? >> 4 {
+        4 => ipv4(packet)?,
+        6 => ipv6(packet)?,
+        _ => return None,
+    };
+    let ports = [be16(body, 0)?, be16(body, 2)?];
+    let body = match protocol {
+        protocol::TCP => Body::Tcp(tcp(body, len)?),
+        protocol::SCTP => Body::Sctp(sctp(body.get(12..)?)),
+        _ => return None,
+    };
+    Some(Reading { ends: Ends { protocol, addresses, ports }, body })
+}
+
+/// Protocol, addresses, length of what follows the header, and as much of it as there is.
+type Ip<'a> = (u8, [IpAddr; 2], usize, &'a [u8]);
+
+/// RFC 791 section 3.1.
+fn ipv4(packet: &[u8]) -> Option<Ip<'_>> {
+    let header = usize::from(packet[0] & 0xF) * 4;
+    let later_fragment = be16(packet, 6)? & 0x1FFF != 0;
+    let address = |at| Some(IpAddr::V4(Ipv4Addr::from(be32(packet, at)?)));
+    let len =
+        usize::from(be16(packet, 2)?).checked_sub(header).filter(|_| header >= 20 && !later_fragment)?;
+    Some((*packet.get(9)?, [address(12)?, address(16)?], len, packet.get(header..)?))
+}
+
+/// RFC 8200 section 3; extension headers are not looked behind.
+fn ipv6(packet: &[u8]) -> Option<Ip<'_>> {
+    let address = |at| Some(IpAddr::V6(Ipv6Addr::from(*packet.get(at..)?.first_chunk::<16>()?)));
+    let len = usize::from(be16(packet, 4)?);
+    Some((*packet.get(6)?, [address(8)?, address(24)?], len, packet.get(40..)?))
+}
+
+fn tcp(segment: &[u8], len: usize) -> Option<TcpReading> {
+    let header = usize::from(*segment.get(12)? >> 4) * 4;
+    let flags = *segment.get(13)?;
+    let data = len.checked_sub(header).filter(|_| header >= 20)?;
+    let mut reading = TcpReading {
+        seq: be32(segment, 4)?,
+        ack: be32(segment, 8).filter(|_| flags & 0x10 != 0),
+        syn: flags & 0x02 != 0,
+        fin: flags & 0x01 != 0,
+        window: be16(segment, 14)?,
+        data: data as u32,
+        ..TcpReading::default()
+    };
+    let mut options = segment.get(20..header.min(segment.len())).unwrap_or(&[]);
+    while let Some(kind) = options.first().filter(|kind| **kind != 0) {
+        if *kind == 1 {
+            options = &options[1..];
+            continue;
+        }
+        let Some(option) = options.get(1).and_then(|len| options.get(2..usize::from(*len))) else { break };
+        match kind {
+            3 => reading.window_scale = option.first().copied(),
+            5 => {
+                reading.sack =
+                    option.chunks_exact(8).filter_map(|b| Some([be32(b, 0)?, be32(b, 4)?])).collect()
+            }
+            _ => {}
+        }
+        options = &options[2 + option.len()..];
+    }
+    Some(reading)
+}
+
+/// The chunks behind the common header, as far as they are whole enough to be read.
+fn sctp(mut chunks: &[u8]) -> Vec<ChunkReading> {
+    let mut readings = Vec::new();
+    while let (Some(kind), Some(len)) = (chunks.first(), be16(chunks, 2)) {
+        let len = usize::from(len);
+        readings.extend(chunk(*kind, chunks));
+        match chunks.get(len.max(4).next_multiple_of(4)..) {
+            Some(rest) => chunks = rest,
+            None => break,
+        }
+    }
+    readings
+}
+
+fn chunk(kind: u8, bytes: &[u8]) -> Option<ChunkReading> {
+    match kind {
+        0 => {
+            let flags = *bytes.get(1)?;
+            let [unordered, beginning, ending] = [4, 2, 1].map(|bit| flags & bit != 0);
+            let (tsn, stream) = (be32(bytes, 4)?, be16(bytes, 8)?);
+            Some(ChunkReading::Data(Piece { tsn, stream, unordered, beginning, ending }))
+        }
+        1 | 2 => Some(ChunkReading::Opening { initial_tsn: be32(bytes, 16)? }),
+        3 => {
+            let (cumulative, count) = (be32(bytes, 4)?, usize::from(be16(bytes, 12)?));
+            let gap = |n: usize| {
+                let [start, end] = [be16(bytes, 16 + 4 * n)?, be16(bytes, 18 + 4 * n)?].map(u32::from);
+                Some([cumulative.wrapping_add(start), cumulative.wrapping_add(end).wrapping_add(1)])
+            };
+            Some(ChunkReading::Sack { cumulative, gaps: (0..count).map_while(gap).collect() })
+        }
+        _ => None,
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}

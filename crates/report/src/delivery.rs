@@ -1,0 +1,58 @@
+//! What became of each message, stream by stream, as a chart.
+
+use std::collections::BTreeMap;
+
+use netrig_core::Instant;
+use netrig_experiment::Delivery;
+
+use crate::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel};
+
+/// Streams that a figure has room for.
+const MOST_STREAMS: usize = 12;
+
+/// The figure of the messages of an association: a panel for each stream, the first twelve, and a bar for each
+/// message, from when it was sent to when it arrived and on to when it was delivered. `ends` names the nodes.
+pub fn delivery(messages: &[Delivery], ends: [&str; 2], caption: &str) -> Chart {
+    let mut streams: BTreeMap<u16, Vec<&Delivery>> = BTreeMap::new();
+    for message in messages {
+        streams.entry(message.stream).or_default().push(message);
+    }
+    let left_out = streams.len().saturating_sub(MOST_STREAMS);
+    let more = if left_out > 0 { format!(" {left_out} more streams are not drawn.") } else { String::new() };
+    let panel = |(stream, messages): (&u16, &Vec<&Delivery>)| Panel {
+        title: format!("stream {stream}"),
+        layers: vec![
+            layer(0, messages, |message| (message.sent, message.arrived)),
+            layer(1, messages, |message| (message.arrived, message.delivered)),
+        ],
+        spans: Vec::new(),
+    };
+    Chart {
+        title: format!("Messages from {} to {}, by their stream", ends[0], ends[1]),
+        caption: format!("{caption}{more}"),
+        x: Axis {
+            title: "message sent, since the start of the run (s)".to_owned(),
+            scale: AxisKind::Linear { zero: false },
+        },
+        y: Axis { title: "time until delivery (s)".to_owned(), scale: AxisKind::Linear { zero: true } },
+        series: vec!["on the way".to_owned(), "waiting for earlier messages of its stream".to_owned()],
+        theory: String::new(),
+        panels: streams.iter().take(MOST_STREAMS).map(panel).collect(),
+        grid: None,
+        note: String::new(),
+    }
+}
+
+/// Bars over a span of each message's life; of those that have none, nothing.
+fn layer(series: usize, messages: &[&Delivery], span: fn(&Delivery) -> (Instant, Instant)) -> Layer {
+    let bar = |message: &&Delivery| {
+        let (from, to) = span(message);
+        let since_sent = |at: Instant| at.since(message.sent).as_secs_f64();
+        let bar = Mark {
+            interval: Some((since_sent(from), since_sent(to))),
+            ..Mark::at(message.sent.as_secs_f64(), since_sent(to))
+        };
+        (from < to).then_some(bar)
+    };
+    Layer { series: Some(series), marks: Marks::Bars, points: messages.iter().filter_map(bar).collect() }
+}

@@ -1,0 +1,164 @@
+//! Packets as bytes: the IP header, and what follows it by protocol.
+//!
+//! Only for those who read packets, such as a capture: between modelled hosts structures travel. Bulk data is
+//! written as zeros. What the models do not know is filled in as a plain host would: no fragments, DF set, a
+//! TTL of 64 that nobody lowers.
+
+use std::net::IpAddr;
+
+use netrig_core::{Data, Ecn, FiveTuple, Header};
+
+use crate::sctp;
+use crate::{Datagram, Packet, Payload};
+
+/// The longest packet that an IP header can tell of, bytes (RFC 791 section 3.1).
+const LONGEST: usize = u16::MAX as usize;
+
+/// "Initial Time to Live" of the registry of IP parameters (RFC 1700).
+const TIME_TO_LIVE: u8 = 64;
+
+/// Length of a UDP header, bytes (RFC 768).
+const UDP_HEADER: usize = 8;
+
+impl Packet {
+    /// Adds the packet as it is on the wire, from the first byte of its IP header, with its checksums; returns its
+    /// length in bytes. Of one that is longer than IP can tell (65,535 bytes; only a datagram can be) the rest
+    /// is left out, and the length returned is what it would be.
+    ///
+    /// That is [`Header::ip_len`], except where a model counts otherwise: options that cost nothing, packets that are
+    /// full whatever is in them (`option_bytes` and `framing` of [`tcp::Config`](crate::tcp::Config)), and datagrams
+    /// without headers.
+    pub fn encode(&self, out: &mut Vec<u8>) -> u32 {
+        let start = out.len();
+        write_ip_header(&self.header, out);
+        let body = out.len();
+        match &self.payload {
+            Payload::Tcp(segment) => segment.encode(&self.header.flow, out),
+            Payload::Sctp(packet) => out.extend_from_slice(&sctp::wire::encode(packet)),
+            Payload::Udp(datagram) => datagram.encode(&self.header.flow, out),
+        }
+        let left_out = match &self.payload {
+            Payload::Udp(datagram) => datagram.data.size() - (out.len() - body - UDP_HEADER) as u64,
+            Payload::Tcp(_) | Payload::Sctp(_) => 0,
+        };
+        let len = out.len() - start;
+        finish_ip_header(&mut out[start..], len);
+        u32::try_from(len as u64 + left_out).unwrap_or(u32::MAX)
+    }
+}
+
+impl Datagram {
+    /// Header and payload (RFC 768), as much as the packet of `flow` can hold.
+    fn encode(&self, flow: &FiveTuple, out: &mut Vec<u8>) {
+        let start = out.len();
+        let room = LONGEST - flow.ip_header_len() as usize - UDP_HEADER;
+        let kept = usize::try_from(self.data.size()).map_or(room, |size| size.min(room));
+        out.extend_from_slice(&flow.src_port.to_be_bytes());
+        out.extend_from_slice(&flow.dst_port.to_be_bytes());
+        // At most `LONGEST`.
+        out.extend_from_slice(&((UDP_HEADER + kept) as u16).to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        write_data(&self.data, kept, out);
+        let sum = checksum(flow, &out[start..]);
+        // A checksum of zero says that there is none (RFC 768).
+        let sum = if sum == 0 { u16::MAX } else { sum };
+        out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// The first `len` bytes of user data.
+pub(crate) fn write_data(data: &Data, len: usize, out: &mut Vec<u8>) {
+    match data {
+        Data::Fill(_) => out.resize(out.len() + len, 0),
+        Data::Bytes(bytes) => out.extend_from_slice(&bytes[..len]),
+    }
+}
+
+/// The header without its length and checksum.
+fn write_ip_header(header: &Header, out: &mut Vec<u8>) {
+    let FiveTuple { src, dst, protocol, .. } = header.flow;
+    let traffic_class = header.dscp.0 << 2 | ecn_bits(header.ecn);
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            // Version 4 and five words; identification 0 will do for what is never cut (RFC 6864 section 4.1); DF.
+            out.extend_from_slice(&[0x45, traffic_class, 0, 0, 0, 0, 0x40, 0, TIME_TO_LIVE, protocol, 0, 0]);
+            out.extend_from_slice(&src.octets());
+            out.extend_from_slice(&dst.octets());
+        }
+        (src, dst) => {
+            let first = 6 << 28 | u32::from(traffic_class) << 20;
+            out.extend_from_slice(&first.to_be_bytes());
+            out.extend_from_slice(&[0, 0, protocol, TIME_TO_LIVE]);
+            out.extend_from_slice(&octets(src));
+            out.extend_from_slice(&octets(dst));
+        }
+    }
+}
+
+/// Fills in the length of a packet of `len` bytes, and the checksum if its version of IP has one.
+fn finish_ip_header(packet: &mut [u8], len: usize) {
+    let sixteen = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
+    if packet[0] >> 4 == 4 {
+        packet[2..4].copy_from_slice(&sixteen(len));
+        let sum = !fold(sum_of(&packet[..20]));
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        // RFC 8200 section 3: of what follows the header.
+        packet[4..6].copy_from_slice(&sixteen(len - 40));
+    }
+}
+
+/// An address as IPv6 has it (RFC 4291 section 2.5.5.2 for a version 4 one).
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// RFC 3168 section 5.
+const fn ecn_bits(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotEct => 0b00,
+        Ecn::Ect1 => 0b01,
+        Ecn::Ect0 => 0b10,
+        Ecn::Ce => 0b11,
+    }
+}
+
+/// The checksum of a TCP segment or a UDP datagram whose checksum field is zero, with the pseudo-header that its
+/// packet's addresses make (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1).
+pub(crate) fn checksum(flow: &FiveTuple, body: &[u8]) -> u16 {
+    let addresses = match (flow.src, flow.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => sum_of(&src.octets()) + sum_of(&dst.octets()),
+        (src, dst) => sum_of(&octets(src)) + sum_of(&octets(dst)),
+    };
+    !fold(addresses + u64::from(flow.protocol) + body.len() as u64 + sum_of(body))
+}
+
+/// The sum of 16-bit words, the last filled up with zeros (RFC 1071). No packet is so long that it overflows.
+fn sum_of(bytes: &[u8]) -> u64 {
+    let mut pairs = bytes.chunks_exact(2);
+    let sum: u64 = pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    sum + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
+}
+
+/// The carries added in again: one's complement arithmetic.
+const fn fold(mut sum: u64) -> u16 {
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 1071 section 3: 00 01 f2 03 f4 f5 f6 f7 add up to ddf2.
+    #[test]
+    fn the_sum_of_the_rfc() {
+        assert_eq!(fold(sum_of(&[0x00, 0x01, 0xF2, 0x03, 0xF4, 0xF5, 0xF6, 0xF7])), 0xDDF2);
+        assert_eq!(fold(sum_of(&[0x00, 0x01, 0xF2])), 0xF201);
+    }
+}

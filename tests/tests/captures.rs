@@ -1,0 +1,337 @@
+//! Captures of simulated runs, held to tshark: it finds nothing wrong with the packets, and its own analysis counts
+//! the retransmissions that netrig counted.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test against a program starts it and writes what it reads"
+)]
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::quantity::{FAST_RETRANSMISSIONS, TIMEOUT_RETRANSMISSIONS};
+use netrig_core::{Frame, Heading, Sample, Sink, Subject, pcapng};
+use netrig_experiment::{Experiment, Substrate};
+use netrig_sim::Simulator;
+
+/// Whether tshark is here; if not, says so past the test harness, which would hide it.
+fn has_tshark() -> bool {
+    let found = Command::new("tshark")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !found {
+        let _ = writeln!(std::io::stderr(), "skipped: needs tshark");
+    }
+    found
+}
+
+/// Two hosts with two links, and a router `middle` on a third way, which loses nothing.
+fn experiment(loss: &str, transport: &str, application: &str) -> String {
+    format!(
+        r#"
+format = 1
+name = "captured"
+duration = "120 s"
+[node.near]
+[node.middle]
+[node.far]
+[link.first]
+between = ["near", "far"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+loss = {{ kind = "bernoulli", probability = "{loss}" }}
+[link.second]
+between = ["near", "far"]
+rate = "2 Mbit/s"
+delay = "35 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+loss = {{ kind = "bernoulli", probability = "{loss}" }}
+[link.left]
+between = ["near", "middle"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+[link.right]
+between = ["middle", "far"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+[transport.subject]
+{transport}
+[flow.data]
+from = "near"
+to = "far"
+transport = "subject"
+application = {application}
+[response.fast]
+of = "flow.data"
+metric = "fast_retransmissions"
+"#
+    )
+}
+
+const BULK: &str = "{ kind = \"bulk\" }";
+const SACK: &str = "kind = \"tcp\"\nprofile = \"linux\"\nrecovery = \"sack\"\npaths = [\"first\"]";
+const RACK: &str = "kind = \"tcp\"\nprofile = \"linux\"\nrecovery = \"rack\"\npaths = [\"first\"]";
+const SCTP: &str = "kind = \"sctp\"\nprofile = \"linux\"\npaths = [\"first\"]";
+const ROUTED: &str = "kind = \"tcp\"\npaths = [[\"left\", \"right\"]]";
+
+/// A capture of some nodes in one file, with a line on each frame; and what netrig counted.
+#[derive(Default)]
+struct Recording {
+    nodes: Vec<u32>,
+    file: Vec<u8>,
+    /// Node, link, heading and length of each frame.
+    frames: Vec<(u32, u32, Heading, u32)>,
+    retransmissions: f64,
+}
+
+impl Sink for Recording {
+    fn sample(&mut self, _: Subject, sample: Sample) {
+        if [FAST_RETRANSMISSIONS.name, TIMEOUT_RETRANSMISSIONS.name].contains(&sample.quantity.name) {
+            self.retransmissions += sample.value;
+        }
+    }
+
+    fn wants_frames(&self, node: u32) -> bool {
+        self.nodes.contains(&node)
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        assert!(self.nodes.contains(&frame.node), "nobody asked for {}", frame.node);
+        assert_eq!(frame.bytes.len(), frame.original_len as usize);
+        pcapng::packet(&mut self.file, frame.link, 0, frame);
+        self.frames.push((frame.node, frame.link, frame.heading, frame.original_len));
+    }
+}
+
+/// Simulates an experiment of one point, and captures at `nodes`.
+fn record(text: &str, nodes: &[&str]) -> Recording {
+    let experiment = Experiment::parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let place = |name: &&str| run.scenario.nodes.iter().position(|node| node.name == *name);
+    let mut recording = Recording {
+        nodes: nodes.iter().map(|name| place(name).expect("a node of the file") as u32).collect(),
+        ..Recording::default()
+    };
+    pcapng::section(&mut recording.file, "netrig", "a test");
+    for link in &run.scenario.links {
+        pcapng::interface(&mut recording.file, &link.name, "", 0);
+    }
+    let ended = Simulator.run(&run, &mut recording, &AtomicBool::new(false));
+    ended.unwrap_or_else(|error| panic!("{error}"));
+    recording
+}
+
+/// What tshark says of each packet: the fields that were asked for, of which one may occur several times.
+fn dissect(capture: &[u8], filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let file = folder.path().join("test.pcapng");
+    std::fs::write(&file, capture).expect("the folder can be written");
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-Y", filter, "-T", "fields", "-E", "separator=|", "-E", "aggregator=;"]);
+    // Nobody's own settings; and what is off there, for a host's network card often makes the checksums.
+    for preference in [
+        "ip.check_checksum:TRUE",
+        "tcp.check_checksum:TRUE",
+        "udp.check_checksum:TRUE",
+        "sctp.checksum:CRC 32c",
+        "sctp.tsn_analysis:TRUE",
+        "tcp.analyze_sequence_numbers:TRUE",
+    ] {
+        command.args(["-o", preference]);
+    }
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let out = command.env("HOME", folder.path()).arg("-r").arg(&file).output().expect("tshark starts");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let values =
+        |field: &str| field.split(';').filter(|value| !value.is_empty()).map(str::to_owned).collect();
+    let text = String::from_utf8(out.stdout).expect("tshark writes UTF-8");
+    text.lines().map(|line| line.split('|').map(values).collect()).collect()
+}
+
+/// Every checksum is there and right (1, where 0 is wrong and 2 not looked at), and nothing is malformed or otherwise
+/// an error (PI_MALFORMED and PI_ERROR of Wireshark).
+fn assert_sound(recording: &Recording, protocol: &str) {
+    let status = format!("{protocol}.checksum.status");
+    let fields = ["ip.checksum.status", &status, "_ws.expert.group", "_ws.expert.severity", "frame.len"];
+    let packets = dissect(&recording.file, "frame", &fields);
+    assert_eq!(packets.len(), recording.frames.len());
+    for (packet, (.., len)) in packets.iter().zip(&recording.frames) {
+        let [ip, body, groups, severities, frame_len] = &packet[..] else { panic!("{packet:?}") };
+        assert_eq!((ip.concat(), body.concat()), ("1".to_owned(), "1".to_owned()), "{packet:?}");
+        assert!(!groups.iter().any(|group| group == "117440512"), "malformed: {packet:?}");
+        assert!(!severities.iter().any(|severity| severity == "8388608"), "error: {packet:?}");
+        assert_eq!(frame_len.concat(), len.to_string());
+    }
+}
+
+/// tshark's and netrig's count of what was sent again lie within 1 %, and netrig's is not zero where there is loss.
+fn assert_counted(case: &str, loss: &str, theirs: usize, ours: f64) {
+    assert!(loss == "0 %" || ours >= 5.0, "{case} at {loss}: only {ours} retransmissions");
+    let theirs = theirs as f64;
+    assert!((theirs - ours).abs() <= 0.01 * ours, "{case} at {loss}: tshark {theirs}, netrig {ours}");
+    println!("{case} at {loss}: tshark {theirs}, netrig {ours}");
+}
+
+/// A segment that was sent again is one of tshark's retransmissions, or "out of order": so it calls whatever
+/// follows the highest number within the first round-trip time, since it cannot know that nothing is overtaken between
+/// a host and its own interface. An opening is no retransmission to netrig.
+#[test]
+fn tcp_retransmissions_are_those_that_tshark_finds() {
+    if !has_tshark() {
+        return;
+    }
+    let again = "tcp.flags.syn == 0 && ip.src == 10.0.0.1 && \
+        (tcp.analysis.retransmission || tcp.analysis.fast_retransmission || \
+        tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order)";
+    for (case, transport) in [("sack", SACK), ("rack", RACK)] {
+        for loss in ["0 %", "1 %", "10 %", "20 %"] {
+            let recording = record(&experiment(loss, transport, BULK), &["near"]);
+            assert_sound(&recording, "tcp");
+            let theirs = dissect(&recording.file, again, &["frame.number"]).len();
+            assert_counted(case, loss, theirs, recording.retransmissions);
+        }
+    }
+}
+
+/// Several chunks of a packet may have been sent before.
+#[test]
+fn sctp_retransmissions_are_those_that_tshark_finds() {
+    if !has_tshark() {
+        return;
+    }
+    let five = "{ kind = \"bulk\", streams = 5 }";
+    let two_paths = "kind = \"sctp\"\nprofile = \"rfc\"\npaths = [\"first\", \"second\"]";
+    for (case, transport, application) in
+        [("one stream", SCTP, BULK), ("five streams", SCTP, five), ("two paths", two_paths, five)]
+    {
+        for loss in ["0 %", "1 %", "10 %", "20 %"] {
+            let recording = record(&experiment(loss, transport, application), &["near"]);
+            assert_sound(&recording, "sctp");
+            let packets = dissect(&recording.file, "sctp.retransmission", &["sctp.retransmission"]);
+            let theirs = packets.iter().flatten().flatten().count();
+            assert_counted(case, loss, theirs, recording.retransmissions);
+        }
+    }
+}
+
+#[test]
+fn datagrams_are_sound_and_leave_on_time() {
+    if !has_tshark() {
+        return;
+    }
+    // 500 B and 28 B of headers every 10 ms, from 10 ms on.
+    let cbr = "{ kind = \"cbr\", rate = \"422.4 kbit/s\", size = \"500 B\" }";
+    let recording = record(&experiment("0 %", "kind = \"udp\"\npaths = [\"first\"]", cbr), &["near"]);
+    assert_sound(&recording, "udp");
+    let lengths =
+        dissect(&recording.file, "udp", &["udp.length", "frame.time_epoch", "frame.packet_flags_direction"]);
+    assert!(lengths.iter().all(|packet| packet[0] == ["508"]), "{:?}", lengths.first());
+    for (packet, n) in lengths.iter().zip(1..) {
+        assert_eq!(packet[1][0], format!("{}.{:02}0000000", n / 100, n % 100));
+        assert!(packet[2][0].ends_with('2'), "outbound: {:?}", packet[2]);
+    }
+}
+
+/// RFC 9293: what a router receives on one side it sends on the other, and the far end receives it too.
+#[test]
+fn a_router_shows_what_arrives_and_what_leaves() {
+    let recording = record(&experiment("0 %", ROUTED, BULK), &["near", "middle", "far"]);
+    let mut count = BTreeMap::new();
+    for (node, link, heading, _) in &recording.frames {
+        *count.entry((*node, *link, *heading == Heading::Inbound)).or_insert(0_u32) += 1;
+    }
+    // Links 2 and 3 are `left` and `right`; the routes back are the same.
+    let of = |node, link, inbound| *count.get(&(node, link, inbound)).unwrap_or(&0);
+    assert_eq!(count.len(), 8, "{count:?}");
+    assert_eq!(of(1, 2, true), of(1, 3, false), "to the far end");
+    assert_eq!(of(1, 3, true), of(1, 2, false), "and back");
+    // What is on a link or in its queue when the run ends has left and not arrived.
+    for (left, arrived) in [
+        (of(0, 2, false), of(1, 2, true)),
+        (of(1, 3, false), of(2, 3, true)),
+        (of(2, 3, false), of(1, 3, true)),
+        (of(1, 2, false), of(0, 2, true)),
+    ] {
+        assert!(arrived > 1000 && left >= arrived && left - arrived < 200, "{left} left, {arrived} arrived");
+    }
+}
+
+/// Over the air, and at a host that takes its time: packets are seen as a line's are, and once each.
+#[test]
+fn stations_and_slow_hosts_are_captured_too() {
+    let text = r#"
+format = 1
+name = "air"
+duration = "2 s"
+[node.phone]
+[node.ap]
+receive = { per_packet = "100 us" }
+[link.wifi]
+between = ["phone", "ap"]
+standard = "802.11n"
+rate = "65 Mbit/s"
+queue = { kind = "fifo", packets = 256 }
+[transport.tcp]
+kind = "tcp"
+[flow.upload]
+from = "phone"
+to = "ap"
+transport = "tcp"
+application = { kind = "bulk" }
+[response.fast]
+of = "flow.upload"
+metric = "fast_retransmissions"
+"#;
+    let recording = record(text, &["phone", "ap"]);
+    let count = |node, heading| recording.frames.iter().filter(|f| (f.0, f.2) == (node, heading)).count();
+    for (sender, receiver) in [(0, 1), (1, 0)] {
+        let (left, arrived) = (count(sender, Heading::Outbound), count(receiver, Heading::Inbound));
+        assert!(arrived > 500 && left >= arrived && left - arrived < 600, "{left} left, {arrived} arrived");
+    }
+    if has_tshark() {
+        assert_sound(&record(text, &["ap"]), "tcp");
+    }
+}
+
+/// The same run, watched or not.
+#[test]
+fn a_capture_changes_nothing() {
+    let text = experiment("1 %", RACK, BULK);
+    let (watched, unwatched) = (record(&text, &["near", "far"]), record(&text, &[]));
+    assert!(unwatched.frames.is_empty() && !watched.frames.is_empty());
+    assert_eq!(watched.retransmissions.to_bits(), unwatched.retransmissions.to_bits());
+    assert_eq!(record(&text, &["near", "far"]).file, watched.file, "and the same bytes each time");
+}
+
+/// `capinfos` reads the order of time and the resolution.
+#[test]
+fn the_file_is_in_the_order_of_time() {
+    if !has_tshark() {
+        return;
+    }
+    let recording = record(&experiment("1 %", ROUTED, BULK), &["middle"]);
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let file = folder.path().join("middle.pcapng");
+    std::fs::write(&file, &recording.file).expect("the folder can be written");
+    let said = capinfos(&file);
+    for line in ["Strict time order:   True", "nanoseconds (9)", "Raw IP"] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+fn capinfos(file: &Path) -> String {
+    let out = Command::new("capinfos").arg(file).output().expect("capinfos comes with tshark");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
