@@ -48,8 +48,10 @@ pub static STUDIES: &[Study] = &[
         title: "File transfer over TCP and SCTP from a phone on a lossy wireless network",
         experiments: &[
             ("experiment", text!("sctp-mobile/experiment.toml")),
+            ("buffers", text!("sctp-mobile/buffers.toml")),
             ("crossover", text!("sctp-mobile/crossover.toml")),
             ("head-of-line", text!("sctp-mobile/head-of-line.toml")),
+            ("loss-law", text!("sctp-mobile/loss-law.toml")),
         ],
         paper: Some(text!("sctp-mobile/paper.toml")),
         readme: Some(text!("sctp-mobile/README.md")),
