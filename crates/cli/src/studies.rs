@@ -52,6 +52,7 @@ pub static STUDIES: &[Study] = &[
             ("crossover", text!("sctp-mobile/crossover.toml")),
             ("head-of-line", text!("sctp-mobile/head-of-line.toml")),
             ("loss-law", text!("sctp-mobile/loss-law.toml")),
+            ("phones", text!("sctp-mobile/phones.toml")),
         ],
         paper: Some(text!("sctp-mobile/paper.toml")),
         readme: Some(text!("sctp-mobile/README.md")),
