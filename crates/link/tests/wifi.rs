@@ -297,30 +297,63 @@ fn what_comes_at_one_moment_collides() {
     assert!(counters.0.iter().all(|lane| lane.repeated.packets >= 1 && lane.delivered.packets == 1));
 }
 
+/// When and how often a medium is polled between two arrivals.
+#[derive(Clone, Copy, Debug)]
+enum Polling {
+    /// Whenever it asks to be.
+    Exactly,
+    /// Every 7 µs.
+    Often,
+    /// At the next arrival.
+    Late,
+    /// Not before all is over.
+    AtTheEnd,
+}
+
 /// How often and when the medium is polled changes nothing.
 #[test]
-fn polling_late_changes_nothing() {
+fn polling_late_or_often_changes_nothing() {
     let frame_loss = Some(Loss::Bernoulli(Bernoulli { probability: "10 %".parse().unwrap() }));
     let settings = WifiSettings { frame_loss, ..settings(Standard::G) };
-    let run = |patience: Duration| {
+    let run = |polling| {
         let mut medium = medium(&settings, 2);
         let mut got = Vec::new();
+        let mut take = |medium: &mut Medium<Packet>, now| {
+            let arrived = std::iter::from_fn(|| medium.poll_deliver(now, &mut ()));
+            let before = got.len();
+            got.extend(arrived.map(|delivery| (delivery.at, delivery.lane, delivery.packet.id)));
+            got.len() - before
+        };
+        let (mut now, mut on_time) = (Instant::ZERO, 0);
         for n in 0..4000u64 {
-            let now = Instant::ZERO + Duration::from_micros(n * 137);
-            medium.offer(now, Lane((n % 2) as u32), packet(n, 200 + (n * 37 % 1300) as u32), &mut ());
-            while let Some(at) = medium.poll_timeout().filter(|at| *at < now + patience) {
-                if at > now {
-                    break;
+            let next = Instant::ZERO + Duration::from_micros(n * 137);
+            match polling {
+                Polling::Exactly => {
+                    while let Some(at) = medium.poll_timeout().filter(|at| *at < next) {
+                        on_time += take(&mut medium, at);
+                    }
                 }
-                let Some(Delivery { at, lane, packet }) = medium.poll_deliver(now, &mut ()) else { break };
-                got.push((at, lane, packet.id));
+                Polling::Often => {
+                    while now < next {
+                        on_time += take(&mut medium, now);
+                        now = now + Duration::from_micros(7);
+                    }
+                }
+                Polling::Late => on_time += take(&mut medium, next),
+                Polling::AtTheEnd => {}
             }
+            let len = 200 + (n * 37 % 1300) as u32;
+            medium.offer(next, Lane((n % 2) as u32), packet(n, len), &mut ());
+            now = now.max(next);
         }
-        let rest = std::iter::from_fn(|| medium.poll_deliver(seconds(60), &mut ()));
-        got.extend(rest.map(|delivery| (delivery.at, delivery.lane, delivery.packet.id)));
+        assert_eq!(on_time > 0, !matches!(polling, Polling::AtTheEnd), "{polling:?}");
+        take(&mut medium, seconds(60));
         got
     };
-    assert_eq!(run(Duration::ZERO), run(Duration::from_secs(1)));
+    let exactly = run(Polling::Exactly);
+    for polling in [Polling::Often, Polling::Late, Polling::AtTheEnd] {
+        assert_eq!(run(polling), exactly, "{polling:?}");
+    }
 }
 
 #[test]

@@ -6,15 +6,13 @@ use std::collections::binary_heap::PeekMut;
 
 use netrig_core::Instant;
 
+use crate::network::Place;
+
 /// Who is to be woken. The numbers are places in the world's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// A line has something to deliver.
-    Line(u32),
-    /// A channel of WiFi has.
-    Air(u32),
-    /// A host has done with a packet.
-    Host(u32),
+    /// A wire, a channel or a host may have something to deliver.
+    Network(Place),
     /// A connection's timer.
     Timer(u32),
     /// An application's timer.
@@ -158,15 +156,19 @@ impl Appointment {
 mod tests {
     use super::*;
 
+    fn line(number: u32) -> Actor {
+        Actor::Network(Place::Wire(number))
+    }
+
     #[test]
     fn ties_happen_in_the_order_of_entry() {
         let mut agenda = Agenda::default();
         let at = Instant::from_nanos(5);
-        agenda.enter(at, Actor::Line(9));
-        agenda.enter(at, Actor::Line(1));
+        agenda.enter(at, line(9));
+        agenda.enter(at, line(1));
         agenda.enter(Instant::from_nanos(4), Actor::Tick);
         let order: Vec<_> = std::iter::from_fn(|| agenda.next(at)).map(|(_, actor)| actor).collect();
-        assert_eq!(order, [Actor::Tick, Actor::Line(9), Actor::Line(1)]);
+        assert_eq!(order, [Actor::Tick, line(9), line(1)]);
     }
 
     #[test]

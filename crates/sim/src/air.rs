@@ -4,7 +4,7 @@ use netrig_core::{Delivery, Instant, Lane, Link, LinkEvent, Observer, Seeds, Sin
 use netrig_experiment::WifiLane;
 use netrig_link::{Counters, Medium, SettingsError};
 
-use crate::agenda::{Actor, Agenda, Appointment};
+use crate::agenda::Appointment;
 use crate::parcel::Parcel;
 use crate::wire_meter::{Waits, WireMeter};
 
@@ -58,9 +58,9 @@ impl Air {
         Some((at, packet))
     }
 
-    /// Makes the next appointment, of the air at `place`.
-    pub fn reappoint(&mut self, place: u32, agenda: &mut Agenda) {
-        self.appointment.keep(self.medium.poll_timeout(), Actor::Air(place), agenda);
+    /// When to ask what has arrived.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.medium.poll_timeout()
     }
 
     /// Reports what the lanes counted since the last tick.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant, Sample, Sink, Subject, quantity};
 
-use crate::agenda::{Actor, Agenda, Appointment};
+use crate::agenda::Appointment;
 use crate::parcel::Parcel;
 
 /// Serves the packets that arrive at a node one after the other, before its endpoints see them.
@@ -59,9 +59,9 @@ impl Host {
         self.waiting.pop_front_if(|(at, _)| *at <= now)
     }
 
-    /// Makes the next appointment, of the host at `place`.
-    pub fn reappoint(&mut self, place: u32, agenda: &mut Agenda) {
-        self.appointment.keep(self.waiting.front().map(|(at, _)| *at), Actor::Host(place), agenda);
+    /// When to ask what has been served.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.waiting.front().map(|(at, _)| *at)
     }
 
     /// Reports what it did since the last tick.

@@ -22,7 +22,18 @@ struct Wire {
     appointment: Appointment,
 }
 
-/// A place on a way through the network; the next one stands behind it.
+/// What holds packets until their moment has come, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// One direction of a line.
+    Wire(u32),
+    /// The air of a channel.
+    Air(u32),
+    /// A host that takes time to receive.
+    Host(u32),
+}
+
+/// A stop on a way through the network; the next one stands behind it.
 #[derive(Clone, Copy)]
 enum Stop {
     /// Over this wire.
@@ -156,38 +167,25 @@ impl Network {
         }
     }
 
-    /// The next packet that has arrived at the end of its way over `wire` by `now`, and at whose end. Packets
+    /// The next packet that has come out of `place` by `now` and is at the end of its way, and at whose end. Packets
     /// that have further to go go on.
-    pub fn arrived(&mut self, now: Instant, wire: u32, sink: &mut dyn Sink) -> Option<(u32, Box<Carriage>)> {
-        loop {
-            let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
-            // A simulated line is polled at its deadline, so `at` is `now`.
-            let Delivery { at, packet, .. } = line.poll_deliver(now, &mut (counters, waits))?;
-            if let Some(arrived) = self.go_on(at, packet, sink) {
-                return Some(arrived);
-            }
-        }
-    }
-
-    /// The same over the air at place `air`.
-    pub fn arrived_by_air(
+    pub fn arrived(
         &mut self,
         now: Instant,
-        air: u32,
+        place: Place,
         sink: &mut dyn Sink,
     ) -> Option<(u32, Box<Carriage>)> {
         loop {
-            let (at, parcel) = self.airs[air as usize].arrived(now)?;
-            if let Some(arrived) = self.go_on(at, parcel, sink) {
-                return Some(arrived);
-            }
-        }
-    }
-
-    /// The next packet that the host at place `host` has done with.
-    pub fn served(&mut self, now: Instant, host: u32, sink: &mut dyn Sink) -> Option<(u32, Box<Carriage>)> {
-        loop {
-            let (at, parcel) = self.hosts[host as usize].served(now)?;
+            // A place is polled at its deadline, so `at` is `now`.
+            let (at, parcel) = match place {
+                Place::Wire(wire) => {
+                    let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
+                    let Delivery { at, packet, .. } = line.poll_deliver(now, &mut (counters, waits))?;
+                    (at, packet)
+                }
+                Place::Air(air) => self.airs[air as usize].arrived(now)?,
+                Place::Host(host) => self.hosts[host as usize].served(now)?,
+            };
             if let Some(arrived) = self.go_on(at, parcel, sink) {
                 return Some(arrived);
             }
@@ -214,42 +212,40 @@ impl Network {
             Stop::Host(next, takes) => {
                 let host = &mut self.hosts[next as usize];
                 host.take(at, takes, parcel);
-                host.reappoint(next, &mut self.agenda);
+                self.reappoint(Place::Host(next));
             }
             Stop::End(end) => return Some((end, parcel.0)),
         }
         None
     }
 
-    /// An entry of the agenda for the host at place `host` came; false if it is obsolete.
-    pub fn met_by_host(&mut self, at: Instant, host: u32) -> bool {
-        self.hosts[host as usize].appointment.met(at)
+    /// An entry of the agenda for `place` came; false if it is obsolete.
+    pub fn met(&mut self, at: Instant, place: Place) -> bool {
+        match place {
+            Place::Wire(wire) => self.wires[wire as usize].appointment.met(at),
+            Place::Air(air) => self.airs[air as usize].appointment.met(at),
+            Place::Host(host) => self.hosts[host as usize].appointment.met(at),
+        }
     }
 
-    /// Makes the next appointment of a host that has been asked.
-    pub fn reappoint_host(&mut self, host: u32) {
-        self.hosts[host as usize].reappoint(host, &mut self.agenda);
-    }
-
-    /// An entry of the agenda for `air` came; false if it is obsolete.
-    pub fn met_by_air(&mut self, at: Instant, air: u32) -> bool {
-        self.airs[air as usize].appointment.met(at)
-    }
-
-    /// Makes the next appointment of an air that has been served.
-    pub fn reappoint_air(&mut self, air: u32) {
-        self.airs[air as usize].reappoint(air, &mut self.agenda);
-    }
-
-    /// An entry of the agenda for `wire` came; false if it is obsolete.
-    pub fn met(&mut self, at: Instant, wire: u32) -> bool {
-        self.wires[wire as usize].appointment.met(at)
-    }
-
-    /// Makes the next appointment of a wire that has been served.
-    pub fn reappoint(&mut self, wire: u32) {
-        let Wire { line, appointment, .. } = &mut self.wires[wire as usize];
-        appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
+    /// Makes the next appointment of a place that has been served, or got something new.
+    #[inline]
+    pub fn reappoint(&mut self, place: Place) {
+        let (deadline, appointment) = match place {
+            Place::Wire(wire) => {
+                let Wire { line, appointment, .. } = &mut self.wires[wire as usize];
+                (line.poll_timeout(), appointment)
+            }
+            Place::Air(air) => {
+                let air = &mut self.airs[air as usize];
+                (air.poll_timeout(), &mut air.appointment)
+            }
+            Place::Host(host) => {
+                let host = &mut self.hosts[host as usize];
+                (host.poll_timeout(), &mut host.appointment)
+            }
+        };
+        appointment.keep(deadline, Actor::Network(place), &mut self.agenda);
     }
 
     /// One direction of a link changes.
@@ -258,11 +254,11 @@ impl Network {
             Stop::Wire(wire) => {
                 let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
                 line.apply(now, Lane::ONLY, event, &mut (counters, waits));
-                self.reappoint(wire);
+                self.reappoint(Place::Wire(wire));
             }
             Stop::Air(air, lane) => {
                 self.airs[air as usize].apply(now, lane, event);
-                self.reappoint_air(air);
+                self.reappoint(Place::Air(air));
             }
             // No link is a host or an end.
             Stop::Host(..) | Stop::End(_) => {}
@@ -272,13 +268,12 @@ impl Network {
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
         let Wire { line, counters, waits, appointment, .. } = &mut self.wires[wire as usize];
         line.offer(now, Lane::ONLY, parcel, &mut (counters, waits));
-        appointment.keep(line.poll_timeout(), Actor::Line(wire), &mut self.agenda);
+        appointment.keep(line.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
     }
 
     fn radiate(&mut self, now: Instant, air: u32, lane: Lane, parcel: Parcel) {
-        let sender = &mut self.airs[air as usize];
-        sender.offer(now, lane, parcel);
-        sender.reappoint(air, &mut self.agenda);
+        self.airs[air as usize].offer(now, lane, parcel);
+        self.reappoint(Place::Air(air));
     }
 
     /// Reports what the wires counted since the last tick.

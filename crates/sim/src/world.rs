@@ -10,7 +10,7 @@ use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, FlowEnd, Path, Side, TimerOwner, World};
 use crate::flow_meter::{FlowMeter, Whose};
 use crate::journal::{self, Journal};
-use crate::network::Network;
+use crate::network::{Network, Place};
 use crate::opening::answering;
 
 /// Events between two looks at the cancel flag: a few milliseconds.
@@ -86,9 +86,7 @@ impl<'a> Simulation<'a> {
 
     fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
         match actor {
-            Actor::Line(wire) => self.serve(now, wire, sink),
-            Actor::Air(air) => self.serve_air(now, air, sink),
-            Actor::Host(host) => self.serve_host(now, host, sink),
+            Actor::Network(place) => self.serve(now, place, sink),
             Actor::Timer(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
                 self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
@@ -113,37 +111,15 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Delivers what has arrived over `wire`.
-    fn serve(&mut self, now: Instant, wire: u32, sink: &mut dyn Sink) {
-        if !self.network.met(now, wire) {
+    /// Delivers what has come out of `place`.
+    fn serve(&mut self, now: Instant, place: Place, sink: &mut dyn Sink) {
+        if !self.network.met(now, place) {
             return;
         }
-        while let Some((end, carriage)) = self.network.arrived(now, wire, sink) {
+        while let Some((end, carriage)) = self.network.arrived(now, place, sink) {
             self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
         }
-        self.network.reappoint(wire);
-    }
-
-    /// Delivers what has arrived over the air at place `air`.
-    fn serve_air(&mut self, now: Instant, air: u32, sink: &mut dyn Sink) {
-        if !self.network.met_by_air(now, air) {
-            return;
-        }
-        while let Some((end, carriage)) = self.network.arrived_by_air(now, air, sink) {
-            self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
-        }
-        self.network.reappoint_air(air);
-    }
-
-    /// Gives the endpoints what the host at place `host` has done with.
-    fn serve_host(&mut self, now: Instant, host: u32, sink: &mut dyn Sink) {
-        if !self.network.met_by_host(now, host) {
-            return;
-        }
-        while let Some((end, carriage)) = self.network.served(now, host, sink) {
-            self.at_end(end, sink, |end, world| end.packet(now, *carriage, world));
-        }
-        self.network.reappoint_host(host);
+        self.network.reappoint(place);
     }
 
     fn at_end(&mut self, end: u32, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {

@@ -345,14 +345,7 @@ impl Association {
         if !path.t3_runs() {
             path.start_t3(now, &self.config);
         }
-        // Enough is left for what may leave before the user can give more, or the last packet of it would not be full.
-        let mtu = self.config.mtu.bytes();
-        let before_more = if self.config.max_burst == 0 {
-            path.congestion.cwnd()
-        } else {
-            self.config.max_burst as u64 * mtu
-        };
-        if self.writable_owed && self.queue.unsent() < before_more + mtu {
+        if self.writable_owed && self.queue.unsent() < 2 * self.config.mtu.bytes() {
             self.writable_owed = false;
             self.events.push_back(ConnectionEvent::Writable);
         }
