@@ -336,7 +336,7 @@ fn polling_late_or_often_changes_nothing() {
                 Polling::Often => {
                     while now < next {
                         on_time += take(&mut medium, now);
-                        now = now + Duration::from_micros(7);
+                        now += Duration::from_micros(7);
                     }
                 }
                 Polling::Late => on_time += take(&mut medium, next),
