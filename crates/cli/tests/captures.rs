@@ -5,9 +5,13 @@
     reason = "a test of a program starts it and writes what it reads"
 )]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
+
+use common::{netrig, text};
 
 const EXPERIMENT: &str = r#"
 format = 1
@@ -38,18 +42,6 @@ application = { kind = "bulk" }
 of = "flow.transfer"
 metric = "goodput"
 "#;
-
-fn netrig(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_netrig"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("netrig starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// A store with one run, and the run's identity.
 fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {

@@ -5,9 +5,12 @@
     reason = "a test of a program starts it and writes what it reads"
 )]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+
+use common::{netrig, text};
 
 const EXPERIMENT: &str = r#"
 format = 1
@@ -36,18 +39,6 @@ application = { kind = "bulk" }
 of = "flow.transfer"
 metric = "goodput"
 "#;
-
-fn netrig(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_netrig"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("netrig starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// Standard output of what must go well.
 fn ok(folder: &Path, arguments: &[&str]) -> String {

@@ -5,10 +5,13 @@
     reason = "a test of a program starts it and writes what it reads"
 )]
 
+mod common;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use common::{netrig, text};
 use netrig_store::Store;
 
 const EXPERIMENT: &str = r#"
@@ -47,18 +50,6 @@ expect = "greater"
 x = "rate"
 y = "goodput"
 "#;
-
-fn netrig(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_netrig"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("netrig starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn folder_with(name: &str, text: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder for the test");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,21 @@ pub struct SettingsError {
     pub field: &'static str,
     /// What is wrong with it, as the rest of a sentence that starts with the constant: `must be above zero`.
     pub why: &'static str,
+}
+
+/// That the least retransmission timer is not above the largest. Each profile has them in order, so one of the two was
+/// set, and is blamed: the largest, if both were.
+pub(crate) fn rto_order(
+    min: Duration,
+    max: Duration,
+    max_is_set: bool,
+) -> (bool, &'static str, &'static str) {
+    let (bound, why) = if max_is_set {
+        ("rto_max", "must not be below `rto_min`")
+    } else {
+        ("rto_min", "must not be above `rto_max`")
+    };
+    (min <= max, bound, why)
 }
 
 /// Fails with `why` about the first of the constants that does not hold.

@@ -3,7 +3,7 @@
 use netrig_core::{Duration, Size};
 
 use super::config::{Config, InitialCwnd, InitialSsthresh, Scheduler, Settings};
-use crate::profile::ensure_all;
+use crate::profile::{ensure_all, rto_order};
 use crate::{Profile, SettingsError};
 
 /// The headers of IPv6 (40 bytes) and SCTP (12) and of a DATA chunk (16), with four bytes of data.
@@ -78,11 +78,6 @@ impl Config {
 
     fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 5] {
         const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
-        // The profile's own bounds are in order, so one of the two was set.
-        let (bound, why) = match settings.rto_max {
-            Some(_) => ("rto_max", "must not be below `rto_min`"),
-            None => ("rto_min", "must not be above `rto_max`"),
-        };
         [
             (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
             (
@@ -90,7 +85,7 @@ impl Config {
                 "rto_max",
                 "must be at least 1 ms, as `rto_min` always is",
             ),
-            (self.rto_min <= self.rto_max, bound, why),
+            rto_order(self.rto_min, self.rto_max, settings.rto_max.is_some()),
             (!self.local_probe_interval.is_zero(), "local_probe_interval", ABOVE_ZERO),
             (!self.cookie_life.is_zero(), "cookie_life", "must be above zero: no association could open"),
         ]

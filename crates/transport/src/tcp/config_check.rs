@@ -3,7 +3,7 @@
 use netrig_core::Size;
 
 use super::config::{Config, LARGEST_WINDOW, Limit, Settings};
-use crate::profile::ensure_all;
+use crate::profile::{ensure_all, rto_order};
 use crate::{Profile, SettingsError};
 
 /// What an IP packet of 68 bytes, which every link carries (RFC 791 section 3.2), has for data.
@@ -59,16 +59,11 @@ impl Config {
 
     fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 5] {
         const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
-        // The profile's own bounds are in order, so one of the two was set.
-        let (bound, why) = match settings.rto_max {
-            Some(_) => ("rto_max", "must not be below `rto_min`"),
-            None => ("rto_min", "must not be above `rto_max`"),
-        };
         [
             (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
             (!self.rto_after_syn_loss.is_zero(), "rto_after_syn_loss", ABOVE_ZERO),
             (!self.rto_max.is_zero(), "rto_max", ABOVE_ZERO),
-            (self.rto_min <= self.rto_max, bound, why),
+            rto_order(self.rto_min, self.rto_max, settings.rto_max.is_some()),
             (self.rto_tick <= self.rto_max, "rto_tick", "must not be above `rto_max`"),
         ]
     }
