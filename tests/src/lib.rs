@@ -52,7 +52,7 @@ pub fn simulate(text: &str, paper: Option<&str>, n: u32, wanted: impl Fn(&Levels
             let mut reduction =
                 Reduction::new(&experiment.design.responses, experiment.warm_up, &run.scenario);
             let outcome = carry_out(&run, &levels, &mut reduction);
-            let end = Instant::ZERO + run.scenario.duration;
+            let end = Instant::ZERO + outcome.lasted.unwrap_or(run.scenario.duration);
             let measured = reduction.finish(&outcome, end);
             let responses = measured.into_iter().filter_map(|(name, m)| Some((name, m.value()?))).collect();
             all.push(Measured { levels: levels.clone(), replication, outcome, responses });

@@ -92,6 +92,8 @@ pub(crate) struct FlowEnd {
     appointment: Appointment,
     /// Connections by their number: even ones were opened by the client, odd ones by the server.
     pub conns: Vec<Option<Conn>>,
+    /// How many of them have not said that they are over.
+    pub open: u32,
     /// How many connections of the peer's were accepted.
     pub accepted: u32,
     datagrams: u64,
@@ -106,6 +108,7 @@ impl FlowEnd {
             plan,
             appointment: Appointment::default(),
             conns: Vec::new(),
+            open: 0,
             accepted: 0,
             datagrams: 0,
             gone: Counters::default(),
@@ -195,7 +198,9 @@ impl FlowEnd {
         while let Some(Some(Conn { party, closed, .. })) = self.conns.get_mut(conn as usize)
             && let Some(event) = party.poll_event()
         {
-            *closed |= matches!(event, ConnectionEvent::Closed(_));
+            if matches!(event, ConnectionEvent::Closed(_)) && !std::mem::replace(closed, true) {
+                self.open -= 1;
+            }
             if let ConnectionEvent::Received { data, .. } = &event
                 && !self.plan.sends_data
             {
@@ -292,6 +297,11 @@ impl FlowEnd {
     /// What the connections of this end have counted so far.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
         of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.party.counters())).sum::<u64>()
+    }
+
+    /// Whether it has begun, wants nothing more, and all its connections have said that they are over.
+    pub fn is_done(&self) -> bool {
+        self.open == 0 && !self.conns.is_empty() && self.plan.application.poll_timeout().is_none()
     }
 
     /// This node's interface to `link` went down or up.

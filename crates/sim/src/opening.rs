@@ -114,6 +114,7 @@ impl FlowEnd {
         if self.conns.len() <= conn as usize {
             self.conns.resize_with(conn as usize + 1, || None);
         }
+        self.open += 1;
         self.conns[conn as usize] =
             Some(Conn { id, party, closed: false, timer, appointment: Appointment::default() });
     }

@@ -25,6 +25,7 @@ pub(crate) struct Simulation<'a> {
     meters: Vec<FlowMeter>,
     timers: Vec<TimerOwner>,
     journal: Journal,
+    /// When the run ends: after its duration, or now, once the flows that it ends with are done.
     end: Instant,
 }
 
@@ -60,6 +61,10 @@ impl<'a> Simulation<'a> {
                 return Err(RunError::Cancelled);
             }
             self.wake(now, actor, sink);
+            if self.flows_are_done() {
+                self.end = now;
+                break;
+            }
         }
         self.tick(self.end, sink);
         for meter in &self.meters {
@@ -67,7 +72,8 @@ impl<'a> Simulation<'a> {
         }
         let balance = self.network.balance()?;
         let events = self.network.agenda.handled();
-        Ok(Outcome { balance, events, lateness: Duration::ZERO, invalid: None })
+        let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
+        Ok(Outcome { balance, events, lasted, lateness: Duration::ZERO, invalid: None })
     }
 
     fn fill_agenda(&mut self) {
@@ -131,6 +137,13 @@ impl<'a> Simulation<'a> {
             sink,
         };
         act(&mut self.ends[end as usize], &mut world);
+    }
+
+    /// Whether the run ends with flows, and all of those are done.
+    fn flows_are_done(&self) -> bool {
+        let ends = |flow: &usize| &self.ends[2 * flow..2 * flow + 2];
+        let mut flows = self.scenario.ends_with.iter().flat_map(ends).peekable();
+        flows.peek().is_some() && flows.all(FlowEnd::is_done)
     }
 
     fn happen(&mut self, now: Instant, event: &TimedEvent, sink: &mut dyn Sink) {
