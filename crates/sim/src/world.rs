@@ -53,7 +53,7 @@ impl<'a> Simulation<'a> {
     /// Lets time pass until the end of the run.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`] soon after `cancel` was set; [`RunError::Failed`] if packets do not balance.
+    /// [`RunError::Cancelled`] soon after `cancel` was set; [`RunError::Failed`] if packets or bytes do not balance.
     pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         self.fill_agenda();
         while let Some((now, actor)) = self.network.agenda.next(self.end) {
@@ -70,6 +70,7 @@ impl<'a> Simulation<'a> {
         for meter in &self.meters {
             meter.finish(self.end, sink);
         }
+        self.check_files()?;
         let balance = self.network.balance()?;
         let events = self.network.agenda.handled();
         let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
@@ -137,6 +138,21 @@ impl<'a> Simulation<'a> {
             sink,
         };
         act(&mut self.ends[end as usize], &mut world);
+    }
+
+    /// Where all connections of a flow said that everything arrived, everything did.
+    fn check_files(&self) -> Result<(), RunError> {
+        for ((meter, ends), flow) in self.meters.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
+            let missing = meter.outstanding();
+            if missing != 0 && ends.iter().all(FlowEnd::has_delivered) {
+                return Err(RunError::Failed(format!(
+                    "the bytes of flow `{}` do not add up: {missing} were given to connections that say they have \
+                     delivered everything, and have not arrived",
+                    flow.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the run ends with flows, and all of those are done.
