@@ -197,6 +197,17 @@ impl Scoreboard {
         self.awaiting > 0
     }
 
+    /// Whether anything is deemed lost that has not arrived since, sent again or not.
+    pub fn misses_any(&self) -> bool {
+        self.sent.iter().any(|sent| sent.marks & (LOST | SACKED) == LOST)
+    }
+
+    /// Segments that were sent again and have not arrived, and when the first of them was.
+    pub fn resent(&self) -> (u32, Option<Instant>) {
+        let resent = || self.sent.iter().filter(|sent| sent.marks & (RESENT | SACKED) == RESENT);
+        (resent().count() as u32, resent().map(|sent| sent.sent_at).min())
+    }
+
     /// Whether the peer has something beyond what it is missing.
     pub fn has_gaps(&self) -> bool {
         self.sacked_segments > 0
