@@ -1,6 +1,6 @@
 //! Values each of which can be, but which do not fit together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::Direction;
 use netrig_transport::sctp;
@@ -15,6 +15,10 @@ use crate::{Carrier, Flow, Scenario};
 pub(super) struct Misfits {
     /// By where the value stands in the file.
     found: BTreeMap<Vec<String>, Misfit>,
+    /// Groups of flows and streams that they ask for, where an association opens as many.
+    opened: BTreeSet<(String, u16)>,
+    /// The same, where none does, with the transport and the streams that it opens.
+    shared: BTreeMap<(String, u16), (String, u16)>,
 }
 
 struct Misfit {
@@ -47,13 +51,23 @@ impl Misfits {
         }
     }
 
+    /// Transports that differ in their streams under an application that asks for the most of them are no mistake.
     fn look_at_streams(&mut self, flow: &Flow, config: &sctp::Config) {
-        let (wanted, opened) = (flow.application.streams(), config.streams);
-        if wanted > opened {
-            let name = &flow.transport;
+        let (asked, opens) = ((flow.group.clone(), flow.application.streams()), config.streams);
+        if asked.1 <= opens {
+            self.opened.insert(asked);
+        } else {
+            self.shared.entry(asked).or_insert_with(|| (flow.transport.clone(), opens));
+        }
+    }
+
+    fn tell_of_streams(&mut self) {
+        let (shared, opened) = (std::mem::take(&mut self.shared), std::mem::take(&mut self.opened));
+        for (asked, (name, opens)) in shared.into_iter().filter(|(asked, _)| !opened.contains(asked)) {
+            let (group, wanted) = asked;
             self.found(
-                &["flow", &flow.group, "application", "streams"],
-                format!("{wanted} streams, but an association of transport `{name}` opens {opened}: they share these"),
+                &["flow", &group, "application", "streams"],
+                format!("{wanted} streams, but an association of transport `{name}` opens {opens}: they share these"),
                 format!("`streams = {wanted}` in [transport.{name}] opens as many"),
             );
         }
@@ -104,7 +118,8 @@ impl Misfits {
     }
 
     /// Everything that does not fit, each where it stands.
-    pub(super) fn finish(self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
+    pub(super) fn finish(mut self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
+        self.tell_of_streams();
         self.found.into_iter().map(|(path, Misfit { message, help })| {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             Diagnostic::warning(definition.root.at(&path).span.clone(), message).help(help)
