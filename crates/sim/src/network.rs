@@ -10,6 +10,7 @@ use netrig_transport::Packet;
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
 use crate::host::Host;
+use crate::journal::Journal;
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
 use crate::wire_meter::{Waits, WireMeter};
@@ -92,14 +93,14 @@ impl Network {
             }
         }
         for (node, number) in scenario.nodes.iter().zip(0..) {
-            network.hosts.extend(node.receive.map(|receive| Host::new(number, receive.queue)));
+            network.hosts.extend(node.receive.map(|receive| Host::new(number, &node.name, receive.queue)));
         }
         for (channel, lanes) in channels(&scenario.links) {
             let place = network.airs.len() as u32;
             for (lane, number) in lanes.iter().zip(0..) {
                 network.links[lane.link][lane.direction as usize] = Stop::Air(place, Lane(number));
             }
-            let air = Air::new(&lanes, seeds, sink);
+            let air = Air::new(&lanes, &scenario.links, seeds, sink);
             let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
             network.airs.push(air.map_err(failed)?);
         }
@@ -125,7 +126,7 @@ impl Network {
             waits: Waits::new(sink.wants(&quantity::WAITING_TIME)),
             appointment: Appointment::default(),
         });
-        self.meters.push(WireMeter::new(number as u32, direction, sink));
+        self.meters.push(WireMeter::new(number as u32, &link.name, direction, sink));
         Ok(())
     }
 
@@ -277,16 +278,16 @@ impl Network {
     }
 
     /// Reports what the wires counted since the last tick.
-    pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
         for (Wire { line, counters, waits, .. }, meter) in self.wires.iter_mut().zip(&mut self.meters) {
             if meter.is_wanted() {
                 line.catch_up(now, &mut (&mut *counters, &mut *waits));
-                meter.tick(now, counters, line.busy(now), sink);
+                meter.tick(now, counters, line.busy(now), journal, sink);
             }
             meter.report(waits, sink);
         }
-        self.airs.iter_mut().for_each(|air| air.tick(now, sink));
-        self.hosts.iter_mut().for_each(|host| host.tick(now, sink));
+        self.airs.iter_mut().for_each(|air| air.tick(now, journal, sink));
+        self.hosts.iter_mut().for_each(|host| host.tick(now, journal, sink));
     }
 
     /// Every packet accounted for.

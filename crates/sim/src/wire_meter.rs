@@ -2,14 +2,22 @@
 
 use std::fmt;
 
-use netrig_core::{Direction, Duration, Instant, Observer, Quantity, Sample, Sink, Subject, quantity};
+use netrig_core::{
+    Direction, DropReason, Duration, Instant, Observer, Quantity, Sample, Sink, Subject, quantity,
+};
 use netrig_link::Counters;
+
+use crate::journal::{self, Journal};
 
 /// Reports what a wire's counters gained since the last tick.
 pub(crate) struct WireMeter {
     subject: Subject,
+    /// The link and the direction: `primary (forward)`.
+    name: String,
     /// Whether anybody wants any of it.
     wanted: bool,
+    /// Whether anybody wants to know how many were dropped for this reason.
+    reasons: [bool; DropReason::ALL.len()],
     before: Reading,
 }
 
@@ -18,6 +26,8 @@ pub(crate) struct WireMeter {
 struct Reading {
     at: Instant,
     counts: [f64; COUNTS.len()],
+    /// Packets by [`DropReason::index`].
+    dropped: [u64; DropReason::ALL.len()],
     packet_nanos: u128,
 }
 
@@ -35,18 +45,19 @@ static COUNTS: [&Quantity; 8] = [
 
 impl fmt::Display for WireMeter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.subject {
-            Subject::Link(number, direction) => write!(f, "link {number}, {direction}"),
-            ref other => write!(f, "{other:?}"),
-        }
+        f.write_str(&self.name)
     }
 }
 
 impl WireMeter {
-    /// A meter of one direction of link `number`, for `sink`.
-    pub fn new(number: u32, direction: Direction, sink: &dyn Sink) -> Self {
-        let wanted = COUNTS.iter().chain([&&quantity::QUEUE_LENGTH]).any(|quantity| sink.wants(quantity));
-        Self { subject: Subject::Link(number, direction), wanted, before: Reading::default() }
+    /// A meter of one direction of the link of that number and name, for `sink`.
+    pub fn new(number: u32, name: &str, direction: Direction, sink: &dyn Sink) -> Self {
+        let reasons = DropReason::ALL.map(|why| sink.wants(quantity::link_dropped(why)));
+        let mut others = COUNTS.into_iter().chain([&quantity::QUEUE_LENGTH]);
+        let wanted =
+            sink.wants_notes() || reasons.contains(&true) || others.any(|quantity| sink.wants(quantity));
+        let (subject, name) = (Subject::Link(number, direction), journal::direction_of(name, direction));
+        Self { subject, name, wanted, reasons, before: Reading::default() }
     }
 
     /// Whether [`WireMeter::tick`] would report anything.
@@ -55,7 +66,14 @@ impl WireMeter {
     }
 
     /// Reports the interval that ends at `now`. The line has been `busy` for so long since the start.
-    pub fn tick(&mut self, now: Instant, counters: &Counters, busy: Duration, sink: &mut dyn Sink) {
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        counters: &Counters,
+        busy: Duration,
+        journal: &Journal,
+        sink: &mut dyn Sink,
+    ) {
         let reading = Reading {
             at: now,
             counts: [
@@ -68,17 +86,35 @@ impl WireMeter {
                 busy.as_secs_f64(),
                 counters.repeated.packets as f64,
             ],
+            dropped: DropReason::ALL.map(|why| counters.dropped(why).packets),
             packet_nanos: counters.packet_nanos(now),
         };
         for ((quantity, new), old) in COUNTS.iter().zip(reading.counts).zip(self.before.counts) {
             sink.sample(self.subject, Sample { at: now, quantity, value: new - old });
         }
+        self.report_drops(&reading, journal, sink);
         let span = now.since(self.before.at).as_nanos();
         if span > 0 {
             let value = (reading.packet_nanos - self.before.packet_nanos) as f64 / span as f64;
             sink.sample(self.subject, Sample { at: now, quantity: &quantity::QUEUE_LENGTH, value });
         }
         self.before = reading;
+    }
+
+    /// Reports how many packets were dropped for which reason; the time line tells only of reasons that there were.
+    fn report_drops(&self, reading: &Reading, journal: &Journal, sink: &mut dyn Sink) {
+        let (at, since) = (reading.at, self.before.at);
+        for (why, wanted) in DropReason::ALL.into_iter().zip(self.reasons) {
+            let packets = reading.dropped[why.index()] - self.before.dropped[why.index()];
+            if wanted {
+                let (quantity, value) = (quantity::link_dropped(why), packets as f64);
+                sink.sample(self.subject, Sample { at, quantity, value });
+            }
+            if packets > 0 {
+                let words = || journal::drops(&self.name, packets, why.name(), since);
+                journal.note(at, self.subject, words, sink);
+            }
+        }
     }
 
     /// Reports each packet's wait since the last time.

@@ -189,7 +189,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
-        self.network.tick(now, sink);
+        self.network.tick(now, &self.journal, sink);
         for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
             let counted = |whose, of| {
                 let counts = |end: &&FlowEnd| whose == Whose::Both || end.plan.sends_data;

@@ -1,16 +1,32 @@
 //! One direction of a link.
 
-use netrig_core::Quantity;
 use netrig_core::quantity::{
     LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_REPEATED, LINK_SERVED, LINK_WAITED, QUEUE_LENGTH,
-    WAITING_TIME,
+    WAITING_TIME, link_dropped,
 };
+use netrig_core::{DropReason, Quantity};
 
 use super::super::{Per, SubjectKind::Link};
 use super::{About, Measured, Metric, Need, Rate, Share, Statistic, Total, View};
 
-pub(super) const ALL: &[&dyn Metric] =
-    &[&UTILISATION, &RATE, &QueueLength, &QueueLengthMax, &WaitingTime, &LOSS_RATIO, &DROPS, &REPEATED];
+pub(super) const ALL: &[&dyn Metric] = &[
+    &UTILISATION,
+    &RATE,
+    &QueueLength,
+    &QueueLengthMax,
+    &WaitingTime,
+    &LOSS_RATIO,
+    &DROPS,
+    &DROPS_QUEUE_FULL,
+    &DROPS_EARLY,
+    &DROPS_LOSS,
+    &DROPS_LISTED,
+    &DROPS_CORRUPTED,
+    &DROPS_LINK_DOWN,
+    &DROPS_UNDELIVERABLE,
+    &DROPS_RETRY_LIMIT,
+    &REPEATED,
+];
 
 static UTILISATION: Rate = Rate {
     about: About::new(
@@ -59,6 +75,59 @@ static DROPS: Total = Total {
     ),
     quantity: &LINK_DROPPED,
 };
+
+/// Packets dropped for one reason.
+const fn drops_for(why: DropReason, name: &'static str, definition: &'static str) -> Total {
+    Total { about: About::new(name, "packets", Link, definition), quantity: link_dropped(why) }
+}
+
+static DROPS_QUEUE_FULL: Total = drops_for(
+    DropReason::QueueFull,
+    "drops_queue_full",
+    "Packets dropped in the measuring window because the queue had no room.",
+);
+
+static DROPS_EARLY: Total = drops_for(
+    DropReason::Early,
+    "drops_early",
+    "Packets that active queue management (RED, CoDel) dropped in the measuring window.",
+);
+
+static DROPS_LOSS: Total = drops_for(
+    DropReason::Loss,
+    "drops_loss",
+    "Packets lost in the measuring window by the random loss of the link.",
+);
+
+static DROPS_LISTED: Total = drops_for(
+    DropReason::Listed,
+    "drops_listed",
+    "Packets lost in the measuring window because the file lists them.",
+);
+
+static DROPS_CORRUPTED: Total = drops_for(
+    DropReason::Corrupted,
+    "drops_corrupted",
+    "Packets whose bits were flipped, dropped by the far end in the measuring window.",
+);
+
+static DROPS_LINK_DOWN: Total = drops_for(
+    DropReason::LinkDown,
+    "drops_link_down",
+    "Packets dropped in the measuring window because the link was down.",
+);
+
+static DROPS_UNDELIVERABLE: Total = drops_for(
+    DropReason::Undeliverable,
+    "drops_undeliverable",
+    "Packets dropped in the measuring window because they had nowhere to go, or were longer than the link carries.",
+);
+
+static DROPS_RETRY_LIMIT: Total = drops_for(
+    DropReason::RetryLimit,
+    "drops_retry_limit",
+    "Packets that the link layer of a WiFi link gave up in the measuring window, having sent them as often as it does.",
+);
 
 static REPEATED: Total = Total {
     about: About::new(
@@ -228,5 +297,8 @@ mod tests {
         bench.count(link(), &LINK_DROPPED, &[(1.0, 1.0), (2.0, 1.0)]);
         assert_eq!(measure(&mut bench, "metric = 'loss_ratio'"), Ok(0.05));
         assert_eq!(measure(&mut bench, "metric = 'drops'"), Ok(2.0));
+        bench.count(link(), link_dropped(DropReason::QueueFull), &[(2.0, 1.0)]);
+        assert_eq!(measure(&mut bench, "metric = 'drops_queue_full'"), Ok(1.0));
+        assert_eq!(measure(&mut bench, "metric = 'drops_loss'"), Ok(0.0));
     }
 }
