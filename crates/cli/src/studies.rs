@@ -55,6 +55,7 @@ pub static STUDIES: &[Study] = &[
             ("head-of-line", text!("sctp-mobile/head-of-line.toml")),
             ("loss-law", text!("sctp-mobile/loss-law.toml")),
             ("phones", text!("sctp-mobile/phones.toml")),
+            ("receive-window", text!("sctp-mobile/receive-window.toml")),
         ],
         paper: Some(text!("sctp-mobile/paper.toml")),
         readme: Some(text!("sctp-mobile/README.md")),
