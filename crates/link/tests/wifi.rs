@@ -1,6 +1,6 @@
 //! The shared medium against what the standard's rules lead to: cycles added up by hand, and the exact chain of two
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 //! stations.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 mod common;
 
