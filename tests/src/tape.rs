@@ -38,6 +38,16 @@ impl Tape {
         self.frames.iter().filter(theirs).collect()
     }
 
+    /// All that was seen, in the order of time.
+    pub fn all_frames(&self) -> &[Seen] {
+        &self.frames
+    }
+
+    /// All samples, in the order in which they were taken.
+    pub fn samples(&self) -> &[(Subject, Sample)] {
+        &self.samples
+    }
+
     /// A capture of what passed a node, as pcapng; its interfaces are numbered as the links are.
     pub fn capture(&self, node: u32) -> Vec<u8> {
         let mut file = Vec::new();

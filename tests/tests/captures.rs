@@ -9,13 +9,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use netrig_core::quantity::{FAST_RETRANSMISSIONS, TIMEOUT_RETRANSMISSIONS};
-use netrig_core::{Frame, Heading, Sample, Sink, Subject, pcapng};
-use netrig_experiment::{Experiment, Substrate};
-use netrig_sim::Simulator;
-use netrig_tests::{dissect, has_tshark};
+use netrig_core::{Heading, Instant, Sample, Subject};
+use netrig_tests::{Tape, dissect, has_tshark, watch};
 
 /// Two hosts with two links, and a router `middle` on a third way, which loses nothing.
 fn experiment(loss: &str, transport: &str, application: &str) -> String {
@@ -69,65 +66,47 @@ const RACK: &str = "kind = \"tcp\"\nprofile = \"linux\"\nrecovery = \"rack\"\npa
 const SCTP: &str = "kind = \"sctp\"\nprofile = \"linux\"\npaths = [\"first\"]";
 const ROUTED: &str = "kind = \"tcp\"\npaths = [[\"left\", \"right\"]]";
 
-/// A capture of some nodes in one file, with a line on each frame; and what netrig counted.
-#[derive(Default)]
-struct Recording {
-    nodes: Vec<u32>,
+/// The groups and severities of tshark's expert information (epan/proto.h: PI_MALFORMED, PI_ERROR).
+const MALFORMED: &str = "117440512";
+const ERROR: &str = "8388608";
+
+/// A capture at one node, and how many packets netrig says were sent again.
+struct Capture {
     file: Vec<u8>,
-    /// Node, link, heading and length of each frame.
-    frames: Vec<(u32, u32, Heading, u32)>,
+    /// Lengths of the packets, bytes.
+    lengths: Vec<usize>,
     retransmissions: f64,
 }
 
-impl Sink for Recording {
-    fn sample(&mut self, _: Subject, sample: Sample) {
-        if [FAST_RETRANSMISSIONS.name, TIMEOUT_RETRANSMISSIONS.name].contains(&sample.quantity.name) {
-            self.retransmissions += sample.value;
-        }
-    }
-
-    fn wants_frames(&self, node: u32) -> bool {
-        self.nodes.contains(&node)
-    }
-
-    fn frame(&mut self, frame: &Frame<'_>) {
-        assert!(self.nodes.contains(&frame.node), "nobody asked for {}", frame.node);
-        assert_eq!(frame.bytes.len(), frame.original_len as usize);
-        pcapng::packet(&mut self.file, frame.link, 0, frame);
-        self.frames.push((frame.node, frame.link, frame.heading, frame.original_len));
+/// Simulates an experiment of one point and one flow, and captures at `node`.
+fn capture(text: &str, node: &str) -> Capture {
+    let (run, tape) = watch(text, 1, &[node]);
+    let place =
+        run.scenario.nodes.iter().position(|known| known.name == node).expect("a node of the file") as u32;
+    Capture {
+        file: tape.capture(place),
+        lengths: tape.all_frames().iter().map(|seen| seen.bytes.len()).collect(),
+        retransmissions: retransmissions(&tape),
     }
 }
 
-/// Simulates an experiment of one point, and captures at `nodes`.
-fn record(text: &str, nodes: &[&str]) -> Recording {
-    let experiment = Experiment::parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
-    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-    let place = |name: &&str| run.scenario.nodes.iter().position(|node| node.name == *name);
-    let mut recording = Recording {
-        nodes: nodes.iter().map(|name| place(name).expect("a node of the file") as u32).collect(),
-        ..Recording::default()
-    };
-    pcapng::section(&mut recording.file, "netrig", "a test");
-    for link in &run.scenario.links {
-        pcapng::interface(&mut recording.file, &link.name, "", 0);
-    }
-    let ended = Simulator.run(&run, &mut recording, &AtomicBool::new(false));
-    ended.unwrap_or_else(|error| panic!("{error}"));
-    recording
+fn retransmissions(tape: &Tape) -> f64 {
+    let of = |quantity| tape.values(Subject::Flow(0), quantity).iter().sum::<f64>();
+    of(&FAST_RETRANSMISSIONS) + of(&TIMEOUT_RETRANSMISSIONS)
 }
 
 /// Every checksum is there and right (1, where 0 is wrong and 2 not looked at), and nothing is malformed or otherwise
 /// an error (PI_MALFORMED and PI_ERROR of Wireshark).
-fn assert_sound(recording: &Recording, protocol: &str) {
+fn assert_sound(capture: &Capture, protocol: &str) {
     let status = format!("{protocol}.checksum.status");
     let fields = ["ip.checksum.status", &status, "_ws.expert.group", "_ws.expert.severity", "frame.len"];
-    let packets = dissect(&recording.file, "frame", &fields);
-    assert_eq!(packets.len(), recording.frames.len());
-    for (packet, (.., len)) in packets.iter().zip(&recording.frames) {
+    let packets = dissect(&capture.file, "frame", &fields);
+    assert_eq!(packets.len(), capture.lengths.len());
+    for (packet, len) in packets.iter().zip(&capture.lengths) {
         let [ip, body, groups, severities, frame_len] = &packet[..] else { panic!("{packet:?}") };
         assert_eq!((ip.concat(), body.concat()), ("1".to_owned(), "1".to_owned()), "{packet:?}");
-        assert!(!groups.iter().any(|group| group == "117440512"), "malformed: {packet:?}");
-        assert!(!severities.iter().any(|severity| severity == "8388608"), "error: {packet:?}");
+        assert!(!groups.iter().any(|group| group == MALFORMED), "malformed: {packet:?}");
+        assert!(!severities.iter().any(|severity| severity == ERROR), "error: {packet:?}");
         assert_eq!(frame_len.concat(), len.to_string());
     }
 }
@@ -153,10 +132,10 @@ fn tcp_retransmissions_are_those_that_tshark_finds() {
         tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order)";
     for (case, transport) in [("sack", SACK), ("rack", RACK)] {
         for loss in ["0 %", "1 %", "10 %", "20 %"] {
-            let recording = record(&experiment(loss, transport, BULK), &["near"]);
-            assert_sound(&recording, "tcp");
-            let theirs = dissect(&recording.file, again, &["frame.number"]).len();
-            assert_counted(case, loss, theirs, recording.retransmissions);
+            let capture = capture(&experiment(loss, transport, BULK), "near");
+            assert_sound(&capture, "tcp");
+            let theirs = dissect(&capture.file, again, &["frame.number"]).len();
+            assert_counted(case, loss, theirs, capture.retransmissions);
         }
     }
 }
@@ -173,11 +152,11 @@ fn sctp_retransmissions_are_those_that_tshark_finds() {
         [("one stream", SCTP, BULK), ("five streams", SCTP, five), ("two paths", two_paths, five)]
     {
         for loss in ["0 %", "1 %", "10 %", "20 %"] {
-            let recording = record(&experiment(loss, transport, application), &["near"]);
-            assert_sound(&recording, "sctp");
-            let packets = dissect(&recording.file, "sctp.retransmission", &["sctp.retransmission"]);
+            let capture = capture(&experiment(loss, transport, application), "near");
+            assert_sound(&capture, "sctp");
+            let packets = dissect(&capture.file, "sctp.retransmission", &["sctp.retransmission"]);
             let theirs = packets.iter().flatten().flatten().count();
-            assert_counted(case, loss, theirs, recording.retransmissions);
+            assert_counted(case, loss, theirs, capture.retransmissions);
         }
     }
 }
@@ -189,10 +168,10 @@ fn datagrams_are_sound_and_leave_on_time() {
     }
     // 500 B and 28 B of headers every 10 ms, from 10 ms on.
     let cbr = "{ kind = \"cbr\", rate = \"422.4 kbit/s\", size = \"500 B\" }";
-    let recording = record(&experiment("0 %", "kind = \"udp\"\npaths = [\"first\"]", cbr), &["near"]);
-    assert_sound(&recording, "udp");
+    let capture = capture(&experiment("0 %", "kind = \"udp\"\npaths = [\"first\"]", cbr), "near");
+    assert_sound(&capture, "udp");
     let lengths =
-        dissect(&recording.file, "udp", &["udp.length", "frame.time_epoch", "frame.packet_flags_direction"]);
+        dissect(&capture.file, "udp", &["udp.length", "frame.time_epoch", "frame.packet_flags_direction"]);
     assert!(lengths.iter().all(|packet| packet[0] == ["508"]), "{:?}", lengths.first());
     for (packet, n) in lengths.iter().zip(1..) {
         assert_eq!(packet[1][0], format!("{}.{:02}0000000", n / 100, n % 100));
@@ -200,13 +179,13 @@ fn datagrams_are_sound_and_leave_on_time() {
     }
 }
 
-/// RFC 9293: what a router receives on one side it sends on the other, and the far end receives it too.
+/// What a router receives on one side it sends on the other, and the far end receives it too.
 #[test]
 fn a_router_shows_what_arrives_and_what_leaves() {
-    let recording = record(&experiment("0 %", ROUTED, BULK), &["near", "middle", "far"]);
+    let (_, tape) = watch(&experiment("0 %", ROUTED, BULK), 1, &["near", "middle", "far"]);
     let mut count = BTreeMap::new();
-    for (node, link, heading, _) in &recording.frames {
-        *count.entry((*node, *link, *heading == Heading::Inbound)).or_insert(0_u32) += 1;
+    for seen in tape.all_frames() {
+        *count.entry((seen.node, seen.link, seen.heading == Heading::Inbound)).or_insert(0_u32) += 1;
     }
     // Links 2 and 3 are `left` and `right`; the routes back are the same.
     let of = |node, link, inbound| *count.get(&(node, link, inbound)).unwrap_or(&0);
@@ -250,25 +229,35 @@ application = { kind = "bulk" }
 of = "flow.upload"
 metric = "fast_retransmissions"
 "#;
-    let recording = record(text, &["phone", "ap"]);
-    let count = |node, heading| recording.frames.iter().filter(|f| (f.0, f.2) == (node, heading)).count();
+    let (_, tape) = watch(text, 1, &["phone", "ap"]);
+    let count = |node, heading| tape.frames(node, 0, heading).len();
     for (sender, receiver) in [(0, 1), (1, 0)] {
         let (left, arrived) = (count(sender, Heading::Outbound), count(receiver, Heading::Inbound));
         assert!(arrived > 500 && left >= arrived && left - arrived < 600, "{left} left, {arrived} arrived");
     }
     if has_tshark() {
-        assert_sound(&record(text, &["ap"]), "tcp");
+        assert_sound(&capture(text, "ap"), "tcp");
     }
+}
+
+/// What a run measured, to the bit.
+fn measured(tape: &Tape) -> Vec<(Subject, Instant, &'static str, u64)> {
+    let exact = |(subject, sample): &(Subject, Sample)| {
+        (*subject, sample.at, sample.quantity.name, sample.value.to_bits())
+    };
+    tape.samples().iter().map(exact).collect()
 }
 
 /// The same run, watched or not.
 #[test]
 fn a_capture_changes_nothing() {
     let text = experiment("1 %", RACK, BULK);
-    let (watched, unwatched) = (record(&text, &["near", "far"]), record(&text, &[]));
-    assert!(unwatched.frames.is_empty() && !watched.frames.is_empty());
-    assert_eq!(watched.retransmissions.to_bits(), unwatched.retransmissions.to_bits());
-    assert_eq!(record(&text, &["near", "far"]).file, watched.file, "and the same bytes each time");
+    let (_, watched) = watch(&text, 1, &["near", "far"]);
+    let (_, unwatched) = watch(&text, 1, &[]);
+    assert!(unwatched.all_frames().is_empty() && !watched.all_frames().is_empty());
+    assert_eq!(measured(&watched), measured(&unwatched));
+    let (_, again) = watch(&text, 1, &["near", "far"]);
+    assert!(again.all_frames() == watched.all_frames(), "and the same bytes each time");
 }
 
 /// `capinfos` reads the order of time and the resolution.
@@ -277,10 +266,10 @@ fn the_file_is_in_the_order_of_time() {
     if !has_tshark() {
         return;
     }
-    let recording = record(&experiment("1 %", ROUTED, BULK), &["middle"]);
+    let capture = capture(&experiment("1 %", ROUTED, BULK), "middle");
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("middle.pcapng");
-    std::fs::write(&file, &recording.file).expect("the folder can be written");
+    std::fs::write(&file, &capture.file).expect("the folder can be written");
     let said = capinfos(&file);
     for line in ["Strict time order:   True", "nanoseconds (9)", "Raw IP"] {
         assert!(said.contains(line), "{said}");

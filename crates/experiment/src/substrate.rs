@@ -13,16 +13,17 @@ use crate::Run;
 #[error("{0}")]
 pub struct Unsupported(pub String);
 
-/// Packets over all links of a run: offered + duplicated = delivered + dropped + inside.
+/// Packets over all links of a run, and over all nodes that take time to receive: offered + duplicated = delivered +
+/// dropped + inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
-    /// Packets that arrived at a link.
+    /// Packets that arrived at a link or a node.
     pub offered: u64,
     /// Packets that a link made more of.
     pub duplicated: u64,
-    /// Packets that came out of a link.
+    /// Packets that came out of one.
     pub delivered: u64,
-    /// Packets that a link dropped, for any reason.
+    /// Packets that one dropped, for any reason.
     pub dropped: u64,
     /// Packets that waited or were on a line when the run ended.
     pub inside: u64,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant, Sample, Sink, Subject, quantity};
+use netrig_experiment::Balance;
 
 use crate::agenda::Appointment;
 use crate::journal::{self, Journal};
@@ -18,6 +19,8 @@ pub(crate) struct Host {
     waiting: VecDeque<(Instant, Parcel)>,
     free_at: Instant,
     busy: Duration,
+    arrived: u64,
+    served: u64,
     dropped: u64,
     /// What was busy and dropped at the last tick.
     before: (Duration, u64),
@@ -35,6 +38,8 @@ impl Host {
             waiting: VecDeque::new(),
             free_at: Instant::ZERO,
             busy: Duration::ZERO,
+            arrived: 0,
+            served: 0,
             dropped: 0,
             before: (Duration::ZERO, 0),
             ticked: Instant::ZERO,
@@ -47,8 +52,14 @@ impl Host {
         self.node as usize == node
     }
 
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A packet arrives that takes so long.
     pub fn take(&mut self, now: Instant, takes: Duration, parcel: Parcel) {
+        self.arrived += 1;
         // The first of those that are here is being served.
         if self.waiting.len() > self.room {
             self.dropped += 1;
@@ -61,12 +72,25 @@ impl Host {
 
     /// The next packet that has been served by `now`, and when it was.
     pub fn served(&mut self, now: Instant) -> Option<(Instant, Parcel)> {
-        self.waiting.pop_front_if(|(at, _)| *at <= now)
+        let first = self.waiting.pop_front_if(|(at, _)| *at <= now);
+        self.served += u64::from(first.is_some());
+        first
     }
 
     /// When to ask what has been served.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.waiting.front().map(|(at, _)| *at)
+    }
+
+    /// What became of the packets that arrived.
+    pub fn balance(&self) -> Balance {
+        Balance {
+            offered: self.arrived,
+            duplicated: 0,
+            delivered: self.served,
+            dropped: self.dropped,
+            inside: self.waiting.len() as u64,
+        }
     }
 
     /// Reports what it did since the last tick.
@@ -110,7 +134,10 @@ mod tests {
         let served: Vec<_> = std::iter::from_fn(|| host.served(at(100))).map(|(at, _)| at).collect();
         assert_eq!(served, [11, 12, 13, 14].map(at));
         assert_eq!(host.dropped, 1);
+        let all = Balance { offered: 5, duplicated: 0, delivered: 4, dropped: 1, inside: 0 };
+        assert_eq!(host.balance(), all);
         host.take(at(50), Duration::from_millis(1), parcel(6));
+        assert_eq!(host.balance(), Balance { offered: 6, inside: 1, ..all });
         assert!(host.served(at(50)).is_none() && host.served(at(51)).is_some());
     }
 }

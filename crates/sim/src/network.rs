@@ -293,7 +293,7 @@ impl Network {
     /// Every packet accounted for.
     ///
     /// # Errors
-    /// Names the link whose packets do not balance: a defect of a model.
+    /// Names the link or the node whose packets do not balance: a defect of a model.
     pub fn balance(&self) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
         let wires = self.wires.iter().zip(&self.meters);
@@ -306,6 +306,19 @@ impl Network {
             sum.delivered += counters.delivered.packets;
             sum.dropped += counters.dropped_in_all().packets;
             sum.inside += inside as u64;
+        }
+        for host in &self.hosts {
+            let own = host.balance();
+            if !own.holds() {
+                return Err(RunError::Failed(format!(
+                    "node {}: packets do not balance: {own:?}",
+                    host.name()
+                )));
+            }
+            sum.offered += own.offered;
+            sum.delivered += own.delivered;
+            sum.dropped += own.dropped;
+            sum.inside += own.inside;
         }
         Ok(sum)
     }

@@ -21,6 +21,7 @@ use netrig_core::{Direction, DropReason, Heading, Instant, Quantity, Subject};
 use netrig_tests::{Tape, has_tshark, watch};
 
 use line::Line;
+use tcp::{Counts, Sampling};
 use timer::{Moment, Story};
 
 /// The nodes, in the order of the file.
@@ -33,7 +34,7 @@ const LISTED: [u64; 8] = [7, 40, 41, 42, 200, 201, 430, 1000];
 /// A run: what sends, and what is in its way.
 struct Case {
     seed: u32,
-    transport: &'static str,
+    transport: Transport,
     application: &'static str,
     /// Packets that may wait for `access`.
     room: usize,
@@ -66,30 +67,89 @@ const CASES: [Case; 10] = [
     },
 ];
 
+/// What sends, and what the test knows of it.
+#[derive(Clone, Copy)]
+struct Transport {
+    /// Its settings in the file.
+    settings: &'static str,
+    rules: Rules,
+    /// Names of links on the way, for each path.
+    paths: &'static [&'static str],
+    /// The receiver's window holds the sender back, not its own.
+    is_narrow: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Rules {
+    Tcp(tcp::Rules),
+    /// With its least time-out, nanoseconds.
+    Sctp(u64),
+}
+
+const SECOND: u64 = 1_000_000_000;
+const FIFTH: u64 = SECOND / 5;
+const ONE_PATH: &[&str] = &["[\"access\", \"core\"]"];
+
+const fn tcp(settings: &'static str, rto_min: u64, sampling: Sampling, counts: Counts) -> Transport {
+    let rules = Rules::Tcp(tcp::Rules { rto_min, sampling, counts });
+    Transport { settings, rules, paths: ONE_PATH, is_narrow: false }
+}
+
+const fn sctp(settings: &'static str, rto_min: u64) -> Transport {
+    Transport { settings, rules: Rules::Sctp(rto_min), paths: ONE_PATH, is_narrow: false }
+}
+
 // Without timestamps a retransmitted segment measures nothing (RFC 6298 section 3).
-const SACK: &str = "kind = \"tcp\"\nrecovery = \"sack\"\ntimestamps = false\nfrto = false";
-const PER_ACK: &str = "kind = \"tcp\"\nrecovery = \"sack\"\ntimestamps = false\nfrto = false\nrtt_sampling = \"per-ack\"\n\
-                       congestion = \"cubic\"\nrto_min = \"200 ms\"";
-const NEWRENO: &str = "kind = \"tcp\"\nrecovery = \"newreno\"\nnewreno_timer = \"slow-but-steady\"\nsack = false\n\
-                       timestamps = false\nfrto = false\nrto_min = \"200 ms\"";
-const NARROW_TCP: &str =
-    "kind = \"tcp\"\nrecovery = \"sack\"\ntimestamps = false\nfrto = false\nreceive_buffer = \"16 KB\"";
-const RACK: &str =
-    "kind = \"tcp\"\nrecovery = \"rack\"\ntimestamps = false\nfrto = false\nrto_min = \"200 ms\"";
-const SCTP: &str = "kind = \"sctp\"";
-const NARROW_SCTP: &str = "kind = \"sctp\"\nreceive_buffer = \"16 KB\"";
-const HASTY_SCTP: &str = "kind = \"sctp\"\nrto_min = \"200 ms\"";
-const TWO_PATHS: &str = "kind = \"sctp\"\npaths = [[\"access\", \"core\"], [\"second\"]]";
+const SACK: Transport = tcp("recovery = \"sack\"", SECOND, Sampling::PerRound, Counts::Pipe);
+const PER_ACK: Transport = tcp(
+    "recovery = \"sack\"\nrtt_sampling = \"per-ack\"\ncongestion = \"cubic\"",
+    FIFTH,
+    Sampling::PerAck,
+    Counts::Pipe,
+);
+const NEWRENO: Transport = tcp(
+    "recovery = \"newreno\"\nnewreno_timer = \"slow-but-steady\"\nsack = false",
+    FIFTH,
+    Sampling::PerRound,
+    Counts::Outstanding,
+);
+const NARROW_TCP: Transport =
+    Transport { settings: "recovery = \"sack\"\nreceive_buffer = \"16 KB\"", is_narrow: true, ..SACK };
+const RACK: Transport = tcp("recovery = \"rack\"", FIFTH, Sampling::PerRound, Counts::OpenOnly);
+const SCTP: Transport = sctp("", SECOND);
+const NARROW_SCTP: Transport = Transport { settings: "receive_buffer = \"16 KB\"", is_narrow: true, ..SCTP };
+const HASTY_SCTP: Transport = sctp("", FIFTH);
+const TWO_PATHS: Transport = Transport { paths: &["[\"access\", \"core\"]", "[\"second\"]"], ..SCTP };
 const BULK: &str = "{ kind = \"bulk\" }";
 const FIVE: &str = "{ kind = \"bulk\", streams = 5, message = \"4 KB\" }";
 const SMALL: &str = "{ kind = \"bulk\", message = \"365 B\" }";
+
+impl Transport {
+    /// Its table in the file, and its paths.
+    fn file(&self) -> String {
+        let (kind, rto_min) = match self.rules {
+            Rules::Tcp(rules) => ("kind = \"tcp\"\ntimestamps = false\nfrto = false", rules.rto_min),
+            Rules::Sctp(rto_min) => ("kind = \"sctp\"", rto_min),
+        };
+        let Self { settings, paths, .. } = self;
+        format!(
+            "{kind}\n{settings}\nrto_min = \"{} ms\"\npaths = [{}]",
+            rto_min / 1_000_000,
+            paths.join(", ")
+        )
+    }
+
+    fn paths(&self) -> u8 {
+        self.paths.len() as u8
+    }
+}
 
 const DURATION: u64 = 60_000_000_000;
 
 impl Case {
     fn file(&self) -> String {
-        let Self { transport, application, room, loss, .. } = self;
-        let paths = if transport.contains("paths") { "" } else { "paths = [[\"access\", \"core\"]]" };
+        let Self { application, room, loss, .. } = self;
+        let transport = self.transport.file();
         let outage = self.outage.map_or(String::new(), |(from, to)| {
             let down = "queue = \"drop\", in_flight = \"lose\"";
             format!(
@@ -125,7 +185,6 @@ queue = {{ kind = "fifo", packets = 20 }}
 loss = {{ kind = "bernoulli", probability = "{loss}" }}
 [transport.subject]
 {transport}
-{paths}
 [flow.data]
 from = "near"
 to = "far"
@@ -164,26 +223,10 @@ metric = "drops_queue_full"
     /// What the packets at the sender show.
     fn story(&self, tape: &Tape) -> Story {
         let capture = tape.capture(NEAR);
-        let min = if self.transport.contains("200 ms") { 200_000_000 } else { 1_000_000_000 };
-        if self.transport.contains("sctp") {
-            return sctp::replay(&sctp::read(&capture), min);
+        match self.transport.rules {
+            Rules::Tcp(rules) => tcp::replay(&tcp::read(&capture), rules),
+            Rules::Sctp(rto_min) => sctp::replay(&sctp::read(&capture), rto_min),
         }
-        let rules = tcp::Rules {
-            rto_min: min,
-            sampling: if self.transport.contains("per-ack") {
-                tcp::Sampling::PerAck
-            } else {
-                tcp::Sampling::PerRound
-            },
-            counts: if self.transport.contains("newreno") {
-                tcp::Counts::Outstanding
-            } else if self.transport.contains("rack") {
-                tcp::Counts::OpenOnly
-            } else {
-                tcp::Counts::Pipe
-            },
-        };
-        tcp::replay(&tcp::read(&capture), rules)
     }
 }
 
@@ -215,10 +258,9 @@ fn the_window_is_what_the_packets_show() {
     for case in &CASES {
         let tape = case.run();
         let story = case.story(&tape);
-        let paths = if case.transport == TWO_PATHS { 2 } else { 1 };
         assert_eq!(story.unheeded, None, "seed {}", case.seed);
         let (mut sent, mut filled, mut held_back) = (0_u32, 0_u32, 0_u32);
-        for path in 0..paths {
+        for path in 0..case.transport.paths() {
             let (cwnd, flight) = (Told::of(&tape, path, &CWND), Told::of(&tape, path, &FLIGHT));
             for moment in story.moments.iter().filter(|moment| moment.path == path) {
                 let &Moment { at, in_network, .. } = moment;
@@ -242,7 +284,7 @@ fn the_window_is_what_the_packets_show() {
             }
         }
         println!("seed {}: {sent} moments of sending, full {filled}, receiver's {held_back}", case.seed);
-        let which = if case.transport.contains("16 KB") { held_back } else { filled };
+        let which = if case.transport.is_narrow { held_back } else { filled };
         assert!(sent > 100 && which > 100, "seed {}", case.seed);
     }
 }
@@ -258,7 +300,7 @@ fn the_timer_that_fired_is_the_one_that_the_packets_set() {
     for case in &CASES {
         let tape = case.run();
         let story = case.story(&tape);
-        for path in 0..=u8::from(case.transport == TWO_PATHS) {
+        for path in 0..case.transport.paths() {
             let (rto, srtt) = (Told::of(&tape, path, &RTO), Told::of(&tape, path, &SRTT));
             for moment in story.moments.iter().filter(|moment| moment.path == path) {
                 let what = || format!("seed {} path {path}: {moment:?}", case.seed);
@@ -313,8 +355,13 @@ fn assert_words(case: &Case, tape: &Tape, story: &Story) {
         let Some((_, rest)) = text.split_once(": cwnd ") else { continue };
         let window: f64 = rest.split(' ').next().and_then(|told| told.parse().ok()).expect("bytes");
         assert_eq!(Told::of(tape, fired.path, &CWND).at(*at), Some(window), "seed {}: {text}", case.seed);
-        let packet = if case.transport.contains("sctp") { 1468.0 } else { 1460.0 };
-        assert!(window == packet || case.transport == RACK, "seed {}: {text}", case.seed);
+        // Where losses are found by time, some of what is outstanding at a time-out may be in flight still, and fills the
+        // window with the one packet.
+        let (packet, alone) = match case.transport.rules {
+            Rules::Tcp(rules) => (1460.0, rules.counts != Counts::OpenOnly),
+            Rules::Sctp(_) => (1468.0, true),
+        };
+        assert!(window == packet || !alone, "seed {}: {text}", case.seed);
     }
 }
 

@@ -21,14 +21,16 @@ pub struct Segment {
 }
 
 /// What is known of the sender beforehand, from the file.
+#[derive(Clone, Copy)]
 pub struct Rules {
+    /// Nanoseconds.
     pub rto_min: u64,
     pub sampling: Sampling,
     pub counts: Counts,
 }
 
 /// Which acknowledgements measure the round trip.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Sampling {
     /// Each that acknowledges only what was sent once.
     PerAck,
@@ -37,7 +39,7 @@ pub enum Sampling {
 }
 
 /// What the congestion window is held against while losses are repaired.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Counts {
     /// What RFC 6675's SetPipe counts.
     Pipe,

@@ -110,7 +110,7 @@ impl TableSpec {
         self.keys(design, measured).into_iter().map(cell).collect()
     }
 
-    /// The rows that some point belongs to, in the order of the factors' levels.
+    /// The rows of which some column shows a point, in the order of the factors' levels.
     fn keys(&self, design: &Design, measured: &Measurements<'_>) -> Vec<Point> {
         let mut keys = vec![Point::default()];
         for factor in self.row_factors(&design.factors) {
@@ -122,7 +122,10 @@ impl TableSpec {
             keys =
                 keys.iter().flat_map(|key| factor.levels.iter().map(move |level| with(key, level))).collect();
         }
-        keys.retain(|key| measured.points().any(|point| self.at.matches(point) && belongs(point, key)));
+        let is_shown = |point: &Point| {
+            self.at.matches(point) && self.columns.iter().any(|(_, column)| column.at.matches(point))
+        };
+        keys.retain(|key| measured.points().any(|point| is_shown(point) && belongs(point, key)));
         keys
     }
 

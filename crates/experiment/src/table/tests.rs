@@ -67,6 +67,20 @@ fn intervals_are_over_replications() {
     assert_eq!(keys.len(), 6);
 }
 
+#[test]
+fn a_row_of_which_no_column_shows_a_point_is_none() {
+    let table = table(
+        "rows = ['transport', 'alpha']\n[columns]\nr = { value = 'r', where = { alpha = ['1', '2'] } }\n\
+         s = { value = 'r', where = { transport = 'tcp' } }\n",
+    );
+    let keys: Vec<String> = table
+        .rows
+        .iter()
+        .map(|row| row.key.iter().map(|Level(l)| l.as_str()).collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(keys, ["tcp 1", "tcp 2", "tcp 4", "sctp 1", "sctp 2"]);
+}
+
 /// What replications share cancels in a spread: its interval has no width here.
 #[test]
 fn a_spread_has_no_noise_that_all_points_share() {

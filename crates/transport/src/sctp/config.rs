@@ -4,6 +4,7 @@ use netrig_core::{Duration, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::packet::chunk::DATA_HEADER;
 use super::wire::Checksum;
 use crate::TimerWheel;
 use crate::profile::constants;
@@ -78,6 +79,41 @@ pub enum Counted {
     Chunks,
     /// The user's bytes in them.
     UserData,
+}
+
+/// What a DATA chunk takes of the send buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChunkCharge {
+    /// Its user bytes.
+    UserBytes,
+    /// What Linux 3.2 to 6.2 allocates for it on a machine of 64 bits: a block of a power of two bytes that holds the
+    /// chunk and what describes the block, the socket buffer and the chunk's own record.
+    KernelBuffer,
+}
+
+impl ChunkCharge {
+    /// For a chunk of `user` bytes, bytes.
+    pub(crate) const fn of(self, user: u64) -> u64 {
+        /// A cache line, to which the kernel aligns.
+        const LINE: u64 = 64;
+        /// struct skb_shared_info, which ends each block (include/linux/skbuff.h).
+        const SHARED_INFO: u64 = 320;
+        /// The smallest block that holds it and a chunk (mm/slab_common.c).
+        const SMALLEST: u64 = 512;
+        /// struct sk_buff (include/linux/skbuff.h), aligned.
+        const SOCKET_BUFFER: u64 = 256;
+        /// struct sctp_chunk (include/net/sctp/structs.h).
+        const RECORD: u64 = 248;
+        match self {
+            Self::UserBytes => user,
+            Self::KernelBuffer => {
+                let chunk = (DATA_HEADER as u64 + user).next_multiple_of(LINE);
+                let block = (chunk + SHARED_INFO).next_power_of_two();
+                (if block < SMALLEST { SMALLEST } else { block }) + SOCKET_BUFFER + RECORD
+            }
+        }
+    }
 }
 
 /// What becomes of the congestion window of a path that no data is sent on.
@@ -470,11 +506,11 @@ constants! {
             linux: B(212_992), "net.core.wmem_default";
             ns2: B(1_000_000_000), "sctp/sctp.cc: the application is asked whenever the window allows";
         }
-        /// What the send buffer charges for each chunk besides its user bytes.
-        chunk_overhead: Size {
-            rfc: B(0), "RFC 9260 leaves it to the host";
-            linux: B(1_100), "net/sctp/socket.c, sctp_set_owner_w: truesize of the socket buffer and struct sctp_chunk, about this much more than the user bytes for 365 to 1452 B";
-            ns2: B(0), "unused";
+        /// What a chunk takes of the send buffer.
+        chunk_charge: ChunkCharge {
+            rfc: ChunkCharge::UserBytes, "RFC 9260 leaves it to the host";
+            linux: ChunkCharge::KernelBuffer, "net/sctp/socket.c, sctp_set_owner_w: truesize of the socket buffer and struct sctp_chunk";
+            ns2: ChunkCharge::UserBytes, "unused";
         }
         /// A message of which so much has arrived is handed on before its end.
         partial_delivery: Size {

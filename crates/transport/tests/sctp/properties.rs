@@ -1,7 +1,7 @@
 //! Whatever the network does, every byte arrives once and in order.
 
 use netrig_core::{CloseReason, Data, Seeds, Size};
-use netrig_transport::sctp::{Config, Counted, CwndUnit, IdleCwnd, RetransmitTo, Scheduler};
+use netrig_transport::sctp::{ChunkCharge, Config, Counted, CwndUnit, IdleCwnd, RetransmitTo, Scheduler};
 use netrig_transport::{Connection, Profile, TimerWheel};
 use proptest::prelude::*;
 
@@ -65,7 +65,7 @@ prop_compose! {
         delayed_sack in any::<bool>(),
         receive_buffer in prop_oneof![Just(262_144), 2000..20_000_u64],
         max_burst in 0..5_u32,
-        units in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        units in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         idle_cwnd in prop_oneof![Just(IdleCwnd::Keep), Just(IdleCwnd::HalvePerRto), Just(IdleCwnd::HalveAtHeartbeat)],
     ) -> Config {
         let counted = |user_data| if user_data { Counted::UserData } else { Counted::Chunks };
@@ -77,6 +77,7 @@ prop_compose! {
             delayed_sack,
             receive_buffer: Size::from_bytes(receive_buffer),
             max_burst,
+            chunk_charge: if units.4 { ChunkCharge::KernelBuffer } else { ChunkCharge::UserBytes },
             counted: counted(units.0),
             window_counts: counted(units.1),
             cwnd_unit: if units.2 { CwndUnit::Mtu } else { CwndUnit::Pmdcs },

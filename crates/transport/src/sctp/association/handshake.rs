@@ -392,7 +392,7 @@ impl Association {
     fn restart(&mut self, now: Instant, cookie: &StateCookie) {
         self.local_tag = cookie.local_tag;
         self.local_tsn = cookie.local_tsn;
-        self.outstanding = Outstanding::new(cookie.local_tsn);
+        self.outstanding = Outstanding::new(cookie.local_tsn, self.config.chunk_charge);
         self.queue.clear();
         self.fast_recovery = None;
         self.retransmission_due = None;

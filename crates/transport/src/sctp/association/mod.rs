@@ -196,7 +196,7 @@ impl Association {
         let outbound_streams = config.streams.max(1);
         Self {
             queue: SendQueue::new(&config),
-            outstanding: Outstanding::new(local_tsn),
+            outstanding: Outstanding::new(local_tsn, config.chunk_charge),
             inbox: Inbox::new(&config),
             burst: u32::MAX,
             config,

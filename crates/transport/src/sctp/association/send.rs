@@ -234,9 +234,8 @@ impl Association {
     /// that was begun is in it already; one that is larger than the buffer can only come piece by piece.
     fn is_buffered(&self, len: u64) -> bool {
         let size = self.config.send_buffer.bytes();
-        let overhead = self.config.chunk_overhead.bytes();
         self.queue.size_under_way().is_some_and(|message| message <= size)
-            || self.outstanding.charged(overhead) + len + overhead <= size
+            || self.outstanding.charged() + self.config.chunk_charge.of(len) <= size
     }
 
     /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): little data waits while other data is

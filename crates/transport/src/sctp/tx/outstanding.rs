@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
+use crate::sctp::config::ChunkCharge;
 use crate::sctp::packet::chunk::{self, GapBlock};
 use crate::{PathId, Serial};
 
@@ -63,14 +64,16 @@ pub(crate) struct Outstanding {
     acked: SmallVec<[Run; 4]>,
     /// User bytes not acknowledged in any way.
     user_bytes: u64,
-    /// User bytes that the send buffer keeps: all of the queue.
-    kept: u64,
+    /// What a chunk takes of the send buffer.
+    charge: ChunkCharge,
+    /// What all of the queue takes of it.
+    charged: u64,
     /// Bytes in flight, as the receiver's window counts them.
     in_flight: u64,
 }
 
 impl Outstanding {
-    pub(crate) fn new(initial_tsn: Serial) -> Self {
+    pub(crate) fn new(initial_tsn: Serial, charge: ChunkCharge) -> Self {
         Self {
             queue: VecDeque::new(),
             cumulative: initial_tsn.plus(u32::MAX),
@@ -78,7 +81,8 @@ impl Outstanding {
             lost_from: initial_tsn,
             acked: SmallVec::new(),
             user_bytes: 0,
-            kept: 0,
+            charge,
+            charged: 0,
             in_flight: 0,
         }
     }
@@ -101,10 +105,9 @@ impl Outstanding {
         self.user_bytes
     }
 
-    /// What the send buffer is charged with, if each chunk costs `overhead` besides its user bytes. What gap
-    /// blocks acknowledge is kept, for the receiver may take it back.
-    pub(crate) fn charged(&self, overhead: u64) -> u64 {
-        self.kept + overhead * self.queue.len() as u64
+    /// What is taken of the send buffer. What gap blocks acknowledge is kept, for the receiver may take it back.
+    pub(crate) const fn charged(&self) -> u64 {
+        self.charged
     }
 
     /// Bytes in flight: what the receiver's window must have room for (RFC 9260 section 6.2.1).
@@ -120,7 +123,7 @@ impl Outstanding {
     pub(crate) fn push(&mut self, sent: Sent) {
         debug_assert_eq!(sent.chunk.tsn, self.next_tsn());
         self.user_bytes += sent.chunk.data.size();
-        self.kept += sent.chunk.data.size();
+        self.charged += self.charge.of(sent.chunk.data.size());
         self.in_flight += u64::from(sent.windowed);
         self.queue.push_back(sent);
     }
@@ -136,7 +139,7 @@ impl Outstanding {
         let count = tsn.offset_from(self.cumulative).max(0) as usize;
         for sent in self.queue.drain(..count.min(self.queue.len())) {
             let newly = sent.state != SentState::GapAcked;
-            self.kept -= sent.chunk.data.size();
+            self.charged -= self.charge.of(sent.chunk.data.size());
             if newly {
                 self.user_bytes -= sent.chunk.data.size();
             }
