@@ -1,4 +1,4 @@
-//! `netrig export --format pcapng`: the packets that pass a node, in virtual time.
+//! `netrig export --pcapng`: the packets that pass a node, in virtual time.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `netrig export --format delivery`: what became of each message of an SCTP association.
+//! `netrig export --figure delivery`: what became of each message of an SCTP association.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::output::{replace, tell};
 /// Draws the messages of the association that sent most.
 pub fn delivery(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() {
-        return Err(Failure::request("--snap is for pcapng: a figure keeps no packets"));
+        return Err(Failure::request("--snap is for --pcapng: a figure keeps no packets"));
     }
     let playback = Playback::of(arguments, id)?;
     let [near, far] = ends(&playback, &arguments.capture.node)?;

@@ -1,4 +1,4 @@
-//! `netrig export --format sequence`: sequence numbers against time, as a node saw them.
+//! `netrig export --figure sequence`: sequence numbers against time, as a node saw them.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ pub const WIDTH: f64 = 900.0;
 /// Draws the connection that sent most, in its busier direction.
 pub fn sequence(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() {
-        return Err(Failure::request("--snap is for pcapng: a figure keeps no packets"));
+        return Err(Failure::request("--snap is for --pcapng: a figure keeps no packets"));
     }
     let playback = Playback::of(arguments, id)?;
     let [node] = playback.nodes(&arguments.capture.node)?[..] else {
