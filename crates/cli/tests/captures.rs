@@ -162,6 +162,36 @@ fn a_window_and_a_length_cut_what_is_kept() {
     assert!(short.iter().any(|(_, _, _, len, _)| *len == 1500));
 }
 
+/// 20 KB over 1 Mbit/s take less than half of the 2 s; then the run is over.
+#[test]
+fn a_run_is_as_long_as_it_lasted() {
+    let ends = EXPERIMENT
+        .replace("duration = \"2 s\"", "duration = \"2 s\"\nends_with = \"transfer\"")
+        .replace("kind = \"bulk\"", "kind = \"bulk\", bytes = \"20 KB\"");
+    let (folder, run) = folder_with_run(&ends);
+    let shown = text(&netrig(folder.path(), &["show", "run", &run]).stdout);
+    let told = shown.lines().find_map(|line| line.strip_prefix("  ended at ")).expect("when it ended");
+    let length = told.split(':').next().expect("a time");
+    let seconds = length.parse::<netrig_core::Duration>().expect("a time").as_secs_f64();
+    assert!((0.16..1.0).contains(&seconds), "{told}");
+    let window = |more: &[&str]| {
+        let asked = [&["export", "--run", &run, "--pcapng", "--out", "part.pcapng"], more].concat();
+        netrig(folder.path(), &asked)
+    };
+    export(folder.path(), &run, &["--out", "all.pcapng"]);
+    let all = capture(folder.path(), "all.pcapng");
+    assert!(all.1.last().is_some_and(|(_, moment, ..)| *moment as f64 <= seconds * 1e9));
+    let beyond = window(&["--to", "1.9 s"]);
+    assert!(beyond.status.success());
+    let note = format!("--to 1.9 s is after the end of the run, which is from 0 s to {length}");
+    assert!(text(&beyond.stderr).contains(&note), "{}", text(&beyond.stderr));
+    assert_eq!(capture(folder.path(), "part.pcapng"), all);
+    let behind = window(&["--from", "1.9 s"]);
+    assert_eq!(behind.status.code(), Some(2));
+    let why = format!("the run is from 0 s to {length}");
+    assert!(text(&behind.stderr).contains(&why), "{}", text(&behind.stderr));
+}
+
 #[test]
 fn what_cannot_be_captured_is_refused_with_what_can() {
     let (folder, run) = folder_with_run(EXPERIMENT);

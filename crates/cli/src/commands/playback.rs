@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Frame, Instant, Quantity, Sample, Sink, Subject};
+use netrig_core::{Duration, Frame, Instant, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{Run, RunError, Scenario};
 use netrig_store::{Replication, Store};
 
@@ -46,7 +46,8 @@ impl Playback {
             );
         }
         let run = again(&text, &replication)?;
-        let (from, to) = window(&arguments.capture, &run)?;
+        let lasted = replication.run.end.lasted().unwrap_or(run.scenario.duration);
+        let (from, to) = window(&arguments.capture, lasted)?;
         Ok(Self { replication, run, from, to, cancel: until_interrupted()? })
     }
 
@@ -101,17 +102,19 @@ pub fn interrupted() -> ExitCode {
     ExitCode::from(INTERRUPTED)
 }
 
-/// The first and the last moment that are wanted.
-fn window(wanted: &Capture, run: &Run) -> Result<(Instant, Instant), Failure> {
-    let length = run.scenario.duration;
+/// The first and the last moment that are wanted of a run that lasted so long.
+fn window(wanted: &Capture, lasted: Duration) -> Result<(Instant, Instant), Failure> {
     let from = wanted.from.unwrap_or_default();
-    let to = wanted.to.unwrap_or(length);
-    if from > to || from > length {
+    let to = wanted.to.unwrap_or(lasted.max(from));
+    if from > to || from > lasted {
         return Err(Failure::request(format!(
-            "there is nothing from {from} to {to}: the run is from 0 s to {length}"
+            "there is nothing from {from} to {to}: the run is from 0 s to {lasted}"
         )));
     }
-    Ok((Instant::ZERO + from, Instant::ZERO + to))
+    if to > lasted {
+        eprintln!("note: --to {to} is after the end of the run, which is from 0 s to {lasted}");
+    }
+    Ok((Instant::ZERO + from, Instant::ZERO + to.min(lasted)))
 }
 
 /// Listens to a run for its takers; keeps nothing.

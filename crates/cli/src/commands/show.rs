@@ -84,6 +84,9 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
         let value = response.measured.value().map_or_else(|| "not measured".to_owned(), |v| v.to_string());
         print(format!("  {name}: {value} {}", response.unit))?;
     }
+    if let Some(lasted) = stored.end.lasted() {
+        print(format!("  ended at {lasted}: the flows that it waited for were done"))?;
+    }
     if let Some(why) = stored.end.why() {
         print(format!("  does not count: {why}"))?;
     }
