@@ -8,7 +8,7 @@ use netrig_experiment::Scenario;
 
 use crate::arguments::{Capture, Export};
 use crate::build::BUILD;
-use crate::commands::playback::{Playback, Taker, interrupted};
+use crate::commands::playback::{Listener, Playback, interrupted};
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
@@ -88,12 +88,12 @@ impl NodeCapture {
     }
 }
 
-impl Taker for NodeCapture {
+impl Listener for NodeCapture {
     fn node(&self) -> u32 {
         self.node
     }
 
-    fn take(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+    fn hear(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
         let Ok(interface) = self.interfaces.binary_search(&frame.link) else { return Ok(()) };
         if frame.at < self.from {
             return Ok(());

@@ -7,12 +7,11 @@ use netrig_report::chart::Theme;
 use netrig_runner::provenance;
 use netrig_store::{Store, Table};
 
-use crate::arguments::{Export, ExportFormat, Exported, RunFigure, Which};
+use crate::arguments::{Export, ExportFormat, Exported, Which};
 use crate::build::BUILD;
 use crate::commands::capture::capture;
-use crate::commands::delivery::delivery;
 use crate::commands::report::{of, stored};
-use crate::commands::sequence::sequence;
+use crate::commands::run_figure::run_figure;
 use crate::commands::version;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
@@ -22,8 +21,7 @@ use crate::request::Request;
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
     let format = match (arguments.form.exported(), &arguments.capture.run) {
         (Exported::Format(ExportFormat::Pcapng), Some(run)) => return capture(arguments, run),
-        (Exported::Figure(RunFigure::Sequence), Some(run)) => return sequence(arguments, run),
-        (Exported::Figure(RunFigure::Delivery), Some(run)) => return delivery(arguments, run),
+        (Exported::Figure(figure), Some(run)) => return run_figure(arguments, figure, run),
         (Exported::Format(ExportFormat::Pcapng) | Exported::Figure(_), None) => {
             return Err(Failure::request(
                 "--pcapng and --figure are of one run: --run ID in the place of an experiment; `netrig list` prints what \

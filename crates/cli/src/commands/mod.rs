@@ -12,6 +12,7 @@ mod plan;
 mod playback;
 mod report;
 mod run;
+mod run_figure;
 mod schema;
 mod sequence;
 mod show;
