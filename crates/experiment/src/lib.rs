@@ -10,6 +10,7 @@
 
 mod check;
 mod claim;
+mod comparison;
 mod experiment;
 mod figure;
 mod file;
@@ -28,6 +29,7 @@ mod table;
 
 pub use check::SpecError;
 pub use claim::{ClaimSpec, Exhibit, Expect, Names, Selection, Target, Written};
+pub use comparison::{Accord, constant_level, differing_constants};
 pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
 pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Panel,
