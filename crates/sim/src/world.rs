@@ -70,7 +70,7 @@ impl<'a> Simulation<'a> {
         for meter in &self.meters {
             meter.finish(self.end, sink);
         }
-        self.check_files()?;
+        self.check_bytes()?;
         let balance = self.network.balance()?;
         let events = self.network.agenda.handled();
         let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
@@ -141,7 +141,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Where all connections of a flow said that everything arrived, everything did.
-    fn check_files(&self) -> Result<(), RunError> {
+    fn check_bytes(&self) -> Result<(), RunError> {
         for ((meter, ends), flow) in self.meters.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
             let missing = meter.outstanding();
             if missing != 0 && ends.iter().all(FlowEnd::has_delivered) {
@@ -215,22 +215,7 @@ fn ends_of(
     network: &mut Network,
 ) -> Result<[FlowEnd; 2], RunError> {
     let server_port = SERVER_PORT + (number % 20_000) as u16;
-    let broken = |route: &Route| {
-        RunError::Failed(format!("path `{}` of flow `{}` leads nowhere", route.name, flow.name))
-    };
-    let mut paths = [Vec::new(), Vec::new()];
-    for route in &flow.paths {
-        let (first, last) = route.hops.first().zip(route.hops.last()).ok_or_else(|| broken(route))?;
-        let near = scenario.address(flow.from, first.link).ok_or_else(|| broken(route))?;
-        let far = scenario.address(flow.to, last.link).ok_or_else(|| broken(route))?;
-        for (back, local, remote, link) in [(false, near, far, first.link), (true, far, near, last.link)] {
-            let node = if back { flow.from } else { flow.to };
-            let service =
-                scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
-            let way = network.add_way(route, back, 2 * number + u32::from(!back), service);
-            paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
-        }
-    }
+    let paths = paths_of(flow, number, scenario, network)?;
     let server =
         paths[0].first().ok_or_else(|| RunError::Failed(format!("flow `{}` has no path", flow.name)))?;
     let context = FlowContext {
@@ -268,4 +253,30 @@ fn ends_of(
         end(Side::Client, client_paths, [CLIENT_PORT, server_port], applications.client),
         end(Side::Server, server_paths, [server_port, CLIENT_PORT], applications.server),
     ])
+}
+
+/// The paths of a flow as its client and its server see them.
+fn paths_of(
+    flow: &Flow,
+    number: u32,
+    scenario: &Scenario,
+    network: &mut Network,
+) -> Result<[Vec<Path>; 2], RunError> {
+    let broken = |route: &Route| {
+        RunError::Failed(format!("path `{}` of flow `{}` leads nowhere", route.name, flow.name))
+    };
+    let mut paths = [Vec::new(), Vec::new()];
+    for route in &flow.paths {
+        let (first, last) = route.hops.first().zip(route.hops.last()).ok_or_else(|| broken(route))?;
+        let near = scenario.address(flow.from, first.link).ok_or_else(|| broken(route))?;
+        let far = scenario.address(flow.to, last.link).ok_or_else(|| broken(route))?;
+        for (back, local, remote, link) in [(false, near, far, first.link), (true, far, near, last.link)] {
+            let node = if back { flow.from } else { flow.to };
+            let service =
+                scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
+            let way = network.add_way(route, back, 2 * number + u32::from(!back), service);
+            paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
+        }
+    }
+    Ok(paths)
 }
