@@ -36,7 +36,7 @@ pub use figure::{
     PaperPoint, PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
 };
 pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
-pub use frames::{Delivery, DeliveryReader, Numbered, Numbers, Sequence, SequenceReader};
+pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};

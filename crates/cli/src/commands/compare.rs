@@ -11,7 +11,7 @@ use netrig_store::Store;
 
 use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
-use crate::commands::origin::{Change, Makers, Origin};
+use crate::commands::origin::{Change, Origin, Provenances};
 use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print};
 use crate::request::Request;
@@ -20,9 +20,9 @@ use crate::request::Request;
 /// was not the same when their runs were made.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
-    let place = Place::of(&arguments.store, Path::new(STORE));
+    let place = StoreVersion::of(&arguments.store, Path::new(STORE));
     let mut first = Side::new(&request, &place, "first")?;
-    let mut second = Side::new(&request, &Place::of(&arguments.with, &place.store), "second")?;
+    let mut second = Side::new(&request, &StoreVersion::of(&arguments.with, &place.store), "second")?;
     let constants = other_constants(&request, &first, &second);
     for side in [&mut first, &mut second] {
         side.set_aside(&constants);
@@ -74,12 +74,12 @@ fn without(point: &Point, factors: &BTreeSet<String>) -> Point {
 
 /// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in a store that goes without
 /// saying.
-struct Place {
+struct StoreVersion {
     store: PathBuf,
     version: Option<String>,
 }
 
-impl Place {
+impl StoreVersion {
     fn of(typed: &Path, unnamed: &Path) -> Self {
         // A file may have the sign in its name.
         let parts = typed.to_str().filter(|_| !typed.exists()).and_then(|text| text.rsplit_once('@'));
@@ -93,7 +93,7 @@ impl Place {
 struct Side {
     store: PathBuf,
     kept: Kept,
-    makers: Makers,
+    provenances: Provenances,
     /// Of the version of the file.
     digest: String,
     /// Factors that its points have no more, with their levels.
@@ -102,7 +102,7 @@ struct Side {
 
 impl Side {
     /// What a store has of the experiment, as if `name` were its substrate.
-    fn new(request: &Request, place: &Place, name: &str) -> Result<Self, Failure> {
+    fn new(request: &Request, place: &StoreVersion, name: &str) -> Result<Self, Failure> {
         let path = place.store.display();
         if !place.store.exists() {
             return Err(Failure::request(format!("there is no store {path}")));
@@ -117,11 +117,11 @@ impl Side {
         for point in &mut kept.points {
             name.clone_into(&mut point.substrate);
         }
-        let makers = Makers::of(&store, &kept.runs).map_err(Failure::failed)?;
+        let provenances = Provenances::of(&store, &kept.runs).map_err(Failure::failed)?;
         Ok(Self {
             store: place.store.clone(),
             kept,
-            makers,
+            provenances,
             digest: version.file.digest,
             constants: Point::default(),
         })
@@ -157,7 +157,7 @@ impl Side {
     /// Where, when and with what its runs were made, at one point or at all.
     fn origin(&self, point: Option<&Point>) -> Origin {
         let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
-        self.makers.origin(&self.digest, &self.constants, here)
+        self.provenances.origin(&self.digest, &self.constants, here)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What became of each message of an SCTP association.
 
 use netrig_core::Heading;
-use netrig_experiment::{Delivery, DeliveryReader};
+use netrig_experiment::{DeliveryReader, MessageDelivery};
 use netrig_report::delivery as chart;
 
 use crate::commands::playback::{NodeReader, Playback};
@@ -22,7 +22,8 @@ pub fn delivery(playback: &Playback, nodes: &[String]) -> Result<Option<Drawn>, 
         let [near, far] = names;
         return Err(Failure::request(format!("no message over SCTP goes from {near} to {far} in that time")));
     }
-    let waited = messages.iter().filter(|Delivery { arrived, delivered, .. }| arrived < delivered).count();
+    let waited =
+        messages.iter().filter(|MessageDelivery { arrived, delivered, .. }| arrived < delivered).count();
     Ok(Some(Drawn {
         chart: chart(&messages, names, &format!("{}.", playback.about())),
         says: format!("{} messages delivered, {waited} waited", messages.len()),

@@ -9,7 +9,7 @@ use super::unwrapped::Unwrapped;
 
 /// A message that was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct MessageDelivery {
     /// Its stream (RFC 9260 section 1.3).
     pub stream: u16,
     /// When its first chunk was sent for the first time.
@@ -57,7 +57,7 @@ impl DeliveryReader {
     /// What became of the messages of the association of which `self`, at the sender, saw most chunks, and which `far`
     /// saw arrive; in the order in which they were sent. What did not arrive in time is not among them, nor is what
     /// waits for it.
-    pub fn deliveries(&self, far: &Self) -> Vec<Delivery> {
+    pub fn deliveries(&self, far: &Self) -> Vec<MessageDelivery> {
         let busiest = self.associations.iter().max_by_key(|(_, pieces)| pieces.seen.len());
         let both = busiest.and_then(|(ends, sent)| Some((sent, far.associations.get(ends)?)));
         both.map(|(sent, arrived)| sent.deliveries(arrived)).unwrap_or_default()
@@ -71,7 +71,7 @@ impl Pieces {
         self.seen.entry(distance).or_insert((at, piece));
     }
 
-    fn deliveries(&self, arrived: &Self) -> Vec<Delivery> {
+    fn deliveries(&self, arrived: &Self) -> Vec<MessageDelivery> {
         // The first TSN that was sent need not be the first that arrived.
         let apart = i64::from(arrived.tsns.base.offset_from(self.tsns.base));
         let arrival = |distance: i64| arrived.seen.get(&(distance - apart)).map(|(at, _)| *at);
@@ -90,14 +90,14 @@ impl Pieces {
             let stream = piece.stream;
             match whole {
                 Some(arrived) if piece.unordered => {
-                    deliveries.push(Delivery { stream, sent, arrived, delivered: arrived });
+                    deliveries.push(MessageDelivery { stream, sent, arrived, delivered: arrived });
                 }
                 Some(arrived) if !stuck.contains(&stream) => {
                     // RFC 9260 section 6.6: in the order of their stream.
                     let free = free_from.entry(stream).or_default();
                     let delivered = arrived.max(*free);
                     *free = delivered;
-                    deliveries.push(Delivery { stream, sent, arrived, delivered });
+                    deliveries.push(MessageDelivery { stream, sent, arrived, delivered });
                 }
                 _ if piece.unordered => {}
                 _ => drop(stuck.insert(stream)),

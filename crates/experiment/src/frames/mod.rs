@@ -11,5 +11,5 @@ mod sequence;
 mod tests;
 mod unwrapped;
 
-pub use delivery::{Delivery, DeliveryReader};
+pub use delivery::{DeliveryReader, MessageDelivery};
 pub use sequence::{Numbered, Numbers, Sequence, SequenceReader};
