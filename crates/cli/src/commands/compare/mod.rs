@@ -1,5 +1,7 @@
 //! `netrig compare`.
 
+mod origin;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,10 +13,11 @@ use netrig_store::Store;
 
 use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
-use crate::commands::origin::{Change, Origin, Provenances};
 use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print};
 use crate::request::Request;
+
+use origin::{Change, Origin, Provenances};
 
 /// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
 /// was not the same when their runs were made.

@@ -1,5 +1,11 @@
 //! `netrig export`.
 
+mod capture;
+mod delivery;
+mod playback;
+mod run_figure;
+mod sequence;
+
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -9,13 +15,14 @@ use netrig_store::{Store, Table};
 
 use crate::arguments::{Export, ExportFormat, Exported, Which};
 use crate::build::BUILD;
-use crate::commands::capture::capture;
 use crate::commands::report::{of, stored};
-use crate::commands::run_figure::run_figure;
 use crate::commands::version;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::request::Request;
+
+use capture::capture;
+use run_figure::run_figure;
 
 /// Writes runs as CSV or Parquet, figures as SVG, or what one run sent as a capture or a figure.
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {

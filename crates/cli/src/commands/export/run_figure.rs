@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use netrig_report::chart::{Chart, Theme};
 
+use super::delivery::delivery;
+use super::playback::{Playback, interrupted};
+use super::sequence::sequence;
 use crate::arguments::{Export, RunFigure};
-use crate::commands::delivery::delivery;
-use crate::commands::playback::{Playback, interrupted};
-use crate::commands::sequence::sequence;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 

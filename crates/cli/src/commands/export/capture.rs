@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use netrig_core::{Frame, Instant, pcapng};
 use netrig_experiment::Scenario;
 
+use super::playback::{Listener, Playback, interrupted};
 use crate::arguments::{Capture, Export};
 use crate::build::BUILD;
-use crate::commands::playback::{Listener, Playback, interrupted};
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
