@@ -63,6 +63,24 @@ fn copies_of_datagrams_count_once() {
     assert!((all["received"] - 979.0 * 500.0).abs() <= 500.0, "{}", all["received"]);
 }
 
+/// The n-th of the datagrams arrives at 10n + 10.528 ms: 998 of them. At 4 ms each the host is busy for 3.992 s. At
+/// 25.0007 ms each it is never idle from the first one on; it has served 399 when the run ends, and has two more, of
+/// which one waits.
+#[test]
+fn a_host_is_busy_with_what_it_receives() {
+    let host = |receive: &str| {
+        let rest = format!("{}\n[node.b.receive]\n{receive}\n", datagrams("udp"));
+        let [busy, drops] =
+            ["receive_utilisation", "receive_drops"].map(|metric| (metric, "node.b", metric, ""));
+        let all = measure("", &rest, &[busy, drops]);
+        (all["receive_utilisation"], all["receive_drops"])
+    };
+    let (busy, drops) = host("per_packet = \"4 ms\"");
+    assert!((busy - 0.3992).abs() < 1e-9 && drops == 0.0, "{busy}, {drops}");
+    let (busy, drops) = host("per_packet = \"25.0007 ms\"\nqueue = 2");
+    assert!((busy - 0.997_947_2).abs() < 1e-9 && drops == 998.0 - 401.0, "{busy}, {drops}");
+}
+
 /// A rate is one of IP packets, whose headers may be none.
 #[test]
 fn a_rate_is_of_packets_as_they_are_on_the_line() {

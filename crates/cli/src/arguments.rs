@@ -218,9 +218,8 @@ pub struct Export {
     pub changes: Changes,
     #[command(flatten)]
     pub place: Where,
-    /// In which form
-    #[arg(long, value_enum)]
-    pub format: ExportFormat,
+    #[command(flatten)]
+    pub form: Form,
     /// A file (`/dev/stdout` for the next program); a folder for svg and for the captures of several nodes
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
@@ -228,15 +227,53 @@ pub struct Export {
     pub capture: Capture,
 }
 
+/// What is written: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Form {
+    /// In which format
+    #[arg(long, value_enum)]
+    format: Option<ExportFormat>,
+    /// The packets of one run: the same as `--format pcapng`
+    #[arg(long)]
+    pcapng: bool,
+    /// A figure of one run, as a drawing
+    #[arg(long, value_enum)]
+    figure: Option<RunFigure>,
+}
+
+impl Form {
+    /// What was asked for.
+    pub fn exported(&self) -> Exported {
+        match (self.figure, self.format) {
+            (Some(figure), _) => Exported::Figure(figure),
+            (None, Some(format)) => Exported::Format(format),
+            (None, None) => {
+                debug_assert!(self.pcapng, "one of the three is required");
+                Exported::Format(ExportFormat::Pcapng)
+            }
+        }
+    }
+}
+
+/// What `netrig export` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exported {
+    /// Runs, figures or packets as they are.
+    Format(ExportFormat),
+    /// What one run's packets tell.
+    Figure(RunFigure),
+}
+
 /// Which packets of which run.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "One run (pcapng, sequence, delivery)")]
+#[command(next_help_heading = "One run (--pcapng, --figure)")]
 pub struct Capture {
     /// The run: the first characters of its identity, as `netrig list` prints it. It is made again
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
     pub run: Option<String>,
     /// Look at this node; at the one that sends the data of the first flow if not given. Of several, each gets a
-    /// capture NODE.pcapng in the folder `--out`. For delivery SENDER,RECEIVER
+    /// capture NODE.pcapng in the folder `--out`. For the figure delivery SENDER,RECEIVER
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub node: Vec<String>,
     /// Only packets from this moment of the run on: `2.5s`
@@ -250,20 +287,25 @@ pub struct Capture {
     pub snap: Option<Size>,
 }
 
-/// A form of export.
+/// A format of export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
     /// One line for each run, with a heading
     Csv,
     /// The same as Parquet
     Parquet,
-    /// Each figure as a drawing
+    /// Each figure of the experiment as a drawing
     Svg,
     /// The packets that pass a node in one run, for Wireshark and tshark
     Pcapng,
-    /// What a node sent in one run against time, by sequence number, as a drawing
+}
+
+/// A figure of one run, made of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RunFigure {
+    /// What a node sent against time, by sequence number
     Sequence,
-    /// When each message of an SCTP association arrived in one run, and how long it waited, as a drawing
+    /// When each message of an SCTP association arrived, and how long it waited
     Delivery,
 }
 

@@ -6,11 +6,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use netrig_runner::{Event, Progress, Tally};
 
 /// A line on stderr, if that is a terminal; else nothing.
-pub struct Line {
+pub struct ProgressLine {
     bar: ProgressBar,
 }
 
-impl Line {
+impl ProgressLine {
     /// Hidden where nobody watches.
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
@@ -22,7 +22,7 @@ impl Line {
     }
 }
 
-impl Progress for Line {
+impl Progress for ProgressLine {
     fn event(&mut self, event: &Event<'_>, tally: &Tally) {
         match event {
             Event::Began { substrate } => self.bar.set_prefix((*substrate).to_owned()),
@@ -39,7 +39,7 @@ impl Progress for Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use netrig_experiment::{Assignment, Experiment, LONGEST_FILE, Paper, Replications, Substrate};
+use netrig_experiment::{Assignment, Experiment, LONGEST_FILE, Paper, Replications, SetError, Substrate};
 use netrig_sim::Simulator;
 
 use crate::arguments::Which;
@@ -40,8 +40,11 @@ impl Request {
             let assignments =
                 Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
             named.extend(assignments.iter().map(|assignment| assignment.factor.clone()));
-            experiment =
-                experiment.set(&assignments).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
+            experiment = experiment.set(&assignments).map_err(|error| match error {
+                // What is wrong with the file then says itself which level it is.
+                SetError::Refused(diagnostics) => Failure::request(diagnostics),
+                other => Failure::request(format!("--set {set}: {other}")),
+            })?;
         }
         if let Some(n) = changes.replications {
             if n == 0 {

@@ -1,39 +1,27 @@
 //! One run of a store: found by its identity, and made again.
 
 use netrig_experiment::{Assignment, Experiment, Plan, Run};
-use netrig_store::{Replication, Store};
+use netrig_store::{ExperimentId, Replication, Store, StoreError};
 
+use crate::build::BUILD;
 use crate::failure::Failure;
 
-/// The run whose identity begins with `id`, and the text of its experiment.
-pub fn find(store: &Store, id: &str) -> Result<(String, Replication), Failure> {
-    let mut found = None;
-    for entry in store.experiments().map_err(Failure::failed)? {
-        for replication in store.replications(entry.id).map_err(Failure::failed)? {
-            if !replication.run.identity.starts_with(id) {
-                continue;
-            }
-            match &found {
-                Some((_, other)) if *other != replication.run.identity => {
-                    return Err(Failure::request(format!(
-                        "several runs begin with `{id}`; give more of the identity"
-                    )));
-                }
-                _ => found = Some(((entry.id, replication.clone()), replication.run.identity.clone())),
-            }
-        }
-    }
-    let Some(((experiment, replication), _)) = found else {
-        return Err(Failure::request(format!(
-            "the store has no run `{id}`; `netrig list` prints what it has"
-        )));
-    };
-    Ok((store.experiment_file(experiment).map_err(Failure::failed)?, replication))
+/// The run whose identity begins with `id`, and an experiment that it belongs to.
+pub fn find(store: &Store, id: &str) -> Result<(ExperimentId, Replication), Failure> {
+    store.replication(id).map_err(|error| match error {
+        StoreError::NoSuchRun(_) | StoreError::SeveralRuns(_) => Failure::request(error),
+        _ => Failure::failed(error),
+    })
 }
 
-/// The stored replication as a run that can be made again.
-pub fn again(text: &str, replication: &Replication) -> Result<Run, Failure> {
-    let experiment = Experiment::parse_runs("the stored file", text).map_err(Failure::failed)?;
+/// The stored replication of an experiment as a run that can be made again. Warns, if another build made it.
+pub fn again(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<Run, Failure> {
+    if replication.build != *BUILD {
+        let (other, this) = (&replication.build, &*BUILD);
+        eprintln!("warning: the run was made by netrig {other}, and is made again by this one, {this}");
+    }
+    let text = store.experiment_file(experiment).map_err(Failure::failed)?;
+    let experiment = Experiment::parse_runs("the stored file", &text).map_err(Failure::failed)?;
     let assignments: Vec<Assignment> = replication
         .point
         .0

@@ -57,7 +57,7 @@ fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
 
 /// Exports the run with further arguments. What it says on stdout.
 fn export(folder: &Path, run: &str, more: &[&str]) -> String {
-    let output = netrig(folder, &[&["export", "--run", run, "--format", "pcapng"], more].concat());
+    let output = netrig(folder, &[&["export", "--run", run, "--pcapng"], more].concat());
     assert!(output.status.success(), "{more:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
@@ -114,6 +114,25 @@ fn the_sender_is_captured_if_no_node_is_named() {
 }
 
 #[test]
+fn one_form_is_asked_for_whatever_it_is_called() {
+    let (folder, run) = folder_with_run(EXPERIMENT);
+    export(folder.path(), &run, &["--out", "short.pcapng"]);
+    let asked = |more: &[&str]| netrig(folder.path(), &[&["export", "--run", &run], more].concat());
+    assert!(asked(&["--format", "pcapng", "--out", "long.pcapng"]).status.success());
+    assert_eq!(capture(folder.path(), "short.pcapng"), capture(folder.path(), "long.pcapng"));
+    for (more, wanted) in [
+        (&["--pcapng", "--format", "pcapng"][..], "cannot be used with"),
+        (&["--pcapng", "--figure", "sequence"], "cannot be used with"),
+        (&["--format", "sequence"], "[possible values: csv, parquet, svg, pcapng]"),
+        (&[], "<--format <FORMAT>|--pcapng|--figure <FIGURE>>"),
+    ] {
+        let output = asked(&[more, &["--out", "x"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        assert!(text(&output.stderr).contains(wanted), "{more:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn several_nodes_get_a_file_each() {
     let (folder, run) = folder_with_run(EXPERIMENT);
     let said = export(folder.path(), &run, &["--node", "b,router", "--out", "both"]);
@@ -143,14 +162,44 @@ fn a_window_and_a_length_cut_what_is_kept() {
     assert!(short.iter().any(|(_, _, _, len, _)| *len == 1500));
 }
 
+/// 20 KB over 1 Mbit/s take less than half of the 2 s; then the run is over.
+#[test]
+fn a_run_is_as_long_as_it_lasted() {
+    let ends = EXPERIMENT
+        .replace("duration = \"2 s\"", "duration = \"2 s\"\nends_with = \"transfer\"")
+        .replace("kind = \"bulk\"", "kind = \"bulk\", bytes = \"20 KB\"");
+    let (folder, run) = folder_with_run(&ends);
+    let shown = text(&netrig(folder.path(), &["show", "run", &run]).stdout);
+    let told = shown.lines().find_map(|line| line.strip_prefix("  ended at ")).expect("when it ended");
+    let length = told.split(':').next().expect("a time");
+    let seconds = length.parse::<netrig_core::Duration>().expect("a time").as_secs_f64();
+    assert!((0.16..1.0).contains(&seconds), "{told}");
+    let window = |more: &[&str]| {
+        let asked = [&["export", "--run", &run, "--pcapng", "--out", "part.pcapng"], more].concat();
+        netrig(folder.path(), &asked)
+    };
+    export(folder.path(), &run, &["--out", "all.pcapng"]);
+    let all = capture(folder.path(), "all.pcapng");
+    assert!(all.1.last().is_some_and(|(_, moment, ..)| *moment as f64 <= seconds * 1e9));
+    let beyond = window(&["--to", "1.9 s"]);
+    assert!(beyond.status.success());
+    let note = format!("--to 1.9 s is after the end of the run, which is from 0 s to {length}");
+    assert!(text(&beyond.stderr).contains(&note), "{}", text(&beyond.stderr));
+    assert_eq!(capture(folder.path(), "part.pcapng"), all);
+    let behind = window(&["--from", "1.9 s"]);
+    assert_eq!(behind.status.code(), Some(2));
+    let why = format!("the run is from 0 s to {length}");
+    assert!(text(&behind.stderr).contains(&why), "{}", text(&behind.stderr));
+}
+
 #[test]
 fn what_cannot_be_captured_is_refused_with_what_can() {
     let (folder, run) = folder_with_run(EXPERIMENT);
-    let pcapng = ["--format", "pcapng", "--out", "x.pcapng"];
+    let pcapng = ["--pcapng", "--out", "x.pcapng"];
     for (arguments, wanted) in [
         (&["--run", &run, "--node", "c"][..], "the run has no node `c`; it has: a, router, b"),
         (&["--run", "nobody"], "the store has no run `nobody`"),
-        (&["small.toml"], "pcapng, sequence and delivery are of one run: --run ID"),
+        (&["small.toml"], "--pcapng and --figure are of one run: --run ID"),
         (&["--run", &run, "small.toml"], "cannot be used with"),
         (&["--run", &run, "--set", "x=1"], "cannot be used with"),
         (&["small.toml", "--node", "a"], "cannot be used with"),
@@ -186,7 +235,7 @@ fn sequence_numbers_are_drawn_against_time() {
     ] {
         let experiment = over(transport);
         let (folder, run) = folder_with_run(&experiment);
-        let more = ["export", "--run", &run, "--format", "sequence", "--out", "x.svg"];
+        let more = ["export", "--run", &run, "--figure", "sequence", "--out", "x.svg"];
         let output = netrig(folder.path(), &more);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let said = text(&output.stdout);
@@ -209,10 +258,10 @@ fn sequence_numbers_are_drawn_against_time() {
     let (folder, run) = folder_with_run(EXPERIMENT);
     for (more, wanted) in [
         (["--node", "a,b"], "of one node"),
-        (["--snap", "9 B"], "--snap is for pcapng"),
+        (["--snap", "9 B"], "--snap is for --pcapng"),
         (["--to", "0 s"], "no data of TCP or SCTP passes a"),
     ] {
-        let all = [&["export", "--run", &run, "--format", "sequence", "--out", "x.svg"], &more[..]].concat();
+        let all = [&["export", "--run", &run, "--figure", "sequence", "--out", "x.svg"], &more[..]].concat();
         let output = netrig(folder.path(), &all);
         assert_eq!(output.status.code(), Some(2), "{more:?}");
         assert!(text(&output.stderr).contains(wanted), "{more:?}: {}", text(&output.stderr));
@@ -235,7 +284,7 @@ fn what_waits_for_an_earlier_message_is_drawn_by_stream() {
     for streams in [1, 4] {
         let bulk = format!("kind = \"bulk\", streams = {streams}");
         let (folder, run) = folder_with_run(&sctp.replace("kind = \"bulk\"", &bulk));
-        let more = ["export", "--run", &run, "--format", "delivery", "--out", "x.svg"];
+        let more = ["export", "--run", &run, "--figure", "delivery", "--out", "x.svg"];
         let output = netrig(folder.path(), &more);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let said = text(&output.stdout);
@@ -255,7 +304,7 @@ fn what_waits_for_an_earlier_message_is_drawn_by_stream() {
     assert!(waited[1] < waited[0], "{waited:?}");
     let (folder, run) = folder_with_run(EXPERIMENT);
     for (node, wanted) in [("a", "between two nodes"), ("a,b", "no message over SCTP goes from a to b")] {
-        let more = ["--format", "delivery", "--out", "x.svg", "--node", node];
+        let more = ["--figure", "delivery", "--out", "x.svg", "--node", node];
         let output = netrig(folder.path(), &[&["export", "--run", &run], &more[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{node}");
         assert!(text(&output.stderr).contains(wanted), "{}", text(&output.stderr));
@@ -283,7 +332,7 @@ mod unix {
 
     fn start(folder: &Path, run: &str, out: &str) -> Child {
         Command::new(env!("CARGO_BIN_EXE_netrig"))
-            .args(["export", "--run", run, "--format", "pcapng", "--snap", "60B", "--out", out])
+            .args(["export", "--run", run, "--pcapng", "--snap", "60B", "--out", out])
             .current_dir(folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -295,8 +344,7 @@ mod unix {
     fn the_next_program_reads_it_from_a_pipe() {
         let (folder, run) = folder_with_run(EXPERIMENT);
         export(folder.path(), &run, &["--out", "x.pcapng"]);
-        let piped =
-            netrig(folder.path(), &["export", "--run", &run, "--format", "pcapng", "--out", "/dev/stdout"]);
+        let piped = netrig(folder.path(), &["export", "--run", &run, "--pcapng", "--out", "/dev/stdout"]);
         assert!(piped.status.success(), "{}", text(&piped.stderr));
         assert_eq!(piped.stdout, fs::read(folder.path().join("x.pcapng")).expect("it was exported"));
         assert!(text(&piped.stderr).contains("packets at a"), "{}", text(&piped.stderr));
@@ -316,7 +364,7 @@ mod unix {
     #[test]
     fn what_does_not_fit_is_not_left_behind() {
         let (folder, run) = folder_with_run(&long());
-        let export = format!("export --run {run} --format pcapng --out");
+        let export = format!("export --run {run} --pcapng --out");
         let limited = format!("trap '' XFSZ; ulimit -f 100; exec \"$0\" {export} x.pcapng");
         let output = Command::new("sh")
             .args(["-c", &limited, env!("CARGO_BIN_EXE_netrig")])
@@ -340,8 +388,7 @@ mod unix {
             .expect("a shell");
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(left_in(folder.path()), ["x.pcapng"]);
-        let full =
-            netrig(folder.path(), &["export", "--run", &run, "--format", "pcapng", "--out", "/dev/full"]);
+        let full = netrig(folder.path(), &["export", "--run", &run, "--pcapng", "--out", "/dev/full"]);
         assert_eq!(full.status.code(), Some(1));
         assert!(
             text(&full.stderr).contains("cannot write /dev/full: No space left"),

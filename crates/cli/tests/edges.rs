@@ -60,6 +60,18 @@ fn folder_with(experiment: &str) -> tempfile::TempDir {
     folder
 }
 
+#[test]
+fn a_level_that_is_set_is_refused_once() {
+    let sizes = EXPERIMENT
+        .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]", "size = [\"1 KB\"]")
+        .replace("rate = \"${rate}\"", "rate = \"1 Mbit/s\"")
+        .replace("kind = \"bulk\"", "kind = \"bulk\", bytes = \"${size}\"");
+    let folder = folder_with(&sizes);
+    let told = refused(folder.path(), &["plan", "small.toml", "--set", "size=1 Kb"]);
+    assert!(told.starts_with("error: ") && told.matches("error").count() == 1, "{told}");
+    assert!(told.contains("factor `size` has the level `1 Kb`"), "{told}");
+}
+
 const CSV: [&str; 4] = ["export", "small.toml", "--format", "csv"];
 
 #[cfg(unix)]

@@ -10,6 +10,7 @@
 
 mod check;
 mod claim;
+mod comparison;
 mod experiment;
 mod figure;
 mod file;
@@ -28,13 +29,14 @@ mod table;
 
 pub use check::SpecError;
 pub use claim::{ClaimSpec, Exhibit, Expect, Names, Selection, Target, Written};
+pub use comparison::{Accord, constant_level, differing_constants};
 pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
 pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Panel,
     PaperPoint, PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
 };
 pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
-pub use frames::{Delivery, DeliveryReader, Numbered, Numbers, Sequence, SequenceReader};
+pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};

@@ -242,6 +242,37 @@ fn wifi() {
     show!(all);
 }
 
+/// The share of a frame exchange that a packet takes, in microseconds by tables 17-4 and 19-27 of IEEE Std 802.11-2016
+/// and 7.5 slots of backoff: 28 + 67.5 + 254 + 10 + 34 for 1500 B, 62 for the frame of 200 B; of 28 packets that fit into
+/// 5.484 ms (37 + 67.5 + 5366 + 10 + 38) / 28.
+#[test]
+fn a_station_that_is_offered_more_than_it_gets_onto_the_air() {
+    let g = "standard = \"802.11g\"\nrate = \"54 Mbit/s\"";
+    let n = "standard = \"802.11n\"\nrate = \"65 Mbit/s\"\naggregation = { packets = 64 }";
+    let mut all = String::new();
+    for (settings, payload, packet_us, gets) in
+        [(g, 1472, 393.5, "3.7 MB/s"), (g, 172, 201.5, "854 KB/s"), (n, 1472, 5518.5 / 28.0, "7.5 MB/s")]
+    {
+        let told = |interval_us: f64| {
+            let text = BASE
+                .replacen("[factors]\nrate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", "", 1)
+                .replacen(LINE, &format!("{settings}\nqueue = {{ kind = \"fifo\", packets = 50 }}"), 1)
+                .replacen("transport = \"tcp\"\n", "", 1)
+                .replacen("[transport.tcp]\nkind = \"tcp\"\n", "", 1);
+            let application =
+                format!("{{ kind = \"cbr\", interval = \"{interval_us:.1} us\", size = \"{payload} B\" }}");
+            let text = text.replacen("{ kind = \"bulk\" }", &application, 1);
+            Experiment::parse("base.toml", text).unwrap().warnings().to_string()
+        };
+        let above = told(packet_us * 1.005);
+        assert!(above.is_empty(), "{above}");
+        let below = told(packet_us * 0.995);
+        assert!(below.contains(&format!("to a line of {gets}")), "{below}");
+        all.push_str(&format!("{below}\n"));
+    }
+    show!(all);
+}
+
 #[test]
 fn topology() {
     show!(messages(&[

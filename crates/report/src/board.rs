@@ -11,7 +11,7 @@ use crate::sheet::{in_order, is_ratio, level_in_words};
 const NAMED: usize = 4;
 
 /// One claim.
-pub(crate) struct Line<'a> {
+pub(crate) struct ClaimLine<'a> {
     /// What was found.
     pub claim: &'a ClaimResult,
     /// Where it was tested, if others were tested elsewhere.
@@ -54,7 +54,7 @@ impl Seen<'_> {
     }
 }
 
-impl<'a> Line<'a> {
+impl<'a> ClaimLine<'a> {
     /// Every claim of a report, in the order of the results.
     pub fn all(report: &'a Report<'_>) -> Vec<Self> {
         let claims = &report.results.claims;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_core::Instant;
-use netrig_experiment::Delivery;
+use netrig_experiment::MessageDelivery;
 
 use crate::chart::{Axis, AxisKind, Chart, Layer, Mark, Marks, Panel};
 
@@ -12,14 +12,14 @@ const MOST_STREAMS: usize = 12;
 
 /// The figure of the messages of an association: a panel for each stream, the first twelve, and a bar for each
 /// message, from when it was sent to when it arrived and on to when it was delivered. `ends` names the nodes.
-pub fn delivery(messages: &[Delivery], ends: [&str; 2], caption: &str) -> Chart {
-    let mut streams: BTreeMap<u16, Vec<&Delivery>> = BTreeMap::new();
+pub fn delivery(messages: &[MessageDelivery], ends: [&str; 2], caption: &str) -> Chart {
+    let mut streams: BTreeMap<u16, Vec<&MessageDelivery>> = BTreeMap::new();
     for message in messages {
         streams.entry(message.stream).or_default().push(message);
     }
     let left_out = streams.len().saturating_sub(MOST_STREAMS);
     let more = if left_out > 0 { format!(" {left_out} more streams are not drawn.") } else { String::new() };
-    let panel = |(stream, messages): (&u16, &Vec<&Delivery>)| Panel {
+    let panel = |(stream, messages): (&u16, &Vec<&MessageDelivery>)| Panel {
         title: format!("stream {stream}"),
         layers: vec![
             layer(0, messages, |message| (message.sent, message.arrived)),
@@ -44,8 +44,12 @@ pub fn delivery(messages: &[Delivery], ends: [&str; 2], caption: &str) -> Chart 
 }
 
 /// Bars over a span of each message's life; of those that have none, nothing.
-fn layer(series: usize, messages: &[&Delivery], span: fn(&Delivery) -> (Instant, Instant)) -> Layer {
-    let bar = |message: &&Delivery| {
+fn layer(
+    series: usize,
+    messages: &[&MessageDelivery],
+    span: fn(&MessageDelivery) -> (Instant, Instant),
+) -> Layer {
+    let bar = |message: &&MessageDelivery| {
         let (from, to) = span(message);
         let since_sent = |at: Instant| at.since(message.sent).as_secs_f64();
         let bar = Mark {

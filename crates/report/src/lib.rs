@@ -16,7 +16,6 @@ pub mod chart;
 mod csv;
 mod delivery;
 mod figure;
-mod grid;
 mod html;
 mod json;
 mod markdown;
@@ -27,6 +26,7 @@ mod report;
 mod sequence;
 mod sheet;
 mod terminal;
+mod text_table;
 
 pub use delivery::delivery;
 pub use report::Report;

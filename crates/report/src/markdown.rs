@@ -1,11 +1,11 @@
 //! The report as Markdown.
 
 use crate::Report;
-use crate::board::Line;
-use crate::grid::{Grid, padded};
+use crate::board::ClaimLine;
 use crate::number::percent;
 use crate::prose;
 use crate::sheet::{Sheet, replications, sign, tally, unit_words, words};
+use crate::text_table::{TextTable, padded};
 
 pub(crate) fn text(report: &Report<'_>) -> String {
     let results = report.results;
@@ -19,7 +19,7 @@ pub(crate) fn text(report: &Report<'_>) -> String {
     }
     for result in &results.tables {
         out += &format!("\n## {} ({})\n\n", escaped(&result.title), result.substrate);
-        out += &aligned(&Grid::of_table(report, result));
+        out += &aligned(&TextTable::of_table(report, result));
         let spec = report.experiment.design.table(&result.id);
         if let Some(note) = spec.and_then(|spec| spec.note.as_ref()) {
             out += &format!("\n{}\n", escaped(&prose::plain(note)));
@@ -32,7 +32,7 @@ pub(crate) fn text(report: &Report<'_>) -> String {
             sheet.constants.iter().map(|(name, level)| format!("{name} = {level}")).collect();
         out += &format!("At all points: {}.\n\n", escaped(&constants.join(", ")));
     }
-    out += &aligned(&Grid::of_points(report, &sheet));
+    out += &aligned(&TextTable::of_points(report, &sheet));
     out += "\n## What was measured\n\n";
     for (name, spec) in &report.experiment.design.responses {
         let definition =
@@ -46,13 +46,13 @@ pub(crate) fn text(report: &Report<'_>) -> String {
 }
 
 /// The claims at a glance.
-fn claims(report: &Report<'_>) -> Grid {
-    let lines = Line::all(report);
+fn claims(report: &Report<'_>) -> TextTable {
+    let lines = ClaimLine::all(report);
     let several = lines.iter().any(|line| line.substrate.is_some());
     let on = several.then(|| "substrate".to_owned());
     let rest = ["estimate", "claimed", "n", "adjusted p", "see"].map(str::to_owned);
     let headings = ["verdict", "claim"].map(str::to_owned).into_iter().chain(on).chain(rest);
-    let row = |line: &Line<'_>| {
+    let row = |line: &ClaimLine<'_>| {
         let verdict = format!("{} {}", sign(line.claim.verdict), line.claim.verdict.name());
         let places = if line.places.is_empty() { String::new() } else { format!(" ({})", line.places) };
         let on = line.substrate.map(str::to_owned);
@@ -68,7 +68,7 @@ fn claims(report: &Report<'_>) -> Grid {
         let keys = [verdict, line.claim.says.clone() + &places].into_iter().chain(on);
         keys.chain(numbers).chain([p, line.seen.name().to_owned()]).collect()
     };
-    Grid {
+    TextTable {
         keys: if several { 3 } else { 2 },
         beside: Vec::new(),
         headings: headings.collect(),
@@ -77,23 +77,23 @@ fn claims(report: &Report<'_>) -> Grid {
 }
 
 /// A table whose columns are aligned in the text too.
-fn aligned(grid: &Grid) -> String {
+fn aligned(table: &TextTable) -> String {
     let rows: Vec<Vec<String>> =
-        grid.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
-    let headings = grid.headings.iter().map(|heading| escaped(heading)).collect();
-    let grid = Grid { keys: grid.keys, beside: Vec::new(), headings, rows };
-    let columns = 0..grid.headings.len();
-    let widths: Vec<usize> = columns.map(|n| grid.width(n).max(3)).collect();
+        table.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
+    let headings = table.headings.iter().map(|heading| escaped(heading)).collect();
+    let table = TextTable { keys: table.keys, beside: Vec::new(), headings, rows };
+    let columns = 0..table.headings.len();
+    let widths: Vec<usize> = columns.map(|n| table.width(n).max(3)).collect();
     let line = |cells: &[String]| {
-        let cells = cells.iter().enumerate().map(|(n, cell)| padded(cell, widths[n], n >= grid.keys));
+        let cells = cells.iter().enumerate().map(|(n, cell)| padded(cell, widths[n], n >= table.keys));
         format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
     };
-    let rule = widths.iter().enumerate().map(|(n, width)| match n >= grid.keys {
+    let rule = widths.iter().enumerate().map(|(n, width)| match n >= table.keys {
         true => "-".repeat(width + 1) + ":",
         false => ":".to_owned() + &"-".repeat(width + 1),
     });
     let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
-    line(&grid.headings) + &rule + &grid.rows.iter().map(|row| line(row)).collect::<String>()
+    line(&table.headings) + &rule + &table.rows.iter().map(|row| line(row)).collect::<String>()
 }
 
 /// `text` without anything that Markdown or HTML would take for markup, on one line.

@@ -3,11 +3,11 @@
 use netrig_experiment::{Status, Verdict};
 
 use crate::Report;
-use crate::board::{Line, Seen};
-use crate::grid::{Grid, padded};
+use crate::board::{ClaimLine, Seen};
 use crate::number::percent;
 use crate::prose;
 use crate::sheet::{Sheet, replications, sign, tally, word};
+use crate::text_table::{TextTable, padded};
 
 /// Points beyond which the derived tables are shown in their place.
 const MOST_POINTS: usize = 40;
@@ -21,9 +21,9 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
     let mut out = heading(report, &sheet, width);
     let points = report.results.points.len();
     if points <= MOST_POINTS || report.results.tables.is_empty() {
-        let mut grid = Grid::of_points(report, &sheet);
-        grid.rows.truncate(MOST_POINTS);
-        out += &columns(&grid, width);
+        let mut table = TextTable::of_points(report, &sheet);
+        table.rows.truncate(MOST_POINTS);
+        out += &columns(&table, width);
         if points > MOST_POINTS {
             out += &format!("… and {} more points: see the report\n", points - MOST_POINTS);
         }
@@ -37,7 +37,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
                 if n > 0 { "\n" } else { "" },
                 wrapped(&format!("{}{on}", printable(&table.title)), width, 0)
             );
-            out += &columns(&Grid::of_table(report, table), width);
+            out += &columns(&TextTable::of_table(report, table), width);
             let spec = report.experiment.design.table(&table.id);
             if let Some(note) = spec.and_then(|spec| spec.note.as_ref()) {
                 out += &(wrapped(&printable(&prose::plain(note)), width, 0) + "\n");
@@ -45,7 +45,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
         }
     }
     out += &troubles(report, width);
-    let lines = Line::all(report);
+    let lines = ClaimLine::all(report);
     if !lines.is_empty() {
         out += &format!("\n{}\n", tally(report));
         out.extend(lines.iter().map(|line| claim(line, width)));
@@ -72,14 +72,14 @@ fn heading(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
 }
 
 /// A table in at most `width` columns: what does not fit beside the keys comes below, with the keys again.
-fn columns(grid: &Grid, width: usize) -> String {
-    let widths: Vec<usize> = (0..grid.headings.len()).map(|n| grid.width(n)).collect();
-    let keys = widths[..grid.keys].iter().map(|w| w + 2).sum::<usize>();
+fn columns(table: &TextTable, width: usize) -> String {
+    let widths: Vec<usize> = (0..table.headings.len()).map(|n| table.width(n)).collect();
+    let keys = widths[..table.keys].iter().map(|w| w + 2).sum::<usize>();
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
-    for (n, wide) in widths.iter().enumerate().skip(grid.keys) {
+    for (n, wide) in widths.iter().enumerate().skip(table.keys) {
         // A column and the one that belongs to it come together, if they can.
-        let with = if grid.beside.contains(&(n + 1)) { 2 + widths[n + 1] } else { 0 };
+        let with = if table.beside.contains(&(n + 1)) { 2 + widths[n + 1] } else { 0 };
         match blocks.last_mut().filter(|_| used + 2 + wide + with <= width) {
             Some(block) => {
                 block.push(n);
@@ -93,14 +93,14 @@ fn columns(grid: &Grid, width: usize) -> String {
     }
     let mut out = String::new();
     for (number, block) in blocks.iter().enumerate() {
-        let chosen: Vec<usize> = (0..grid.keys).chain(block.iter().copied()).collect();
+        let chosen: Vec<usize> = (0..table.keys).chain(block.iter().copied()).collect();
         let line = |cells: &[String]| {
-            let cells = chosen.iter().map(|n| padded(&printable(&cells[*n]), widths[*n], *n >= grid.keys));
+            let cells = chosen.iter().map(|n| padded(&printable(&cells[*n]), widths[*n], *n >= table.keys));
             cut(cells.collect::<Vec<_>>().join("  ").trim_end(), width) + "\n"
         };
         out += if number > 0 { "\n" } else { "" };
-        out += &line(&grid.headings);
-        out.extend(grid.rows.iter().map(|row| line(row)));
+        out += &line(&table.headings);
+        out.extend(table.rows.iter().map(|row| line(row)));
     }
     out
 }
@@ -126,7 +126,7 @@ fn troubles(report: &Report<'_>, width: usize) -> String {
 
 /// `✓ supported     sentence (p < 0.001)`; below it the numbers on which the verdict hangs, where it fails, and where
 /// to see it. Of what is not supported the reason has the numbers.
-fn claim(line: &Line<'_>, width: usize) -> String {
+fn claim(line: &ClaimLine<'_>, width: usize) -> String {
     let claim = line.claim;
     let p = line.p().map_or(String::new(), |p| format!(" ({p})"));
     let on = line.substrate.map_or(String::new(), |substrate| format!("[{substrate}] "));

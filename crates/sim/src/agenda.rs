@@ -6,6 +6,7 @@ use std::collections::binary_heap::PeekMut;
 
 use netrig_core::Instant;
 
+use crate::flow_end::EndId;
 use crate::network::Place;
 
 /// Who is to be woken. The numbers are places in the world's tables.
@@ -15,8 +16,8 @@ pub(crate) enum Actor {
     Network(Place),
     /// A connection's timer.
     Timer(u32),
-    /// An application's timer.
-    Application(u32),
+    /// The timer of the application at an end of a flow.
+    Application(EndId),
     /// A flow starts.
     FlowStarts(u32),
     /// A flow stops.

@@ -47,10 +47,31 @@ pub(crate) struct World<'a> {
     pub sink: &'a mut dyn Sink,
 }
 
+/// An end of a flow, by its place in the world's list: two for each flow, the client's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndId(u32);
+
+impl EndId {
+    /// The end of this flow on this side.
+    pub const fn of(flow: u32, side: Side) -> Self {
+        Self(2 * flow + side as u32)
+    }
+
+    /// Its place among all ends.
+    pub const fn place(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The place of its flow among all flows.
+    pub const fn flow(self) -> usize {
+        self.0 as usize / 2
+    }
+}
+
 /// Whose timer it is: the end, and the connection's number there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerOwner {
-    pub end: u32,
+    pub end: EndId,
     pub conn: u32,
 }
 
@@ -67,8 +88,7 @@ pub(crate) struct Conn {
 
 /// What an end is made of.
 pub(crate) struct Blueprint {
-    /// Place in the world's list of ends.
-    pub number: u32,
+    pub id: EndId,
     pub flow: u32,
     pub name: String,
     pub side: Side,
@@ -126,7 +146,7 @@ impl FlowEnd {
     pub fn tell(&mut self, now: Instant, event: AppEvent, world: &mut World) {
         let actions = &mut self.actions;
         let deadline = react(&mut *self.plan.application, now, event, |action| actions.push(action));
-        self.appointment.keep(deadline, Actor::Application(self.plan.number), &mut world.network.agenda);
+        self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
         self.carry_out(now, world);
     }
 
@@ -138,7 +158,7 @@ impl FlowEnd {
         match self.plan.application.poll_timeout() {
             Some(at) if at <= now => self.tell(now, AppEvent::Timeout, world),
             later => {
-                self.appointment.keep(later, Actor::Application(self.plan.number), &mut world.network.agenda)
+                self.appointment.keep(later, Actor::Application(self.plan.id), &mut world.network.agenda)
             }
         }
     }

@@ -9,6 +9,7 @@ use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
+use crate::flow_end::EndId;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::parcel::{Carriage, Parcel};
@@ -34,17 +35,24 @@ pub(crate) enum Place {
     Host(u32),
 }
 
-/// A stop on a way through the network; the next one stands behind it.
+/// One direction of a link, as packets take it.
 #[derive(Clone, Copy)]
-enum Stop {
+enum Passage {
     /// Over this wire.
     Wire(u32),
     /// Over a lane of the air at this place.
     Air(u32, Lane),
+}
+
+/// A stop on a way through the network; the next one stands behind it.
+#[derive(Clone, Copy)]
+enum Stop {
+    /// Over a link.
+    Over(Passage),
     /// Through the host at this place, which needs so long for it.
     Host(u32, Duration),
-    /// To the flow's end at this place in the world's list.
-    End(u32),
+    /// To this end of a flow.
+    End(EndId),
 }
 
 /// All wires and channels of a run, the ways over them, and the packets on them.
@@ -57,7 +65,7 @@ pub(crate) struct Network {
     /// Nodes that need time for what they receive, and their places in the scenario.
     hosts: Vec<Host>,
     /// Where packets go on each link, forward and backward.
-    links: Vec<[Stop; 2]>,
+    links: Vec<[Passage; 2]>,
     stops: Vec<Stop>,
     tap: Option<Box<Tap>>,
 }
@@ -81,7 +89,7 @@ impl Network {
             meters: Vec::with_capacity(2 * scenario.links.len()),
             airs: Vec::new(),
             hosts: Vec::new(),
-            links: vec![[Stop::End(0); 2]; scenario.links.len()],
+            links: vec![[Passage::Wire(u32::MAX); 2]; scenario.links.len()],
             stops: Vec::new(),
             tap: Tap::new(scenario, sink),
         };
@@ -98,7 +106,7 @@ impl Network {
         for (channel, lanes) in channels(&scenario.links) {
             let place = network.airs.len() as u32;
             for (lane, number) in lanes.iter().zip(0..) {
-                network.links[lane.link][lane.direction as usize] = Stop::Air(place, Lane(number));
+                network.links[lane.link][lane.direction as usize] = Passage::Air(place, Lane(number));
             }
             let air = Air::new(&lanes, &scenario.links, seeds, sink);
             let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
@@ -119,7 +127,7 @@ impl Network {
         let name = format!("{}/{direction}", link.name);
         let line = Line::new(settings, seeds, &name)
             .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
-        self.links[number][direction as usize] = Stop::Wire(self.wires.len() as u32);
+        self.links[number][direction as usize] = Passage::Wire(self.wires.len() as u32);
         self.wires.push(Wire {
             line,
             counters: Counters::default(),
@@ -132,11 +140,17 @@ impl Network {
 
     /// Adds the way along `route` (or back along it) to a flow's end, at a node that needs so long for each packet of it
     /// if it needs any time, and returns the way's first stop.
-    pub fn add_way(&mut self, route: &Route, back: bool, to: u32, service: Option<(usize, Duration)>) -> u32 {
+    pub fn add_way(
+        &mut self,
+        route: &Route,
+        back: bool,
+        to: EndId,
+        service: Option<(usize, Duration)>,
+    ) -> u32 {
         let first = self.stops.len();
         let along = |hop: &Hop| {
             let direction = if back { opposite(hop.direction) } else { hop.direction };
-            self.links[hop.link][direction as usize]
+            Stop::Over(self.links[hop.link][direction as usize])
         };
         self.stops.extend(route.hops.iter().map(along));
         if back {
@@ -161,8 +175,7 @@ impl Network {
         }
         let parcel = || Parcel(Box::new(Carriage { packet, conn, stop }));
         match self.stops[stop as usize] {
-            Stop::Wire(wire) => self.forward(now, wire, parcel()),
-            Stop::Air(air, lane) => self.radiate(now, air, lane, parcel()),
+            Stop::Over(passage) => self.pass(now, passage, parcel()),
             // A way begins with a hop.
             Stop::Host(..) | Stop::End(_) => {}
         }
@@ -175,7 +188,7 @@ impl Network {
         now: Instant,
         place: Place,
         sink: &mut dyn Sink,
-    ) -> Option<(u32, Box<Carriage>)> {
+    ) -> Option<(EndId, Box<Carriage>)> {
         loop {
             // A place is polled at its deadline, so `at` is `now`.
             let (at, parcel) = match place {
@@ -200,7 +213,7 @@ impl Network {
         at: Instant,
         mut parcel: Parcel,
         sink: &mut dyn Sink,
-    ) -> Option<(u32, Box<Carriage>)> {
+    ) -> Option<(EndId, Box<Carriage>)> {
         parcel.0.stop += 1;
         if let Some(tap) = &mut self.tap {
             let Carriage { packet, stop, .. } = &*parcel.0;
@@ -208,8 +221,7 @@ impl Network {
             tap.show(at, *stop, Heading::Outbound, packet, sink);
         }
         match self.stops[parcel.0.stop as usize] {
-            Stop::Wire(next) => self.forward(at, next, parcel),
-            Stop::Air(next, lane) => self.radiate(at, next, lane, parcel),
+            Stop::Over(passage) => self.pass(at, passage, parcel),
             Stop::Host(next, takes) => {
                 let host = &mut self.hosts[next as usize];
                 host.take(at, takes, parcel);
@@ -252,17 +264,23 @@ impl Network {
     /// One direction of a link changes.
     pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
         match self.links[link][direction as usize] {
-            Stop::Wire(wire) => {
+            Passage::Wire(wire) => {
                 let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
                 line.apply(now, Lane::ONLY, event, &mut (counters, waits));
                 self.reappoint(Place::Wire(wire));
             }
-            Stop::Air(air, lane) => {
+            Passage::Air(air, lane) => {
                 self.airs[air as usize].apply(now, lane, event);
                 self.reappoint(Place::Air(air));
             }
-            // No link is a host or an end.
-            Stop::Host(..) | Stop::End(_) => {}
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, now: Instant, passage: Passage, parcel: Parcel) {
+        match passage {
+            Passage::Wire(wire) => self.forward(now, wire, parcel),
+            Passage::Air(air, lane) => self.radiate(now, air, lane, parcel),
         }
     }
 

@@ -110,7 +110,7 @@ impl FlowEnd {
 
     fn enrol(&mut self, conn: u32, id: ConnId, party: Party, world: &mut World) {
         let timer = world.timers.len() as u32;
-        world.timers.push(TimerOwner { end: self.plan.number, conn });
+        world.timers.push(TimerOwner { end: self.plan.id, conn });
         if self.conns.len() <= conn as usize {
             self.conns.resize_with(conn as usize + 1, || None);
         }

@@ -25,22 +25,33 @@ pub(crate) struct WireMeter {
 #[derive(Clone, Copy, Default)]
 struct Reading {
     at: Instant,
+    /// By the places of [`COUNTS`].
     counts: [f64; COUNTS.len()],
     /// Packets by [`DropReason::index`].
     dropped: [u64; DropReason::ALL.len()],
     packet_nanos: u128,
 }
 
-/// The quantities that grow, in the order of [`Reading::counts`].
-static COUNTS: [&Quantity; 8] = [
-    &quantity::LINK_OFFERED,
-    &quantity::LINK_DELIVERED,
-    &quantity::LINK_BYTES,
-    &quantity::LINK_DROPPED,
-    &quantity::LINK_SERVED,
-    &quantity::LINK_WAITED,
-    &quantity::LINK_BUSY,
-    &quantity::LINK_REPEATED,
+/// A quantity that only grows.
+struct Count {
+    quantity: &'static Quantity,
+    /// Its value, of the counters and of how long the line has been busy.
+    read: fn(&Counters, Duration) -> f64,
+}
+
+const fn count(quantity: &'static Quantity, read: fn(&Counters, Duration) -> f64) -> Count {
+    Count { quantity, read }
+}
+
+static COUNTS: [Count; 8] = [
+    count(&quantity::LINK_OFFERED, |counters, _| counters.offered.packets as f64),
+    count(&quantity::LINK_DELIVERED, |counters, _| counters.delivered.packets as f64),
+    count(&quantity::LINK_BYTES, |counters, _| counters.delivered.bytes as f64),
+    count(&quantity::LINK_DROPPED, |counters, _| counters.dropped_in_all().packets as f64),
+    count(&quantity::LINK_SERVED, |counters, _| counters.served.packets as f64),
+    count(&quantity::LINK_WAITED, |counters, _| counters.waited().as_secs_f64()),
+    count(&quantity::LINK_BUSY, |_, busy| busy.as_secs_f64()),
+    count(&quantity::LINK_REPEATED, |counters, _| counters.repeated.packets as f64),
 ];
 
 impl fmt::Display for WireMeter {
@@ -53,7 +64,7 @@ impl WireMeter {
     /// A meter of one direction of the link of that number and name, for `sink`.
     pub fn new(number: u32, name: &str, direction: Direction, sink: &dyn Sink) -> Self {
         let reasons = DropReason::ALL.map(|why| sink.wants(quantity::link_dropped(why)));
-        let mut others = COUNTS.into_iter().chain([&quantity::QUEUE_LENGTH]);
+        let mut others = COUNTS.iter().map(|count| count.quantity).chain([&quantity::QUEUE_LENGTH]);
         let wanted =
             sink.wants_notes() || reasons.contains(&true) || others.any(|quantity| sink.wants(quantity));
         let (subject, name) = (Subject::Link(number, direction), journal::direction_of(name, direction));
@@ -76,20 +87,12 @@ impl WireMeter {
     ) {
         let reading = Reading {
             at: now,
-            counts: [
-                counters.offered.packets as f64,
-                counters.delivered.packets as f64,
-                counters.delivered.bytes as f64,
-                counters.dropped_in_all().packets as f64,
-                counters.served.packets as f64,
-                counters.waited().as_secs_f64(),
-                busy.as_secs_f64(),
-                counters.repeated.packets as f64,
-            ],
+            counts: COUNTS.each_ref().map(|count| (count.read)(counters, busy)),
             dropped: DropReason::ALL.map(|why| counters.dropped(why).packets),
             packet_nanos: counters.packet_nanos(now),
         };
-        for ((quantity, new), old) in COUNTS.iter().zip(reading.counts).zip(self.before.counts) {
+        for ((Count { quantity, .. }, new), old) in COUNTS.iter().zip(reading.counts).zip(self.before.counts)
+        {
             sink.sample(self.subject, Sample { at: now, quantity, value: new - old });
         }
         self.report_drops(&reading, journal, sink);

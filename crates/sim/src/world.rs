@@ -7,7 +7,7 @@ use netrig_experiment::{Action, Carrier, Flow, Outcome, Route, Run, RunError, Sc
 use netrig_traffic::{AppEvent, FlowContext, UDP_IPV4_HEADERS};
 
 use crate::agenda::Actor;
-use crate::flow_end::{Blueprint, FlowEnd, Path, Side, TimerOwner, World};
+use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
 use crate::flow_meter::{FlowMeter, Whose};
 use crate::journal::{self, Journal};
 use crate::network::{Network, Place};
@@ -20,7 +20,7 @@ const CANCEL_EVERY: u64 = 1 << 14;
 pub(crate) struct Simulation<'a> {
     scenario: &'a Scenario,
     network: Network,
-    /// Two for each flow: the client's at 2n, the server's at 2n + 1.
+    /// By the places of their [`EndId`]s.
     ends: Vec<FlowEnd>,
     meters: Vec<FlowMeter>,
     timers: Vec<TimerOwner>,
@@ -70,7 +70,7 @@ impl<'a> Simulation<'a> {
         for meter in &self.meters {
             meter.finish(self.end, sink);
         }
-        self.check_files()?;
+        self.check_bytes()?;
         let balance = self.network.balance()?;
         let events = self.network.agenda.handled();
         let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
@@ -103,12 +103,14 @@ impl<'a> Simulation<'a> {
             }
             // The server's end first: it listens before the client calls.
             Actor::FlowStarts(flow) => {
-                for end in [2 * flow + 1, 2 * flow] {
+                for end in [Side::Server, Side::Client].map(|side| EndId::of(flow, side)) {
                     self.at_end(end, sink, |end, world| end.tell(now, AppEvent::Started, world));
                 }
             }
             Actor::FlowStops(flow) => {
-                self.at_end(2 * flow, sink, |end, world| end.tell(now, AppEvent::Stopped, world));
+                self.at_end(EndId::of(flow, Side::Client), sink, |end, world| {
+                    end.tell(now, AppEvent::Stopped, world)
+                });
             }
             Actor::Event(place) => self.happen(now, &self.scenario.events[place as usize], sink),
             Actor::Tick => {
@@ -129,19 +131,19 @@ impl<'a> Simulation<'a> {
         self.network.reappoint(place);
     }
 
-    fn at_end(&mut self, end: u32, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
+    fn at_end(&mut self, end: EndId, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
         let mut world = World {
             network: &mut self.network,
-            meter: &mut self.meters[end as usize / 2],
+            meter: &mut self.meters[end.flow()],
             timers: &mut self.timers,
             journal: &self.journal,
             sink,
         };
-        act(&mut self.ends[end as usize], &mut world);
+        act(&mut self.ends[end.place()], &mut world);
     }
 
     /// Where all connections of a flow said that everything arrived, everything did.
-    fn check_files(&self) -> Result<(), RunError> {
+    fn check_bytes(&self) -> Result<(), RunError> {
         for ((meter, ends), flow) in self.meters.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
             let missing = meter.outstanding();
             if missing != 0 && ends.iter().all(FlowEnd::has_delivered) {
@@ -183,9 +185,13 @@ impl<'a> Simulation<'a> {
     }
 
     /// The ends of flows that live on `node`.
-    fn ends_at(&self, node: usize) -> Vec<u32> {
-        let nodes = self.scenario.flows.iter().flat_map(|flow| [flow.from, flow.to]);
-        nodes.zip(0..).filter(|(at, _)| *at == node).map(|(_, end)| end).collect()
+    fn ends_at(&self, node: usize) -> Vec<EndId> {
+        let sides = |(flow, number): (&Flow, u32)| {
+            [(flow.from, Side::Client), (flow.to, Side::Server)]
+                .map(|(at, side)| (at, EndId::of(number, side)))
+        };
+        let ends = self.scenario.flows.iter().zip(0..).flat_map(sides);
+        ends.filter(|(at, _)| *at == node).map(|(_, end)| end).collect()
     }
 
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
@@ -215,22 +221,7 @@ fn ends_of(
     network: &mut Network,
 ) -> Result<[FlowEnd; 2], RunError> {
     let server_port = SERVER_PORT + (number % 20_000) as u16;
-    let broken = |route: &Route| {
-        RunError::Failed(format!("path `{}` of flow `{}` leads nowhere", route.name, flow.name))
-    };
-    let mut paths = [Vec::new(), Vec::new()];
-    for route in &flow.paths {
-        let (first, last) = route.hops.first().zip(route.hops.last()).ok_or_else(|| broken(route))?;
-        let near = scenario.address(flow.from, first.link).ok_or_else(|| broken(route))?;
-        let far = scenario.address(flow.to, last.link).ok_or_else(|| broken(route))?;
-        for (back, local, remote, link) in [(false, near, far, first.link), (true, far, near, last.link)] {
-            let node = if back { flow.from } else { flow.to };
-            let service =
-                scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
-            let way = network.add_way(route, back, 2 * number + u32::from(!back), service);
-            paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
-        }
-    }
+    let paths = paths_of(flow, number, scenario, network)?;
     let server =
         paths[0].first().ok_or_else(|| RunError::Failed(format!("flow `{}` has no path", flow.name)))?;
     let context = FlowContext {
@@ -251,7 +242,7 @@ fn ends_of(
         let sends_data = (side == Side::Server) == answers;
         FlowEnd::new(Blueprint {
             answering: answering(&flow.carrier, ports[0], &paths, &seeds, &flow.name),
-            number: 2 * number + side as u32,
+            id: EndId::of(number, side),
             flow: number,
             name: flow.name.clone(),
             side,
@@ -268,4 +259,31 @@ fn ends_of(
         end(Side::Client, client_paths, [CLIENT_PORT, server_port], applications.client),
         end(Side::Server, server_paths, [server_port, CLIENT_PORT], applications.server),
     ])
+}
+
+/// The paths of a flow as its client and its server see them.
+fn paths_of(
+    flow: &Flow,
+    number: u32,
+    scenario: &Scenario,
+    network: &mut Network,
+) -> Result<[Vec<Path>; 2], RunError> {
+    let broken = |route: &Route| {
+        RunError::Failed(format!("path `{}` of flow `{}` leads nowhere", route.name, flow.name))
+    };
+    let mut paths = [Vec::new(), Vec::new()];
+    for route in &flow.paths {
+        let (first, last) = route.hops.first().zip(route.hops.last()).ok_or_else(|| broken(route))?;
+        let near = scenario.address(flow.from, first.link).ok_or_else(|| broken(route))?;
+        let far = scenario.address(flow.to, last.link).ok_or_else(|| broken(route))?;
+        for (back, local, remote, link) in [(false, near, far, first.link), (true, far, near, last.link)] {
+            let node = if back { flow.from } else { flow.to };
+            let service =
+                scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
+            let to = EndId::of(number, if back { Side::Client } else { Side::Server });
+            let way = network.add_way(route, back, to, service);
+            paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
+        }
+    }
+    Ok(paths)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_core::Instant;
+use netrig_core::{Duration, Instant};
 use netrig_experiment::{Measured, Outcome, Point};
 
 use crate::ProvenanceId;
@@ -28,6 +28,14 @@ impl End {
         match self {
             Self::Finished(outcome) => outcome.invalid.as_deref(),
             Self::Failed(why) => Some(why),
+        }
+    }
+
+    /// How long the run lasted, if its flows were done before the scenario's duration.
+    pub fn lasted(&self) -> Option<Duration> {
+        match self {
+            Self::Finished(outcome) => outcome.lasted,
+            Self::Failed(_) => None,
         }
     }
 }

@@ -87,6 +87,12 @@ pub enum StoreError {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// No run has an identity that begins so.
+    #[error("the store has no run `{0}`; `netrig list` prints what it has")]
+    NoSuchRun(String),
+    /// More than one has.
+    #[error("several runs begin with `{0}`; give more of the identity")]
+    SeveralRuns(String),
     /// A table or a time series could not be written as Parquet.
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),

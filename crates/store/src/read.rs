@@ -122,28 +122,45 @@ impl Store {
     /// If the store cannot be read.
     pub fn replications(&self, experiment: ExperimentId) -> Result<Vec<Replication>, StoreError> {
         let list = || -> rusqlite::Result<Vec<_>> {
-            let sql = format!(
-                "SELECT {RUN}, replication.factors, replication.number, provenance.build
-                 FROM replication JOIN run ON run.id = replication.run
-                 JOIN provenance ON provenance.id = run.provenance
-                 WHERE replication.experiment = ?
-                 ORDER BY run.substrate, replication.factors, replication.number, run.id"
+            let sql = replications(
+                "WHERE replication.experiment = ?
+                 ORDER BY run.substrate, replication.factors, replication.number, run.id",
             );
             let mut statement = self.connection.prepare_cached(&sql)?;
             let mut rows = statement.query([experiment.0])?;
             let mut list = Vec::new();
             while let Some(row) = rows.next()? {
-                let (id, run) = bare_run(row)?;
-                list.push(Replication {
-                    point: json(row, RUN_COLUMNS)?,
-                    number: row.get(RUN_COLUMNS + 1)?,
-                    build: row.get(RUN_COLUMNS + 2)?,
-                    run: self.with_responses(id, run)?,
-                });
+                list.push(self.with_point(row)?);
             }
             Ok(list)
         };
         list().map_err(|e| self.failed(e))
+    }
+
+    /// The run whose identity begins so, as a replication of the last experiment that it belongs to.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchRun`], [`StoreError::SeveralRuns`]; or if the store cannot be read.
+    pub fn replication(&self, identity: &str) -> Result<(ExperimentId, Replication), StoreError> {
+        let list = || -> rusqlite::Result<Vec<_>> {
+            let sql = replications(
+                "WHERE substr(run.identity, 1, length(?1)) = ?1
+                 ORDER BY replication.experiment, replication.factors, replication.number, run.id",
+            );
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([identity])?;
+            let mut list = Vec::new();
+            while let Some(row) = rows.next()? {
+                list.push((ExperimentId(row.get(RUN_COLUMNS + 3)?), self.with_point(row)?));
+            }
+            Ok(list)
+        };
+        let mut found = list().map_err(|e| self.failed(e))?;
+        let Some(last) = found.pop() else { return Err(StoreError::NoSuchRun(identity.to_owned())) };
+        if found.iter().any(|(_, other)| other.run.identity != last.1.run.identity) {
+            return Err(StoreError::SeveralRuns(identity.to_owned()));
+        }
+        Ok(last)
     }
 
     /// The time series of a run; empty if it was not asked for any.
@@ -200,6 +217,17 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
+    /// A row of [`replications`].
+    fn with_point(&self, row: &Row<'_>) -> rusqlite::Result<Replication> {
+        let (id, run) = bare_run(row)?;
+        Ok(Replication {
+            point: json(row, RUN_COLUMNS)?,
+            number: row.get(RUN_COLUMNS + 1)?,
+            build: row.get(RUN_COLUMNS + 2)?,
+            run: self.with_responses(id, run)?,
+        })
+    }
+
     fn with_responses(&self, id: i64, mut run: StoredRun) -> rusqlite::Result<StoredRun> {
         run.responses = self
             .connection
@@ -212,6 +240,16 @@ impl Store {
             .collect::<rusqlite::Result<_>>()?;
         Ok(run)
     }
+}
+
+/// The columns of [`RUN`], then point, number, build and experiment of the replications that are asked for.
+fn replications(which: &str) -> String {
+    format!(
+        "SELECT {RUN}, replication.factors, replication.number, provenance.build, replication.experiment
+         FROM replication JOIN run ON run.id = replication.run
+         JOIN provenance ON provenance.id = run.provenance
+         {which}"
+    )
 }
 
 /// A row of [`RUN`]: the run's place and the run, its responses still to come.

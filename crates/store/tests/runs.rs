@@ -6,7 +6,7 @@ mod common;
 use common::{entry, outcome, point, responses, store};
 use netrig_core::Instant;
 use netrig_experiment::{Cut, Measured, Outcome};
-use netrig_store::{End, Member, NoteLine, Recorded, Series, Store};
+use netrig_store::{End, Member, NoteLine, Recorded, Series, Store, StoreError};
 use proptest::prelude::*;
 
 #[test]
@@ -33,6 +33,25 @@ fn a_run_survives_its_process_and_is_found_in_bulk() {
     let store = Store::open(&path).unwrap();
     let found = store.find(["cc", "aa", "zz"]).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["aa", "cc"]);
+}
+
+#[test]
+fn a_run_is_found_by_the_beginning_of_its_identity() {
+    let (_folder, mut store, first, provenance) = store();
+    for identity in ["a1b2", "a1c3", "%b"] {
+        store.record(&entry(first, provenance, identity)).unwrap();
+    }
+    let (experiment, found) = store.replication("a1b").unwrap();
+    assert_eq!((experiment, found.run.identity.as_str(), found.number), (first, "a1b2", 1));
+    assert_eq!(store.replication("%").unwrap().1.run.identity, "%b");
+    // Of a run that several experiments have, the last of them tells.
+    let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
+    let member = Member { point: &point(&[("a", "1")]), replication: 3, identity: "a1b2" };
+    store.enrol(second, [member]).unwrap();
+    let (experiment, found) = store.replication("a1b2").unwrap();
+    assert_eq!((experiment, found.point, found.number), (second, point(&[("a", "1")]), 3));
+    assert!(matches!(store.replication("a1"), Err(StoreError::SeveralRuns(asked)) if asked == "a1"));
+    assert!(matches!(store.replication("zz"), Err(StoreError::NoSuchRun(asked)) if asked == "zz"));
 }
 
 #[test]

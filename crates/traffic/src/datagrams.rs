@@ -57,8 +57,6 @@ pub struct OnOff {
 }
 
 impl Description for Poisson {
-    const SENDS_DATAGRAMS: bool = true;
-
     fn check(&self) -> Result<(), SettingsError> {
         one_of("interarrival", self.interarrival.map(Duration::is_zero), self.rate)?;
         self.size.check("size")?;
@@ -67,6 +65,10 @@ impl Description for Poisson {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         ends(Pattern::poisson(self, flow), flow)
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(self.size.mean())
     }
 
     fn offered_load(&self) -> Option<f64> {
@@ -79,8 +81,6 @@ impl Description for Poisson {
 }
 
 impl Description for Cbr {
-    const SENDS_DATAGRAMS: bool = true;
-
     fn check(&self) -> Result<(), SettingsError> {
         one_of("interval", self.interval.map(Duration::is_zero), self.rate)?;
         fits([self.size])
@@ -90,14 +90,16 @@ impl Description for Cbr {
         ends(Pattern::cbr(self, flow), flow)
     }
 
+    fn datagram(&self) -> Option<f64> {
+        Some(self.size.bytes() as f64)
+    }
+
     fn offered_load(&self) -> Option<f64> {
         offered(self.interval, self.rate, self.size.bytes() as f64)
     }
 }
 
 impl Description for OnOff {
-    const SENDS_DATAGRAMS: bool = true;
-
     fn check(&self) -> Result<(), SettingsError> {
         self.on.check("on")?;
         self.off.check("off")?;
@@ -107,6 +109,10 @@ impl Description for OnOff {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         ends(Pattern::on_off(self, flow), flow)
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(self.size.bytes() as f64)
     }
 
     fn offered_load(&self) -> Option<f64> {

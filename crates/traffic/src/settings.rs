@@ -26,14 +26,16 @@ impl SettingsError {
 /// The settings of one kind of application, as they stand in the file: what can be known of it before it runs,
 /// and how it is made.
 pub(crate) trait Description {
-    /// Whether it sends datagrams; otherwise it opens connections.
-    const SENDS_DATAGRAMS: bool = false;
-
     /// Refuses values that the application cannot work with.
     fn check(&self) -> Result<(), SettingsError>;
 
     /// Makes the two ends of a flow from settings that were checked.
     fn ends(&self, flow: &FlowContext) -> Ends;
+
+    /// Payload of the datagrams that it sends, bytes, on average; `None` if it opens connections.
+    fn datagram(&self) -> Option<f64> {
+        None
+    }
 
     /// Whether most data goes from the flow's second end to its first.
     fn answers(&self) -> bool {
@@ -88,9 +90,14 @@ macro_rules! applications {
                 match self { $(Self::$kind(settings) => settings.ends(flow),)+ }
             }
 
+            /// Payload of the datagrams that it sends, bytes, on average; `None` if it opens connections.
+            pub fn datagram(&self) -> Option<f64> {
+                match self { $(Self::$kind(settings) => settings.datagram(),)+ }
+            }
+
             /// Whether it sends datagrams, so that a flow's `transport` must be UDP.
-            pub const fn sends_datagrams(&self) -> bool {
-                match self { $(Self::$kind(_) => <$settings as Description>::SENDS_DATAGRAMS,)+ }
+            pub fn sends_datagrams(&self) -> bool {
+                self.datagram().is_some()
             }
 
             /// Whether most data goes from the flow's second end to its first, in answer to requests.

@@ -1,19 +1,14 @@
-//! The verbs, a file each.
+//! The verbs, a file each; those with parts of their own a folder.
 
-mod capture;
 mod check;
 mod compare;
-mod delivery;
 mod doctor;
 mod export;
 mod list;
-mod origin;
 mod plan;
-mod playback;
 mod report;
 mod run;
 mod schema;
-mod sequence;
 mod show;
 mod version;
 

@@ -14,7 +14,7 @@ use crate::commands::report::{Form, of};
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 use crate::output::tell;
-use crate::progress::Line;
+use crate::progress::ProgressLine;
 use crate::request::Request;
 
 /// Runs what the store does not have, prints responses and verdicts, and writes the report.
@@ -70,7 +70,7 @@ fn carry(
         traced: arguments.traces,
         cancel,
     };
-    carry_out(&errand, store, &mut Line::new()).map_err(Failure::failed)
+    carry_out(&errand, store, &mut ProgressLine::new()).map_err(Failure::failed)
 }
 
 fn code(results: &Results, require_claims: bool) -> ExitCode {

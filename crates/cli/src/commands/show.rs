@@ -5,11 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::Instant;
 use netrig_experiment::{Experiment, Trace};
-use netrig_store::{Replication, Store};
+use netrig_store::{ExperimentId, Replication, Store};
 use netrig_transport::{Constant, Profile, sctp, tcp};
 
 use crate::arguments::{ProfileName, ProtocolName, Show, Shown, Where};
-use crate::build::BUILD;
 use crate::failure::{Failure, print};
 use crate::request::substrate;
 use crate::stored_run::{again, find};
@@ -73,7 +72,7 @@ fn entry(constant: &Constant) -> String {
 /// A run's levels, responses and time line.
 fn run(id: &str, place: &Where) -> Result<(), Failure> {
     let store = Store::open_read_only(&place.store).map_err(Failure::request)?;
-    let (text, replication) = find(&store, id)?;
+    let (experiment, replication) = find(&store, id)?;
     let stored = &replication.run;
     let (number, seed) = (replication.number, stored.seed);
     print(format!("run {} on {}, replication {number}, seed {seed}", stored.identity, stored.substrate))?;
@@ -84,24 +83,23 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
         let value = response.measured.value().map_or_else(|| "not measured".to_owned(), |v| v.to_string());
         print(format!("  {name}: {value} {}", response.unit))?;
     }
+    if let Some(lasted) = stored.end.lasted() {
+        print(format!("  ended at {lasted}: the flows that it waited for were done"))?;
+    }
     if let Some(why) = stored.end.why() {
         print(format!("  does not count: {why}"))?;
     }
-    time_line(&store, &text, &replication)
+    time_line(&store, experiment, &replication)
 }
 
 /// What happened and when, as the store has it; of a run that was not traced, as it happens when it is made again.
-fn time_line(store: &Store, text: &str, replication: &Replication) -> Result<(), Failure> {
+fn time_line(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<(), Failure> {
     let stored = store.notes(&replication.run.identity).map_err(Failure::failed)?;
     if !stored.is_empty() {
         print("")?;
         return stored.iter().try_for_each(|note| line(note.at, &note.text));
     }
-    if replication.build != *BUILD {
-        let other = &replication.build;
-        print(format!("  made by netrig {other}; the time line below is of this netrig, {}", *BUILD))?;
-    }
-    let (run, mut trace) = (again(text, replication)?, Trace::new());
+    let (run, mut trace) = (again(store, experiment, replication)?, Trace::new());
     let substrate = substrate(&replication.run.substrate)?;
     let ended = substrate.run(&run, &mut trace, &AtomicBool::new(false));
     print("")?;

@@ -204,7 +204,7 @@ impl<'a> ExperimentFile<'a> {
 
     /// Unknown keys and sections, and sections that are missing or no sections.
     fn check_sections(&self) {
-        let keys = [&[FORMAT_KEY], HEADER_KEYS, resolve::FRAME_KEYS].concat();
+        let keys = [&[FORMAT_KEY], HEADER_KEYS, resolve::RUN_KEYS].concat();
         let unknown =
             |entry: &&Entry| !keys.contains(&entry.key.as_str()) && !SECTIONS.contains(&entry.key.as_str());
         for entry in self.root().iter().filter(unknown).take(Diagnostics::SHOWN) {

@@ -7,7 +7,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
 
 use super::sections::{
-    EventSection, FlowSection, Frame, Header, LinkSection, NodeSection, ReplicationsSection, TransportSection,
+    EventSection, FlowSection, Header, LinkSection, NodeSection, ReplicationsSection, RunSection,
+    TransportSection,
 };
 use crate::{ClaimSpec, FigureSpec, ResponseSpec, TableSpec};
 
@@ -20,7 +21,7 @@ const PLACEHOLDER: &str = "#/$defs/Placeholder";
 /// refer to each other, levels, paths) is checked by [`Experiment::parse`](crate::Experiment::parse).
 pub fn schema() -> Json {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
-    let mut root = merged([object::<Header>(&mut generator), object::<Frame>(&mut generator)]);
+    let mut root = merged([object::<Header>(&mut generator), object::<RunSection>(&mut generator)]);
     let mut sections = sections(&mut generator);
     sections.insert("format".into(), json!({ "type": "integer", "minimum": 1, "maximum": 1, "description": "Version of the file's format: 1." }));
     if let Some(Json::Object(properties)) = root.get_mut("properties") {

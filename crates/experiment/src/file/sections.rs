@@ -32,7 +32,7 @@ fn first_seed() -> u64 {
 /// What holds for one point: keys above the first section in which a varied factor may stand.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Frame {
+pub(crate) struct RunSection {
     /// How long a run lasts.
     pub(crate) duration: Duration,
     /// Interval of counted samples.

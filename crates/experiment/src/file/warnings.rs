@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Direction, Duration};
+use netrig_link::LinkSettings;
 
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Value;
+use super::load::{Offer, offers, travelled};
 use super::misfits::Misfits;
 use super::sections::Header;
 use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::response::{Of, Statistic};
-use crate::{Flow, Scenario, WarmUp};
+use crate::{Scenario, WarmUp};
 
 /// Looks at points, and says at the end what is doubtful.
 pub(super) struct Warnings<'a> {
@@ -28,25 +30,21 @@ pub(super) struct Warnings<'a> {
     misfits: Misfits,
 }
 
-/// A line that is offered at least as much as it carries.
+/// A link that is offered at least as much as it carries.
 struct Overload {
     /// At so many points.
     points: usize,
-    /// At the worst of them: bytes per second offered, and carried.
+    /// At the worst of them: the load, at least 1, and bytes per second offered and carried.
+    load: f64,
     offered: f64,
     capacity: f64,
+    /// Whether it is one of WiFi.
+    wifi: bool,
     /// Groups of the flows that offer it there, and how many flows they are.
     groups: BTreeSet<String>,
     flows: usize,
     /// The places of the levels there.
     levels: Vec<usize>,
-}
-
-/// What one direction of one link is offered.
-#[derive(Default)]
-struct Offer<'s> {
-    bytes_per_s: f64,
-    flows: Vec<&'s Flow>,
 }
 
 impl<'a> Warnings<'a> {
@@ -94,37 +92,37 @@ impl<'a> Warnings<'a> {
 
     fn look_for_overloads(&mut self, scenario: &Scenario, levels: &[usize]) {
         let offers = offers(scenario);
-        let mut here: BTreeMap<(&str, Direction), (f64, f64, &Offer<'_>)> = BTreeMap::new();
-        let load = |key: &(usize, Direction)| {
-            offers.get(key).map_or(0.0, |o| o.bytes_per_s / capacity(scenario, *key))
-        };
+        let mut here: BTreeMap<(&str, Direction), (usize, &Offer<'_>)> = BTreeMap::new();
+        let load = |key: &(usize, Direction)| offers.get(key).map_or(0.0, |offer| offer.load);
         for flow in &scenario.flows {
             // A line behind a bottleneck is not offered what the bottleneck holds back.
             let hops = travelled(flow);
             let Some(key) = hops.into_iter().reduce(|a, b| if load(&b) > load(&a) { b } else { a }) else {
                 continue;
             };
-            let Some(offer) = offers.get(&key).filter(|_| load(&key) >= 1.0) else { continue };
-            let (offered, capacity) = (offer.bytes_per_s, capacity(scenario, key));
-            let worst =
-                here.entry((&scenario.links[key.0].group, key.1)).or_insert((offered, capacity, offer));
-            if offered / capacity > worst.0 / worst.1 {
-                *worst = (offered, capacity, offer);
+            let Some(offer) = offers.get(&key).filter(|offer| offer.load >= 1.0) else { continue };
+            let worst = here.entry((&scenario.links[key.0].group, key.1)).or_insert((key.0, offer));
+            if offer.load > worst.1.load {
+                *worst = (key.0, offer);
             }
         }
-        for ((link, direction), (offered, capacity, offer)) in here {
+        for ((link, direction), (number, offer)) in here {
             let overload = self.overloads.entry((link.to_owned(), direction)).or_insert_with(|| Overload {
                 points: 0,
+                load: 0.0,
                 offered: 0.0,
-                capacity: 1.0,
+                capacity: 0.0,
+                wifi: false,
                 groups: BTreeSet::new(),
                 flows: 0,
                 levels: Vec::new(),
             });
             overload.points += 1;
-            if offered / capacity > overload.offered / overload.capacity {
-                overload.offered = offered;
-                overload.capacity = capacity;
+            if offer.load > overload.load {
+                overload.load = offer.load;
+                overload.offered = offer.bytes_per_s;
+                overload.capacity = offer.capacity();
+                overload.wifi = matches!(scenario.links[number].towards(direction), LinkSettings::Wifi(_));
                 overload.groups = offer.flows.iter().map(|flow| flow.group.clone()).collect();
                 overload.flows = offer.flows.len();
                 overload.levels = levels.to_vec();
@@ -173,6 +171,13 @@ impl<'a> Warnings<'a> {
         );
         let mut warning = Diagnostic::warning(self.at(&["flow", first, "application", "kind"]), message)
             .note("the line is always busy then: what is measured is the line, and delays grow with the length of the run");
+        if overload.wifi {
+            warning = warning.note(format!(
+                "{} is what a station gets through that has the air of its channel to itself: each frame takes its \
+                 contention, preamble and acknowledgement beside its bits",
+                bytes_per_s(overload.capacity)
+            ));
+        }
         if self.points > 1 {
             let varied =
                 self.definition.factors.iter().zip(&overload.levels).filter(|(f, _)| f.levels.len() > 1);
@@ -234,44 +239,11 @@ impl<'a> Warnings<'a> {
     }
 }
 
-/// What each direction of each link is offered by sources that do not slow down.
-fn offers(scenario: &Scenario) -> BTreeMap<(usize, Direction), Offer<'_>> {
-    let mut offers: BTreeMap<(usize, Direction), Offer<'_>> = BTreeMap::new();
-    for flow in &scenario.flows {
-        let Some(bytes_per_s) = flow.application.offered_load().filter(|load| load.is_finite()) else {
-            continue;
-        };
-        for key in travelled(flow) {
-            let offer = offers.entry(key).or_default();
-            offer.bytes_per_s += bytes_per_s;
-            offer.flows.push(flow);
-        }
-    }
-    offers
-}
-
-/// The directions of links over which most data of a flow goes: its primary path, or the way back for
-/// applications that answer.
-fn travelled(flow: &Flow) -> Vec<(usize, Direction)> {
-    let back = flow.application.answers();
-    let hops = flow.paths.first().map_or(&[][..], |path| &path.hops).iter();
-    hops.map(|hop| match (hop.direction, back) {
-        (Direction::Forward, false) | (Direction::Backward, true) => (hop.link, Direction::Forward),
-        (Direction::Backward, false) | (Direction::Forward, true) => (hop.link, Direction::Backward),
-    })
-    .collect()
-}
-
-/// Bytes per second that a line carries.
-fn capacity(scenario: &Scenario, (link, direction): (usize, Direction)) -> f64 {
-    let link = &scenario.links[link];
-    link.towards(direction).rate().bits_per_s() as f64 / 8.0
-}
-
 /// `62.5 KB/s`: three digits are enough to see what is wrong.
 fn bytes_per_s(value: f64) -> String {
     let units = [("GB/s", 1e9), ("MB/s", 1e6), ("KB/s", 1e3), ("B/s", 1.0)];
-    let (unit, worth) = units.into_iter().find(|(_, worth)| value >= *worth).unwrap_or(("B/s", 1.0));
+    // 999.7 KB/s is 1 MB/s.
+    let (unit, worth) = units.into_iter().find(|(_, worth)| value >= 0.9995 * worth).unwrap_or(("B/s", 1.0));
     let number = value / worth;
     let decimals = if number >= 100.0 { 0 } else { 1 };
     let text = format!("{number:.decimals$}");

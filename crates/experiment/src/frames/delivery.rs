@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use netrig_core::{Frame, Heading, Instant};
 
 use super::reading::{Body, ChunkReading, Ends, Piece, Reading, read};
+use super::unwrapped::Unwrapped;
 
 /// A message that was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct MessageDelivery {
     /// Its stream (RFC 9260 section 1.3).
     pub stream: u16,
     /// When its first chunk was sent for the first time.
@@ -29,8 +30,7 @@ pub struct DeliveryReader {
 /// The chunks of one direction of an association, by their distance from the first TSN that was seen.
 #[derive(Debug)]
 struct Pieces {
-    base: u32,
-    highest: i64,
+    tsns: Unwrapped,
     seen: BTreeMap<i64, (Instant, Piece)>,
 }
 
@@ -48,7 +48,7 @@ impl DeliveryReader {
         let Some(Reading { ends, body: Body::Sctp(chunks) }) = read(frame.bytes) else { return };
         for chunk in chunks {
             if let ChunkReading::Data(piece) = chunk {
-                let new = || Pieces { base: piece.tsn, highest: 0, seen: BTreeMap::new() };
+                let new = || Pieces { tsns: Unwrapped::new(piece.tsn), seen: BTreeMap::new() };
                 self.associations.entry(ends.key()).or_insert_with(new).take(frame.at, piece);
             }
         }
@@ -57,7 +57,7 @@ impl DeliveryReader {
     /// What became of the messages of the association of which `self`, at the sender, saw most chunks, and which `far`
     /// saw arrive; in the order in which they were sent. What did not arrive in time is not among them, nor is what
     /// waits for it.
-    pub fn deliveries(&self, far: &Self) -> Vec<Delivery> {
+    pub fn deliveries(&self, far: &Self) -> Vec<MessageDelivery> {
         let busiest = self.associations.iter().max_by_key(|(_, pieces)| pieces.seen.len());
         let both = busiest.and_then(|(ends, sent)| Some((sent, far.associations.get(ends)?)));
         both.map(|(sent, arrived)| sent.deliveries(arrived)).unwrap_or_default()
@@ -65,21 +65,15 @@ impl DeliveryReader {
 }
 
 impl Pieces {
-    /// The distance of a TSN from the first: the one nearest to the highest (TSNs wrap).
-    fn distance(&self, tsn: u32) -> i64 {
-        let highest = self.base.wrapping_add(self.highest as u32);
-        self.highest + i64::from(tsn.wrapping_sub(highest) as i32)
-    }
-
     fn take(&mut self, at: Instant, piece: Piece) {
-        let distance = self.distance(piece.tsn);
-        self.highest = self.highest.max(distance);
+        let distance = self.tsns.distance(piece.tsn);
+        self.tsns.reach(distance);
         self.seen.entry(distance).or_insert((at, piece));
     }
 
-    fn deliveries(&self, arrived: &Self) -> Vec<Delivery> {
+    fn deliveries(&self, arrived: &Self) -> Vec<MessageDelivery> {
         // The first TSN that was sent need not be the first that arrived.
-        let apart = i64::from(arrived.base.wrapping_sub(self.base) as i32);
+        let apart = i64::from(arrived.tsns.base.offset_from(self.tsns.base));
         let arrival = |distance: i64| arrived.seen.get(&(distance - apart)).map(|(at, _)| *at);
         let mut deliveries = Vec::new();
         let (mut free_from, mut stuck) = (BTreeMap::<u16, Instant>::new(), BTreeSet::new());
@@ -96,14 +90,14 @@ impl Pieces {
             let stream = piece.stream;
             match whole {
                 Some(arrived) if piece.unordered => {
-                    deliveries.push(Delivery { stream, sent, arrived, delivered: arrived });
+                    deliveries.push(MessageDelivery { stream, sent, arrived, delivered: arrived });
                 }
                 Some(arrived) if !stuck.contains(&stream) => {
                     // RFC 9260 section 6.6: in the order of their stream.
                     let free = free_from.entry(stream).or_default();
                     let delivered = arrived.max(*free);
                     *free = delivered;
-                    deliveries.push(Delivery { stream, sent, arrived, delivered });
+                    deliveries.push(MessageDelivery { stream, sent, arrived, delivered });
                 }
                 _ if piece.unordered => {}
                 _ => drop(stuck.insert(stream)),

@@ -9,6 +9,7 @@ mod reading;
 mod sequence;
 #[cfg(test)]
 mod tests;
+mod unwrapped;
 
-pub use delivery::{Delivery, DeliveryReader};
+pub use delivery::{DeliveryReader, MessageDelivery};
 pub use sequence::{Numbered, Numbers, Sequence, SequenceReader};

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use netrig_core::{Frame, Heading, Instant, protocol};
+use netrig_transport::Serial;
 
 use super::reading::{Body, ChunkReading, Ends, Reading, TcpReading, read};
+use super::unwrapped::Unwrapped;
 
 /// What the numbers of a sequence count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +52,8 @@ pub struct Sequence {
     pub sacked: Vec<Numbered>,
     /// What was earlier is not kept.
     since: Instant,
-    base: Option<u32>,
-    /// Behind the highest number that was sent.
-    top: u64,
+    /// Up to the one behind the highest that was sent; nothing before the first.
+    serials: Option<Unwrapped>,
 }
 
 /// Reads the frames that pass one node.
@@ -113,8 +114,7 @@ impl Conversation {
             window: Vec::new(),
             sacked: Vec::new(),
             since,
-            base: None,
-            top: 0,
+            serials: None,
         };
         Self { halves: [half(own), half(own.reversed())], scales: [None; 2] }
     }
@@ -123,7 +123,7 @@ impl Conversation {
         let (own, other) = (usize::from(inbound), usize::from(!inbound));
         if segment.syn {
             self.scales[own] = Some(segment.window_scale);
-            self.halves[own].base = Some(segment.seq);
+            self.halves[own].begin(segment.seq);
         }
         let controls = u32::from(segment.syn) + u32::from(segment.fin);
         if segment.data > 0 {
@@ -131,7 +131,7 @@ impl Conversation {
             let first = segment.seq.wrapping_add(u32::from(segment.syn));
             self.halves[own].data(at, first, segment.data);
         } else if controls > 0 {
-            self.halves[own].control(segment.seq, controls);
+            self.halves[own].send(segment.seq, controls);
         }
         let Some(ack) = segment.ack else { return };
         let window = self.window(own, segment);
@@ -151,7 +151,7 @@ impl Conversation {
     fn chunk(&mut self, at: Instant, inbound: bool, chunk: &ChunkReading) {
         let (own, other) = (usize::from(inbound), usize::from(!inbound));
         match chunk {
-            ChunkReading::Opening { initial_tsn } => self.halves[own].base = Some(*initial_tsn),
+            ChunkReading::Opening { initial_tsn } => self.halves[own].begin(*initial_tsn),
             ChunkReading::Data(piece) => self.halves[own].data(at, piece.tsn, 1),
             ChunkReading::Sack { cumulative, gaps } => {
                 self.halves[other].acknowledgement(at, cumulative.wrapping_add(1), None, gaps);
@@ -161,27 +161,31 @@ impl Conversation {
 }
 
 impl Sequence {
-    /// A number that wraps, as one that does not: the one nearest to the highest that was sent. `None` before the
-    /// first.
+    /// Numbers are relative to this one.
+    fn begin(&mut self, base: u32) {
+        self.serials.get_or_insert(Unwrapped::new(base)).base = Serial(base);
+    }
+
+    /// A number that wraps, as one that does not. `None` before the first.
     fn unwrapped(&mut self, number: u32) -> Option<u64> {
-        let base = *self.base.get_or_insert(number);
-        let highest = base.wrapping_add(self.top as u32);
-        self.top.checked_add_signed(i64::from(number.wrapping_sub(highest) as i32))
+        let serials = self.serials.get_or_insert(Unwrapped::new(number));
+        u64::try_from(serials.distance(number)).ok()
+    }
+
+    /// The numbers of `count` from `first` on are sent: where they begin and end, and whether that is beyond all before.
+    fn send(&mut self, first: u32, count: u32) -> Option<(u64, u64, bool)> {
+        let from = self.unwrapped(first)?;
+        let serials = self.serials.as_mut()?;
+        let (end, before) = (from as i64 + i64::from(count), serials.highest);
+        serials.reach(end);
+        Some((from, from + u64::from(count), end > before))
     }
 
     fn data(&mut self, at: Instant, first: u32, count: u32) {
-        let Some(from) = self.unwrapped(first) else { return };
-        let to = from + u64::from(count);
-        let list = if to > self.top { &mut self.sent } else { &mut self.sent_again };
+        let Some((from, to, beyond)) = self.send(first, count) else { return };
+        let list = if beyond { &mut self.sent } else { &mut self.sent_again };
         if at >= self.since {
             list.push(Numbered { at, from, to });
-        }
-        self.top = self.top.max(to);
-    }
-
-    fn control(&mut self, first: u32, count: u32) {
-        if let Some(from) = self.unwrapped(first) {
-            self.top = self.top.max(from + u64::from(count));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use netrig_core::{Direction, Duration, Instant, LinkEvent, Waiting};
-use netrig_link::{LinkSettings, Loss, Outage};
+use netrig_link::{LinkSettings, Loss, Outage, WifiSettings};
 
 use super::beyond;
 use super::topology::Topology;
@@ -320,11 +320,9 @@ impl EventFile<'_> {
         for &direction in change.direction.unwrap_or_default().directions() {
             let line = script.topology.links[link].towards(direction);
             if let (LinkSettings::Wifi(wifi), Some(rate)) = (line, change.rate)
-                && !wifi.standard.rates().contains(&rate)
+                && let Err(error) = (WifiSettings { rate, ..wifi.clone() }).check()
             {
-                let rates = wifi.standard.rates().map(|rate| rate.to_string()).join(", ");
-                return self
-                    .refuse(&["do", "rate"], format!("`rate` must be one of this standard's: {rates}"));
+                return self.refuse(&["do", "rate"], error.to_string());
             }
             let rate = |rate: netrig_core::Rate| LinkEvent::Rate { bits_per_s: rate.bits_per_s() };
             let loss = |probability| LinkEvent::Loss { probability };

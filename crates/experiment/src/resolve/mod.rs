@@ -13,7 +13,7 @@ use netrig_core::{Duration, Instant};
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::{Levels, Reader};
-use crate::file::sections::{FlowNames, Frame};
+use crate::file::sections::{FlowNames, RunSection};
 use crate::{Flow, Scenario};
 use topology::Topology;
 
@@ -30,8 +30,8 @@ pub(crate) const MAX_DROPS: usize = 1_000_000;
 /// The most sampling intervals that a run may have: each keeps counted samples of every flow and link.
 const MAX_INTERVALS: u64 = 10_000_000;
 
-/// The keys above the first section that a [`Frame`] has.
-pub(crate) const FRAME_KEYS: &[&str] = &["duration", "sample_every", "ip", "ends_with"];
+/// The keys above the first section that a [`RunSection`] has.
+pub(crate) const RUN_KEYS: &[&str] = &["duration", "sample_every", "ip", "ends_with"];
 
 /// Resolves the file `root` at the point where factors have these `levels`.
 ///
@@ -47,17 +47,18 @@ pub(crate) fn scenario(root: &Value, levels: &Levels<'_>) -> Result<Scenario, Ve
 }
 
 fn resolve(root: &Value, reader: &Reader<'_>) -> Option<Scenario> {
-    let frame = frame(root, reader);
-    let topology = Topology::read(root, reader, frame.as_ref().map(|frame| frame.ip).unwrap_or_default());
+    let section = run_section(root, reader);
+    let topology =
+        Topology::read(root, reader, section.as_ref().map(|section| section.ip).unwrap_or_default());
     let transports = flows::transports(root, reader);
-    let (frame, topology) = (frame?, topology?);
-    let flows = flows::flows(root, reader, &topology, &transports?, frame.duration)?;
-    let events = events::events(root, reader, &topology, &flows, frame.duration)?;
-    let ends_with = ends_with(root, reader, &frame, &flows)?;
+    let (section, topology) = (section?, topology?);
+    let flows = flows::flows(root, reader, &topology, &transports?, section.duration)?;
+    let events = events::events(root, reader, &topology, &flows, section.duration)?;
+    let ends_with = ends_with(root, reader, &section, &flows)?;
     Some(Scenario {
-        duration: frame.duration,
+        duration: section.duration,
         ends_with,
-        sample_every: frame.sample_every,
+        sample_every: section.sample_every,
         nodes: topology.nodes,
         links: topology.links,
         flows,
@@ -65,33 +66,33 @@ fn resolve(root: &Value, reader: &Reader<'_>) -> Option<Scenario> {
     })
 }
 
-fn frame(root: &Value, reader: &Reader<'_>) -> Option<Frame> {
-    let own = Value { span: root.span.clone(), kind: Kind::Table(root.table()?.only(FRAME_KEYS)) };
-    let frame: Frame = reader.read(&own)?;
+fn run_section(root: &Value, reader: &Reader<'_>) -> Option<RunSection> {
+    let own = Value { span: root.span.clone(), kind: Kind::Table(root.table()?.only(RUN_KEYS)) };
+    let section: RunSection = reader.read(&own)?;
     let refuse = |key: &str, why: String| reader.report(reader.about(root, &[key], why));
-    if frame.duration.is_zero() {
+    if section.duration.is_zero() {
         refuse("duration", "a run of no length shows nothing: it must be above zero".into());
-    } else if frame.sample_every.is_zero() {
+    } else if section.sample_every.is_zero() {
         refuse("sample_every", "it must be above zero".into());
-    } else if frame.duration.as_nanos() / frame.sample_every.as_nanos() > MAX_INTERVALS {
+    } else if section.duration.as_nanos() / section.sample_every.as_nanos() > MAX_INTERVALS {
         let why = format!(
             "a run of {} has more than {MAX_INTERVALS} intervals of {}",
-            frame.duration, frame.sample_every
+            section.duration, section.sample_every
         );
         // Without a `sample_every` of its own the file is wrong in how long the run is.
         let sampled = root.table()?.get("sample_every").is_some();
         refuse(if sampled { "sample_every" } else { "duration" }, why);
     } else {
-        return Some(frame);
+        return Some(section);
     }
     None
 }
 
 /// The flows with which a run ends. Each must be one that can say when it is done.
-fn ends_with(root: &Value, reader: &Reader<'_>, frame: &Frame, flows: &[Flow]) -> Option<Vec<usize>> {
+fn ends_with(root: &Value, reader: &Reader<'_>, section: &RunSection, flows: &[Flow]) -> Option<Vec<usize>> {
     let mut places = Vec::new();
     let about = |why: String| reader.about(root, &["ends_with"], why);
-    for name in frame.ends_with.as_ref().map_or(&[][..], FlowNames::names) {
+    for name in section.ends_with.as_ref().map_or(&[][..], FlowNames::names) {
         let group = || flows.iter().enumerate().filter(|(_, flow)| flow.group == *name || flow.name == *name);
         if group().next().is_none() {
             let known = flows.iter().map(|flow| flow.group.as_str());
@@ -103,7 +104,7 @@ fn ends_with(root: &Value, reader: &Reader<'_>, frame: &Frame, flows: &[Flow]) -
             reader.report(about(why).expected("flows over connections"));
             return None;
         }
-        let stops = |flow: &Flow| flow.stop < Instant::ZERO + frame.duration;
+        let stops = |flow: &Flow| flow.stop < Instant::ZERO + section.duration;
         if group().any(|(_, flow)| !flow.application.has_an_end() && !stops(flow)) {
             let why = format!("flow `{name}` goes on as long as the run: it is never done before");
             reader.report(

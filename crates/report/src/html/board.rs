@@ -5,14 +5,14 @@ use netrig_experiment::ClaimPoint;
 use super::interval::Scale;
 use super::{aside, headings, table, verdict, verdict_class};
 use crate::Report;
-use crate::board::{Decided, Line, Seen};
+use crate::board::{ClaimLine, Decided, Seen};
 use crate::markup::Markup;
 
 /// How wide an interval is drawn, pixels.
 const DRAWN: f64 = 110.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
-    let lines = Line::all(report);
+    let lines = ClaimLine::all(report);
     m.inside("div", &[("class", "beside")], |m| {
         table(m, "board", "Every claim, what decided it, and where to see it", |m| {
             headings(
@@ -30,7 +30,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     });
 }
 
-fn row(m: &mut Markup, n: usize, line: &Line<'_>) {
+fn row(m: &mut Markup, n: usize, line: &ClaimLine<'_>) {
     m.inside("td", &[], |m| {
         m.inside("span", &[("class", "badge")], |m| verdict(m, "span", line.claim.verdict));
     });

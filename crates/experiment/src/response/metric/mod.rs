@@ -94,7 +94,7 @@ impl Need {
     }
 }
 
-/// Something that can be measured of a flow, a link or the run.
+/// Something that can be measured of a flow, a link, a node or the run.
 pub trait Metric: Sync {
     /// Its words.
     fn about(&self) -> &About;

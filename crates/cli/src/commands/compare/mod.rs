@@ -1,28 +1,31 @@
 //! `netrig compare`.
 
+mod origin;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
-use netrig_experiment::{Agreement, Level, Point, PointRuns, Results};
+use netrig_experiment::{Agreement, Point, PointRuns, Results, constant_level, differing_constants};
 use netrig_runner::{Kept, recorded};
 use netrig_store::Store;
 
 use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
-use crate::commands::origin::{Change, Makers, Origin};
 use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print};
 use crate::request::Request;
+
+use origin::{Change, Origin, Provenances};
 
 /// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
 /// was not the same when their runs were made.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
-    let place = Place::of(&arguments.store, Path::new(STORE));
+    let place = StoreVersion::of(&arguments.store, Path::new(STORE));
     let mut first = Side::new(&request, &place, "first")?;
-    let mut second = Side::new(&request, &Place::of(&arguments.with, &place.store), "second")?;
+    let mut second = Side::new(&request, &StoreVersion::of(&arguments.with, &place.store), "second")?;
     let constants = other_constants(&request, &first, &second);
     for side in [&mut first, &mut second] {
         side.set_aside(&constants);
@@ -58,18 +61,11 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
 /// Factors that the file has as constants, or no more, and that have one level at all points of each side, but not the
 /// same one: the points are compared although they differ in it, and it is told with what else was different.
 fn other_constants(request: &Request, first: &Side, second: &Side) -> BTreeSet<String> {
-    let names =
-        [first, second].into_iter().flat_map(|side| &side.kept.points).flat_map(|point| point.point.0.keys());
-    let names: BTreeSet<&String> = names.collect();
-    let may_differ = |name: &&&String| {
+    let may_differ = |name: &String| {
         let levels = request.experiment.design.factor(name).map_or(1, |factor| factor.levels.len());
-        levels == 1 && !request.set.contains(**name)
+        levels == 1 && !request.set.contains(name)
     };
-    let differs = |name: &&&String| match (first.constant(name), second.constant(name)) {
-        (Some(first), Some(second)) => first != second,
-        _ => false,
-    };
-    names.iter().filter(may_differ).filter(differs).map(|name| (*name).clone()).collect()
+    differing_constants(&first.kept.points, &second.kept.points).into_iter().filter(may_differ).collect()
 }
 
 /// A point without some factors.
@@ -81,12 +77,12 @@ fn without(point: &Point, factors: &BTreeSet<String>) -> Point {
 
 /// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in a store that goes without
 /// saying.
-struct Place {
+struct StoreVersion {
     store: PathBuf,
     version: Option<String>,
 }
 
-impl Place {
+impl StoreVersion {
     fn of(typed: &Path, unnamed: &Path) -> Self {
         // A file may have the sign in its name.
         let parts = typed.to_str().filter(|_| !typed.exists()).and_then(|text| text.rsplit_once('@'));
@@ -100,7 +96,7 @@ impl Place {
 struct Side {
     store: PathBuf,
     kept: Kept,
-    makers: Makers,
+    provenances: Provenances,
     /// Of the version of the file.
     digest: String,
     /// Factors that its points have no more, with their levels.
@@ -109,7 +105,7 @@ struct Side {
 
 impl Side {
     /// What a store has of the experiment, as if `name` were its substrate.
-    fn new(request: &Request, place: &Place, name: &str) -> Result<Self, Failure> {
+    fn new(request: &Request, place: &StoreVersion, name: &str) -> Result<Self, Failure> {
         let path = place.store.display();
         if !place.store.exists() {
             return Err(Failure::request(format!("there is no store {path}")));
@@ -124,25 +120,21 @@ impl Side {
         for point in &mut kept.points {
             name.clone_into(&mut point.substrate);
         }
-        let makers = Makers::of(&store, &kept.runs).map_err(Failure::failed)?;
+        let provenances = Provenances::of(&store, &kept.runs).map_err(Failure::failed)?;
         Ok(Self {
             store: place.store.clone(),
             kept,
-            makers,
+            provenances,
             digest: version.file.digest,
             constants: Point::default(),
         })
     }
 
-    /// The level that a factor has at all points, or that there is no such factor; `None` if it has several levels.
-    fn constant(&self, factor: &str) -> Option<Option<&Level>> {
-        let first = self.kept.points.first().map(|point| point.point.level(factor))?;
-        self.kept.points.iter().all(|point| point.point.level(factor) == first).then_some(first)
-    }
-
     /// Takes constants out of its points, and keeps them in mind.
     fn set_aside(&mut self, factors: &BTreeSet<String>) {
-        let levels = factors.iter().filter_map(|name| Some((name.clone(), self.constant(name)??.clone())));
+        let levels = factors
+            .iter()
+            .filter_map(|name| Some((name.clone(), constant_level(&self.kept.points, name)??.clone())));
         self.constants = Point(levels.collect());
         self.kept.points.iter_mut().for_each(|point| point.point = without(&point.point, factors));
         self.kept.runs.iter_mut().for_each(|run| run.point = without(&run.point, factors));
@@ -168,7 +160,7 @@ impl Side {
     /// Where, when and with what its runs were made, at one point or at all.
     fn origin(&self, point: Option<&Point>) -> Origin {
         let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
-        self.makers.origin(&self.digest, &self.constants, here)
+        self.provenances.origin(&self.digest, &self.constants, here)
     }
 }
 
@@ -192,18 +184,6 @@ fn differences(first: &Origin, second: &Origin) -> String {
     if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }
 }
 
-/// What the interval of a ratio says about agreement within `margin`.
-fn verdict(agreement: &Agreement, margin: Fraction) -> &'static str {
-    let (lowest, highest) = (1.0 - margin.get(), 1.0 + margin.get());
-    match (agreement.low, agreement.high) {
-        (Some(low), Some(high)) if lowest <= low && high <= highest => "agrees",
-        // The ratio of two quantities above zero cannot be below it: with so few runs the interval says nothing.
-        (Some(low), Some(high)) if low < 0.0 && 0.0 <= high => "inconclusive",
-        (Some(low), Some(high)) if high < lowest || highest < low => "differs",
-        _ => "inconclusive",
-    }
-}
-
 fn line(agreement: &Agreement, margin: Fraction) -> String {
     let at =
         if agreement.factors.0.is_empty() { "all points".to_owned() } else { agreement.factors.to_string() };
@@ -212,9 +192,9 @@ fn line(agreement: &Agreement, margin: Fraction) -> String {
         _ => "[no interval]".to_owned(),
     };
     let Agreement { response, ratio, n: [first, second], pairs, .. } = agreement;
-    let verdict = verdict(agreement, margin);
+    let accord = agreement.accord(margin).name();
     format!(
-        "{response:<20} {ratio:.4} {interval}  {verdict:<12}  n = {first} and {second}, {pairs} pairs  {at}"
+        "{response:<20} {ratio:.4} {interval}  {accord:<12}  n = {first} and {second}, {pairs} pairs  {at}"
     )
 }
 
@@ -227,7 +207,7 @@ fn document(
 ) -> serde_json::Result<serde_json::Value> {
     let mut entry = serde_json::to_value(agreement)?;
     entry["margin"] = margin.get().into();
-    entry["verdict"] = verdict(agreement, margin).into();
+    entry["verdict"] = agreement.accord(margin).name().into();
     let all = agreement.factors.0.is_empty();
     let [first, second] = sides.map(|side| side.origin((!all).then_some(&agreement.factors)));
     entry["changed"] = serde_json::to_value(first.changes(&second))?;
@@ -235,35 +215,4 @@ fn document(
         entry["made"] = serde_json::to_value([first, second])?;
     }
     Ok(entry)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_whole_interval_decides() {
-        let told = |low: f64, high: f64, margin: &str| {
-            let agreement = Agreement {
-                factors: Point::default(),
-                response: "goodput".into(),
-                ratio: f64::midpoint(low, high),
-                low: Some(low),
-                high: Some(high),
-                n: [3, 3],
-                pairs: 3,
-                of: ["first".into(), "second".into()],
-            };
-            verdict(&agreement, margin.parse().expect("a share"))
-        };
-        assert_eq!(told(0.96, 1.04, "5 %"), "agrees");
-        assert_eq!(told(1.01, 1.04, "5 %"), "agrees");
-        assert_eq!(told(0.96, 1.04, "2 %"), "inconclusive");
-        assert_eq!(told(0.90, 0.96, "5 %"), "inconclusive");
-        assert_eq!(told(-0.5, 2.35, "5 %"), "inconclusive");
-        assert_eq!(told(-0.5, 0.5, "5 %"), "inconclusive");
-        assert_eq!(told(0.5, 0.94, "5 %"), "differs");
-        assert_eq!(told(1.06, 1.5, "5 %"), "differs");
-        assert_eq!(told(1.0, 1.0, "0 %"), "agrees");
-    }
 }

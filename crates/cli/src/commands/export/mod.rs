@@ -1,5 +1,11 @@
 //! `netrig export`.
 
+mod capture;
+mod delivery;
+mod playback;
+mod run_figure;
+mod sequence;
+
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -7,51 +13,48 @@ use netrig_report::chart::Theme;
 use netrig_runner::provenance;
 use netrig_store::{Store, Table};
 
-use crate::arguments::{Export, ExportFormat, Which};
+use crate::arguments::{Export, ExportFormat, Exported, Which};
 use crate::build::BUILD;
-use crate::commands::capture::capture;
-use crate::commands::delivery::delivery;
 use crate::commands::report::{of, stored};
-use crate::commands::sequence::sequence;
 use crate::commands::version;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::request::Request;
 
+use capture::capture;
+use run_figure::run_figure;
+
 /// Writes runs as CSV or Parquet, figures as SVG, or what one run sent as a capture or a figure.
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
-    match (arguments.format, &arguments.experiment, &arguments.capture.run) {
-        (ExportFormat::Pcapng, _, Some(run)) => return capture(arguments, run),
-        (ExportFormat::Sequence, _, Some(run)) => return sequence(arguments, run),
-        (ExportFormat::Csv | ExportFormat::Parquet, Some(experiment), _) => {
-            runs(arguments, &request(arguments, experiment)?)?;
-        }
-        (ExportFormat::Svg, Some(experiment), _) => figures(arguments, &request(arguments, experiment)?)?,
-        (ExportFormat::Delivery, _, Some(run)) => return delivery(arguments, run),
-        (ExportFormat::Pcapng | ExportFormat::Sequence | ExportFormat::Delivery, _, None) => {
+    let format = match (arguments.form.exported(), &arguments.capture.run) {
+        (Exported::Format(ExportFormat::Pcapng), Some(run)) => return capture(arguments, run),
+        (Exported::Figure(figure), Some(run)) => return run_figure(arguments, figure, run),
+        (Exported::Format(ExportFormat::Pcapng) | Exported::Figure(_), None) => {
             return Err(Failure::request(
-                "pcapng, sequence and delivery are of one run: --run ID in the place of an experiment; `netrig list` prints \
-                 what there is",
+                "--pcapng and --figure are of one run: --run ID in the place of an experiment; `netrig list` prints what \
+                 there is",
             ));
         }
-        (_, None, _) => {
-            return Err(Failure::request(
-                "--run is for pcapng, sequence and delivery; csv, parquet and svg are of an experiment",
-            ));
-        }
+        (Exported::Format(format), _) => format,
+    };
+    let experiment = arguments.experiment.as_ref().ok_or_else(|| {
+        Failure::request("--run is for --pcapng and --figure; csv, parquet and svg are of an experiment")
+    })?;
+    let request =
+        Request::new(&Which { experiment: experiment.clone(), changes: arguments.changes.clone() })?;
+    if format == ExportFormat::Svg {
+        figures(arguments, &request)?
+    } else {
+        runs(arguments, format, &request)?
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn request(arguments: &Export, experiment: &str) -> Result<Request, Failure> {
-    Request::new(&Which { experiment: experiment.to_owned(), changes: arguments.changes.clone() })
-}
-
-fn runs(arguments: &Export, request: &Request) -> Result<(), Failure> {
+fn runs(arguments: &Export, format: ExportFormat, request: &Request) -> Result<(), Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
     let table = Table::of(&store, version::latest(&store, request)?.id).map_err(Failure::failed)?;
     let mut bytes = Vec::new();
-    match arguments.format {
+    match format {
         ExportFormat::Parquet => table.write_parquet(&mut bytes),
         _ => table.write_csv(&mut bytes),
     }

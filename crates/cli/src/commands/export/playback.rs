@@ -4,12 +4,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Frame, Instant, Quantity, Sample, Sink, Subject};
+use netrig_core::{Duration, Frame, Instant, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{Run, RunError, Scenario};
 use netrig_store::{Replication, Store};
 
 use crate::arguments::{Capture, Export};
-use crate::build::BUILD;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::interruption::until_interrupted;
 use crate::request::substrate;
@@ -25,28 +24,49 @@ pub struct Playback {
     cancel: Arc<AtomicBool>,
 }
 
-/// Takes the frames of one node as they come, from the start of the run to the end of what is wanted.
-pub trait Taker {
+/// Gets the frames of one node as they come, from the start of the run to the end of what is wanted.
+pub trait Listener {
     /// Whose frames, by the node's place in the scenario.
     fn node(&self) -> u32;
 
     /// The next one. If it fails, the run ends.
-    fn take(&mut self, frame: &Frame<'_>) -> Result<(), Failure>;
+    fn hear(&mut self, frame: &Frame<'_>) -> Result<(), Failure>;
+}
+
+/// A reader of the frames of one node, which keeps what it needs of them.
+pub struct NodeReader<R> {
+    node: u32,
+    /// What it has read.
+    pub reader: R,
+    read: fn(&mut R, &Frame<'_>),
+}
+
+impl<R> NodeReader<R> {
+    /// At the node at this place, `reader`, which reads a frame by `read`.
+    pub fn new(node: usize, reader: R, read: fn(&mut R, &Frame<'_>)) -> Self {
+        Self { node: node as u32, reader, read }
+    }
+}
+
+impl<R> Listener for NodeReader<R> {
+    fn node(&self) -> u32 {
+        self.node
+    }
+
+    fn hear(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+        (self.read)(&mut self.reader, frame);
+        Ok(())
+    }
 }
 
 impl Playback {
     /// The run whose identity begins with `id`.
     pub fn of(arguments: &Export, id: &str) -> Result<Self, Failure> {
         let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
-        let (text, replication) = find(&store, id)?;
-        if replication.build != *BUILD {
-            let (other, this) = (&replication.build, &*BUILD);
-            eprintln!(
-                "warning: the run was made by netrig {other}; its packets are those of this one, {this}"
-            );
-        }
-        let run = again(&text, &replication)?;
-        let (from, to) = window(&arguments.capture, &run)?;
+        let (experiment, replication) = find(&store, id)?;
+        let run = again(&store, experiment, &replication)?;
+        let lasted = replication.run.end.lasted().unwrap_or(run.scenario.duration);
+        let (from, to) = window(&arguments.capture, lasted)?;
         Ok(Self { replication, run, from, to, cancel: until_interrupted()? })
     }
 
@@ -82,15 +102,15 @@ impl Playback {
         Ok(places)
     }
 
-    /// Makes the run again and gives each taker what passes its node; `None` if the person interrupts it.
-    pub fn play<T: Taker>(&self, takers: Vec<T>) -> Result<Option<Vec<T>>, Failure> {
-        let mut audience = Audience { takers, to: self.to, state: State::Listening, cancel: &self.cancel };
+    /// Makes the run again and gives each listener what passes its node; `None` if the person interrupts it.
+    pub fn play<L: Listener>(&self, listeners: Vec<L>) -> Result<Option<Vec<L>>, Failure> {
+        let mut audience = Audience { listeners, to: self.to, state: State::Listening, cancel: &self.cancel };
         let ended = substrate(&self.replication.run.substrate)?.run(&self.run, &mut audience, &self.cancel);
         match (audience.state, ended) {
             (State::Lost(failure), _) => Err(failure),
             (State::Listening, Err(RunError::Cancelled)) => Ok(None),
             (State::Listening, Err(error)) => Err(Failure::failed(error)),
-            (State::Over, _) | (State::Listening, Ok(_)) => Ok(Some(audience.takers)),
+            (State::Over, _) | (State::Listening, Ok(_)) => Ok(Some(audience.listeners)),
         }
     }
 }
@@ -101,22 +121,24 @@ pub fn interrupted() -> ExitCode {
     ExitCode::from(INTERRUPTED)
 }
 
-/// The first and the last moment that are wanted.
-fn window(wanted: &Capture, run: &Run) -> Result<(Instant, Instant), Failure> {
-    let length = run.scenario.duration;
+/// The first and the last moment that are wanted of a run that lasted so long.
+fn window(wanted: &Capture, lasted: Duration) -> Result<(Instant, Instant), Failure> {
     let from = wanted.from.unwrap_or_default();
-    let to = wanted.to.unwrap_or(length);
-    if from > to || from > length {
+    let to = wanted.to.unwrap_or(lasted.max(from));
+    if from > to || from > lasted {
         return Err(Failure::request(format!(
-            "there is nothing from {from} to {to}: the run is from 0 s to {length}"
+            "there is nothing from {from} to {to}: the run is from 0 s to {lasted}"
         )));
     }
-    Ok((Instant::ZERO + from, Instant::ZERO + to))
+    if to > lasted {
+        eprintln!("note: --to {to} is after the end of the run, which is from 0 s to {lasted}");
+    }
+    Ok((Instant::ZERO + from, Instant::ZERO + to.min(lasted)))
 }
 
-/// Listens to a run for its takers; keeps nothing.
-struct Audience<'a, T> {
-    takers: Vec<T>,
+/// Who listens to a run; keeps nothing itself.
+struct Audience<'a, L> {
+    listeners: Vec<L>,
     to: Instant,
     state: State,
     /// Stops the run.
@@ -131,14 +153,14 @@ enum State {
     Lost(Failure),
 }
 
-impl<T> Audience<'_, T> {
+impl<L> Audience<'_, L> {
     fn end(&mut self, state: State) {
         self.state = state;
         self.cancel.store(true, Ordering::Relaxed);
     }
 }
 
-impl<T: Taker> Sink for Audience<'_, T> {
+impl<L: Listener> Sink for Audience<'_, L> {
     fn sample(&mut self, _: Subject, _: Sample) {}
 
     fn wants(&self, _: &'static Quantity) -> bool {
@@ -146,7 +168,7 @@ impl<T: Taker> Sink for Audience<'_, T> {
     }
 
     fn wants_frames(&self, node: u32) -> bool {
-        self.takers.iter().any(|taker| taker.node() == node)
+        self.listeners.iter().any(|listener| listener.node() == node)
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
@@ -156,8 +178,8 @@ impl<T: Taker> Sink for Audience<'_, T> {
         if frame.at > self.to {
             return self.end(State::Over);
         }
-        let mut theirs = self.takers.iter_mut().filter(|taker| taker.node() == frame.node);
-        if let Err(failure) = theirs.try_for_each(|taker| taker.take(frame)) {
+        let mut theirs = self.listeners.iter_mut().filter(|listener| listener.node() == frame.node);
+        if let Err(failure) = theirs.try_for_each(|listener| listener.hear(frame)) {
             self.end(State::Lost(failure));
         }
     }

@@ -7,7 +7,7 @@ use crate::number::{Estimate, Unit, as_given, relative};
 use crate::sheet::{Sheet, column_units, word};
 
 /// Headings and rows of text. The first `keys` columns say where a row is, the others are numbers.
-pub(crate) struct Grid {
+pub(crate) struct TextTable {
     pub keys: usize,
     /// Columns that say little without the one before them.
     pub beside: Vec<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Grid {
     pub rows: Vec<Vec<String>>,
 }
 
-impl Grid {
+impl TextTable {
     /// Every response at every point; factors that have one level everywhere are left to the words around it.
     pub fn of_points(report: &Report<'_>, sheet: &Sheet<'_>) -> Self {
         let substrate = sheet.substrates.then(|| "substrate".to_owned());

@@ -33,9 +33,9 @@ const FILE: usize = 2;
 const FACTOR: &str = "factor ";
 
 /// Everything that the runs of one store were made with.
-pub struct Makers(BTreeMap<ProvenanceId, Provenance>);
+pub struct Provenances(BTreeMap<ProvenanceId, Provenance>);
 
-impl Makers {
+impl Provenances {
     /// Of these runs of a store.
     pub fn of(store: &Store, runs: &[Replication]) -> Result<Self, StoreError> {
         let ids: BTreeSet<ProvenanceId> = runs.iter().map(|run| run.run.provenance).collect();

@@ -1,4 +1,4 @@
-//! `netrig export --format pcapng`: the packets that pass a node, in virtual time.
+//! `netrig export --pcapng`: the packets that pass a node, in virtual time.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use netrig_core::{Frame, Instant, pcapng};
 use netrig_experiment::Scenario;
 
+use super::playback::{Listener, Playback, interrupted};
 use crate::arguments::{Capture, Export};
 use crate::build::BUILD;
-use crate::commands::playback::{Playback, Taker, interrupted};
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
@@ -88,12 +88,12 @@ impl NodeCapture {
     }
 }
 
-impl Taker for NodeCapture {
+impl Listener for NodeCapture {
     fn node(&self) -> u32 {
         self.node
     }
 
-    fn take(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+    fn hear(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
         let Ok(interface) = self.interfaces.binary_search(&frame.link) else { return Ok(()) };
         if frame.at < self.from {
             return Ok(());

@@ -1,0 +1,37 @@
+//! `netrig export --figure`: what one run's packets tell, as a drawing.
+
+use std::process::ExitCode;
+
+use netrig_report::chart::{Chart, Theme};
+
+use super::delivery::delivery;
+use super::playback::{Playback, interrupted};
+use super::sequence::sequence;
+use crate::arguments::{Export, RunFigure};
+use crate::failure::Failure;
+use crate::output::{replace, tell};
+
+/// As wide as the other figures that are exported.
+const WIDTH: f64 = 900.0;
+
+/// Makes the run whose identity begins with `id` again, and draws it.
+pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<ExitCode, Failure> {
+    if arguments.capture.snap.is_some() {
+        return Err(Failure::request("--snap is for --pcapng: a figure keeps no packets"));
+    }
+    let playback = Playback::of(arguments, id)?;
+    let drawn = match figure {
+        RunFigure::Sequence => sequence(&playback, &arguments.capture.node)?,
+        RunFigure::Delivery => delivery(&playback, &arguments.capture.node)?,
+    };
+    let Some(Drawn { chart, says }) = drawn else { return Ok(interrupted()) };
+    replace(&arguments.out, chart.svg(WIDTH, Theme::Light).as_bytes())?;
+    tell(&arguments.out, &format!("{says}: {}", arguments.out.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A figure, and what it shows in numbers.
+pub struct Drawn {
+    pub chart: Chart,
+    pub says: String,
+}
