@@ -92,7 +92,7 @@ fn a_full_buffer_lets_no_crumbs_out() {
     for buffer in ["64 MB", "64 KB"] {
         let transport = format!(
             "kind = \"sctp\"\nnagle = true\nmax_chunk = \"365 B\"\nreceive_buffer = \"64 MB\"\nsend_buffer = \"{buffer}\"\n\
-             chunk_overhead = \"1100 B\""
+             chunk_charge = \"kernel-buffer\""
         );
         let measured = measured(&transport, MESSAGE);
         println!("SCTP, messages of 64 kB in chunks of 365 B, buffer of {buffer}: {measured:.1} packets/MB");
