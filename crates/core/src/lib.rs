@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod data;
+mod dscp;
 mod endpoint;
 mod frame;
 mod link;
@@ -29,6 +30,7 @@ mod time;
 pub mod units;
 
 pub use data::{CloseReason, ConnectionEvent, Data, StreamId};
+pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};
 pub use link::{
