@@ -8,8 +8,8 @@ use netrig_core::{
 use crate::flight::{Flight, Flying};
 use crate::impairments::{Fate, Impairments};
 use crate::pace::Pace;
-use crate::queue::Place;
-use crate::{Discipline, LineSettings, SettingsError};
+use crate::queue::Egress;
+use crate::{LineSettings, SettingsError};
 
 /// One direction of a line: a queue discipline, then a rate with framing, then delay and impairments. It has one lane,
 /// [`Lane::ONLY`].
@@ -18,10 +18,10 @@ use crate::{Discipline, LineSettings, SettingsError};
 /// which packets start onto the line: what a line does depends on arrivals and link events alone, never on
 /// when or how often it is polled.
 ///
-/// `Q` is the discipline; a file names one of [`Discipline`], and any other can be put in place with
+/// `Q` is the discipline; what a file can say is an [`Egress`], and any other can be put in place with
 /// [`Line::with_queue`].
 #[derive(Clone, Debug)]
-pub struct Line<P, Q = Discipline<P>> {
+pub struct Line<P, Q = Egress<P>> {
     queue: Q,
     flight: Flight<P>,
     pace: Pace,
@@ -46,14 +46,15 @@ pub struct Line<P, Q = Discipline<P>> {
 
 impl<P: PacketMeta> Line<P> {
     /// The line that `settings` describe, called `name` (such as `primary/forward`): its random streams are
-    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate`, `/service` and `/red`.
+    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate`, `/service`, `/red` and `/flows`.
     ///
     /// # Errors
-    /// As [`LineSettings::check`].
+    /// As [`LineSettings::check`], and if a rule or a class names a node, whose addresses have not been put in its place
+    /// ([`LineSettings::resolve`]).
     pub fn new(settings: &LineSettings, seeds: &Seeds, name: &str) -> Result<Self, SettingsError> {
         settings.check()?;
-        let place = Place::new(seeds, name, settings.rate, settings.framing);
-        Self::with_queue(Discipline::new(&settings.queue, &place), settings, seeds, name)
+        settings.check_resolved()?;
+        Self::with_queue(Egress::new(settings, seeds, name), settings, seeds, name)
     }
 }
 

@@ -1,10 +1,14 @@
 //! A line as an experiment file describes it.
 
+use std::net::IpAddr;
+
 use netrig_core::{Duration, Fraction, InFlight, LinkEvent, Rate, Size, Waiting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::conditioning::Condition;
 use crate::error::ensure;
+use crate::queue::class::{self, Class};
 use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError, WifiSettings};
 
 /// One direction of a line.
@@ -23,8 +27,22 @@ pub struct LineSettings {
     /// Whether a packet takes the time of its bits, or a random time with that mean. The former if not given.
     #[serde(default, skip_serializing_if = "Service::is_constant")]
     pub service: Service,
+    /// Rules of traffic conditioning, for packets on their way to the queue: the first that matches holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub condition: Vec<Condition>,
+    /// Classes of packets, counted apart, and scheduled by those queues that can: the first that matches has a packet,
+    /// and the last takes the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Class>,
+    /// Share of the rate that classes may reserve together, as routers bound it; it bounds no use. 75 % if not given.
+    #[serde(default = "three_quarters", skip_serializing_if = "is_three_quarters")]
+    pub reservable: Fraction,
     /// What waits in front of it.
     pub queue: Queue,
+    /// Packets that the interface takes from the queue ahead of the line, 0 to 65,536: they go in their order, whatever
+    /// comes to the queue meanwhile. 0 if not given.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ring: u32,
     /// The longest IP packet that it carries, above zero; longer ones are undeliverable. No limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
@@ -49,6 +67,19 @@ pub struct LineSettings {
     pub drop: Vec<u64>,
 }
 
+/// The rule of Cisco IOS, `max-reserved-bandwidth`.
+fn three_quarters() -> Fraction {
+    Fraction::new(0.75).unwrap_or_default()
+}
+
+fn is_three_quarters(share: &Fraction) -> bool {
+    *share == three_quarters()
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl LineSettings {
     /// A line of this rate, delay and queue that does nothing else to packets.
     pub fn new(rate: Rate, delay: Duration, queue: Queue) -> Self {
@@ -57,7 +88,11 @@ impl LineSettings {
             delay,
             framing: Framing::None,
             service: Service::Constant,
+            condition: Vec::new(),
+            classes: Vec::new(),
+            reservable: three_quarters(),
             queue,
+            ring: 0,
             mtu: None,
             jitter: None,
             loss: None,
@@ -75,6 +110,7 @@ impl LineSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         ensure(self.rate.bits_per_s() > 0, "rate", "must be above zero")?;
         self.queue.check().map_err(|e| e.within("queue"))?;
+        self.check_conditioning()?;
         ensure(self.mtu != Some(Size::default()), "mtu", "must be above zero")?;
         if let Some(jitter) = &self.jitter {
             jitter.check(self.delay).map_err(|e| e.within("jitter"))?;
@@ -83,6 +119,42 @@ impl LineSettings {
             loss.check().map_err(|e| e.within("loss"))?;
         }
         ensure(!self.drop.contains(&0), "drop", "counts packets from 1")
+    }
+
+    fn check_conditioning(&self) -> Result<(), SettingsError> {
+        for (n, condition) in self.condition.iter().enumerate() {
+            condition.check().map_err(|e| e.within(&format!("condition.{n}")))?;
+        }
+        class::check(&self.classes, self.rate, self.reservable)?;
+        self.queue.check_classes(&self.classes, self.rate)?;
+        ensure(self.ring <= 1 << 16, "ring", "must be at most 65536")
+    }
+
+    /// Whether it does more to packets that come than to let them wait in a queue.
+    pub fn is_conditioned(&self) -> bool {
+        !self.condition.is_empty() || !self.classes.is_empty() || self.ring > 0
+    }
+
+    /// Puts addresses in the place of the names of nodes in rules and classes. `addresses` gives those of all interfaces
+    /// of a node, and none if there is no such node.
+    ///
+    /// # Errors
+    /// Names the field that is neither a prefix nor a node.
+    pub fn resolve(&mut self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Result<(), SettingsError> {
+        for (n, condition) in self.condition.iter_mut().enumerate() {
+            let within = |e: SettingsError| e.within(&format!("condition.{n}.match"));
+            condition.matches.resolve(&addresses).map_err(within)?;
+        }
+        class::resolve(&mut self.classes, &addresses)
+    }
+
+    /// Fails if a rule or a class still names a node.
+    pub(crate) fn check_resolved(&self) -> Result<(), SettingsError> {
+        for (n, condition) in self.condition.iter().enumerate() {
+            let within = |e: SettingsError| e.within(&format!("condition.{n}.match"));
+            condition.matches.check_resolved().map_err(within)?;
+        }
+        class::check_resolved(&self.classes)
     }
 }
 
