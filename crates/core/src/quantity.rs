@@ -85,7 +85,8 @@ quantities! {
     DATAGRAMS_SENT = "datagrams_sent", "packets", Count;
     /// Datagrams received.
     DATAGRAMS_RECEIVED = "datagrams_received", "packets", Count;
-    // Links, one direction.
+    // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
+    // delivered what goes onto the line.
     /// Packets offered to the line.
     LINK_OFFERED = "link_offered", "packets", Count;
     /// Packets that came out of the far end.
@@ -94,6 +95,8 @@ quantities! {
     LINK_BYTES = "link_bytes", "B", Count;
     /// Packets dropped, for whatever reason.
     LINK_DROPPED = "link_dropped", "packets", Count;
+    /// Packets dropped by policers.
+    LINK_POLICED = "link_policed", "packets", Count;
     /// Packets that left the queue for the line.
     LINK_SERVED = "link_served", "packets", Count;
     /// Time that the packets served had waited, added up.

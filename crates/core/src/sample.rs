@@ -67,6 +67,8 @@ pub enum Subject {
     Path(u32, u8),
     /// One direction of a link.
     Link(u32, Direction),
+    /// One class of one direction of a link, by its place in the direction's list of classes.
+    Class(u32, Direction, u8),
     /// One node.
     Node(u32),
 }

@@ -204,6 +204,14 @@ impl LinkSettings {
         }
     }
 
+    /// The classes of packets that it knows.
+    pub fn classes(&self) -> &[Class] {
+        match self {
+            Self::Line(line) => &line.classes,
+            Self::Wifi(_) => &[],
+        }
+    }
+
     /// How it loses packets, and does not mend that itself.
     pub fn loss(&self) -> Option<&Loss> {
         match self {

@@ -32,7 +32,7 @@ impl Air {
     /// If the lanes cannot share a channel.
     pub fn new(lanes: &[WifiLane<'_>], seeds: &Seeds, sink: &dyn Sink) -> Result<Self, SettingsError> {
         let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
-        let waits = || Waits::new(sink.wants(&quantity::WAITING_TIME));
+        let waits = || Waits::new(sink.wants(&quantity::WAITING_TIME), &[]);
         let meter = |lane: &WifiLane<'_>| WireMeter::new(lane.link as u32, lane.direction, sink);
         Ok(Self {
             medium: Medium::new(&settings, seeds)?,
@@ -71,7 +71,7 @@ impl Air {
             if meter.is_wanted() {
                 meter.tick(now, counters, self.medium.occupied(Lane(place as u32), now), sink);
             }
-            meter.report(waits, sink);
+            meter.report(&[], waits, sink);
         }
     }
 

@@ -4,6 +4,7 @@ use netrig_core::{
     Delivery, Direction, Duration, Heading, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity,
 };
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
+use netrig_link::queue::Port;
 use netrig_link::{Counters, Line, LineSettings};
 use netrig_transport::Packet;
 
@@ -20,6 +21,12 @@ struct Wire {
     counters: Counters,
     waits: Waits,
     appointment: Appointment,
+}
+
+/// What is counted of a wire, and of each of its classes.
+struct Meters {
+    wire: WireMeter,
+    classes: Vec<WireMeter>,
 }
 
 /// What holds packets until their moment has come, by its number.
@@ -51,7 +58,7 @@ pub(crate) struct Network {
     pub agenda: Agenda,
     wires: Vec<Wire>,
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
-    meters: Vec<WireMeter>,
+    meters: Vec<Meters>,
     airs: Vec<Air>,
     /// Nodes that need time for what they receive, and their places in the scenario.
     hosts: Vec<Host>,
@@ -122,10 +129,15 @@ impl Network {
         self.wires.push(Wire {
             line,
             counters: Counters::default(),
-            waits: Waits::new(sink.wants(&quantity::WAITING_TIME)),
+            waits: Waits::new(sink.wants(&quantity::WAITING_TIME), &settings.classes),
             appointment: Appointment::default(),
         });
-        self.meters.push(WireMeter::new(number as u32, direction, sink));
+        let number = number as u32;
+        let of_class = |(_, class)| WireMeter::of_class(number, direction, class, sink);
+        self.meters.push(Meters {
+            wire: WireMeter::new(number, direction, sink),
+            classes: settings.classes.iter().zip(0..).map(of_class).collect(),
+        });
         Ok(())
     }
 
@@ -278,12 +290,17 @@ impl Network {
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
-        for (Wire { line, counters, waits, .. }, meter) in self.wires.iter_mut().zip(&mut self.meters) {
-            if meter.is_wanted() {
+        for (Wire { line, counters, waits, .. }, meters) in self.wires.iter_mut().zip(&mut self.meters) {
+            let Meters { wire, classes } = meters;
+            if wire.is_wanted() {
                 line.catch_up(now, &mut (&mut *counters, &mut *waits));
-                meter.tick(now, counters, line.busy(now), sink);
+                wire.tick(now, counters, line.busy(now), sink);
+                let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
+                for (meter, counters) in classes.iter_mut().zip(of_classes) {
+                    meter.tick(now, counters, Duration::ZERO, sink);
+                }
             }
-            meter.report(waits, sink);
+            wire.report(classes, waits, sink);
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, sink));
         self.hosts.iter_mut().for_each(|host| host.tick(now, sink));
@@ -296,7 +313,7 @@ impl Network {
     pub fn balance(&self) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
         let wires = self.wires.iter().zip(&self.meters);
-        let wires = wires.map(|(wire, meter)| (meter, &wire.counters, wire.line.inside(Lane::ONLY)));
+        let wires = wires.map(|(wire, meters)| (&meters.wire, &wire.counters, wire.line.inside(Lane::ONLY)));
         for (meter, counters, inside) in wires.chain(self.airs.iter().flat_map(Air::account)) {
             let failed = |error| RunError::Failed(format!("{meter}: {error}"));
             counters.balance(inside).map_err(failed)?;

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use netrig_core::{Direction, Duration, Instant, Observer, Quantity, Sample, Sink, Subject, quantity};
+use netrig_core::{
+    Direction, DropReason, Duration, Instant, Observer, PacketMeta, Quantity, Sample, Sink, Subject, quantity,
+};
 use netrig_link::Counters;
+use netrig_link::queue::class::{Class, Classifier};
 
 /// Reports what a wire's counters gained since the last tick.
 pub(crate) struct WireMeter {
@@ -22,11 +25,12 @@ struct Reading {
 }
 
 /// The quantities that grow, in the order of [`Reading::counts`].
-static COUNTS: [&Quantity; 8] = [
+static COUNTS: [&Quantity; 9] = [
     &quantity::LINK_OFFERED,
     &quantity::LINK_DELIVERED,
     &quantity::LINK_BYTES,
     &quantity::LINK_DROPPED,
+    &quantity::LINK_POLICED,
     &quantity::LINK_SERVED,
     &quantity::LINK_WAITED,
     &quantity::LINK_BUSY,
@@ -37,6 +41,9 @@ impl fmt::Display for WireMeter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.subject {
             Subject::Link(number, direction) => write!(f, "link {number}, {direction}"),
+            Subject::Class(number, direction, class) => {
+                write!(f, "link {number}, {direction}, class {class}")
+            }
             ref other => write!(f, "{other:?}"),
         }
     }
@@ -45,8 +52,17 @@ impl fmt::Display for WireMeter {
 impl WireMeter {
     /// A meter of one direction of link `number`, for `sink`.
     pub fn new(number: u32, direction: Direction, sink: &dyn Sink) -> Self {
+        Self::of(Subject::Link(number, direction), sink)
+    }
+
+    /// A meter of one class of it.
+    pub fn of_class(number: u32, direction: Direction, class: u8, sink: &dyn Sink) -> Self {
+        Self::of(Subject::Class(number, direction, class), sink)
+    }
+
+    fn of(subject: Subject, sink: &dyn Sink) -> Self {
         let wanted = COUNTS.iter().chain([&&quantity::QUEUE_LENGTH]).any(|quantity| sink.wants(quantity));
-        Self { subject: Subject::Link(number, direction), wanted, before: Reading::default() }
+        Self { subject, wanted, before: Reading::default() }
     }
 
     /// Whether [`WireMeter::tick`] would report anything.
@@ -63,6 +79,7 @@ impl WireMeter {
                 counters.delivered.packets as f64,
                 counters.delivered.bytes as f64,
                 counters.dropped_in_all().packets as f64,
+                counters.dropped(DropReason::Policed).packets as f64,
                 counters.served.packets as f64,
                 counters.waited().as_secs_f64(),
                 busy.as_secs_f64(),
@@ -81,31 +98,42 @@ impl WireMeter {
         self.before = reading;
     }
 
-    /// Reports each packet's wait since the last time.
-    pub fn report(&self, waits: &mut Waits, sink: &mut dyn Sink) {
-        for (at, waited) in waits.0.iter_mut().flat_map(|waits| waits.drain(..)) {
-            let value = waited.as_secs_f64();
-            sink.sample(self.subject, Sample { at, quantity: &quantity::WAITING_TIME, value });
+    /// Reports each packet's wait since the last time, also to the meters of the classes.
+    pub fn report(&self, classes: &[Self], waits: &mut Waits, sink: &mut dyn Sink) {
+        for (at, waited, class) in waits.noted.iter_mut().flat_map(|noted| noted.drain(..)) {
+            let sample = Sample { at, quantity: &quantity::WAITING_TIME, value: waited.as_secs_f64() };
+            sink.sample(self.subject, sample);
+            if let Some(meter) = classes.get(usize::from(class)) {
+                sink.sample(meter.subject, sample);
+            }
         }
     }
 }
 
 /// Notes how long each packet waited, if that was asked for.
 #[derive(Default)]
-pub(crate) struct Waits(Option<Vec<(Instant, Duration)>>);
+pub(crate) struct Waits {
+    /// When it went, how long it had waited, and the number of its class.
+    noted: Option<Vec<(Instant, Duration, u8)>>,
+    /// Of a line with classes.
+    classifier: Option<Classifier>,
+}
 
 impl Waits {
     /// Notes only if `wanted`.
-    pub fn new(wanted: bool) -> Self {
-        Self(wanted.then(Vec::new))
+    pub fn new(wanted: bool, classes: &[Class]) -> Self {
+        let classifier = (wanted && !classes.is_empty()).then(|| Classifier::new(classes));
+        Self { noted: wanted.then(Vec::new), classifier }
     }
 }
 
-impl<P> Observer<P> for Waits {
+impl<P: PacketMeta> Observer<P> for Waits {
     #[inline]
-    fn served(&mut self, at: Instant, _packet: &P, waited: Duration) {
-        if let Some(waits) = &mut self.0 {
-            waits.push((at, waited));
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        if let Some(noted) = &mut self.noted {
+            let class = self.classifier.as_ref().map_or(0, |of| of.class_of(packet.header()));
+            // A line has at most 64 classes.
+            noted.push((at, waited, class as u8));
         }
     }
 }

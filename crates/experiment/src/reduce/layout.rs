@@ -1,6 +1,7 @@
 //! What a reduction needs to know of a scenario.
 
 use netrig_core::{Duration, Instant, LinkEvent};
+use netrig_link::LinkSettings;
 
 use crate::{Action, Scenario};
 
@@ -9,6 +10,8 @@ use crate::{Action, Scenario};
 pub(crate) struct Layout {
     pub flows: Vec<FlowPlace>,
     pub links: Vec<Place>,
+    /// By link: the names of the classes of its two directions.
+    pub classes: Vec<[Vec<String>; 2]>,
     pub nodes: Vec<Place>,
     /// The first outage, if a link or an interface goes down.
     pub outage: Option<Outage>,
@@ -51,11 +54,21 @@ impl Layout {
         Self {
             flows: flows.collect(),
             links: scenario.links.iter().map(|link| place(&link.name, &link.group)).collect(),
+            classes: scenario
+                .links
+                .iter()
+                .map(|link| [classes(&link.forward), classes(&link.backward)])
+                .collect(),
             nodes: scenario.nodes.iter().map(|node| place(&node.name, &node.group)).collect(),
             outage: first_outage(scenario),
             sample_every: scenario.sample_every,
         }
     }
+}
+
+/// The names of a direction's classes.
+fn classes(settings: &LinkSettings) -> Vec<String> {
+    settings.classes().iter().map(|class| class.name().to_owned()).collect()
 }
 
 /// Which link an action takes down or up.

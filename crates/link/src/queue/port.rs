@@ -1,6 +1,6 @@
 //! What stands in front of a line that conditions traffic: rules, then classes in a queue, then a transmit ring.
 
-use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
+use netrig_core::{Backlog, Dequeue, DropReason, Header, Instant, Observer, PacketMeta, QueueDiscipline};
 
 use super::buffer::{Buffer, Limit};
 use super::class::Classifier;
@@ -11,7 +11,7 @@ use crate::{Counters, LineSettings};
 /// The way of a packet to a line that conditions traffic.
 ///
 /// It keeps the counters of each class, as routers do: of a class *offered* are the packets that came to its queue,
-/// *served* those that went onto the line, *dropped* those that the queue dropped. What the rules
+/// *served* and *delivered* those that went onto the line, *dropped* those that the queue dropped. What the rules
 /// before it dropped is in their own account.
 #[derive(Clone, Debug)]
 pub struct Port<P> {
@@ -39,15 +39,15 @@ struct Account {
 struct Ring<P> {
     slots: usize,
     packets: Buffer<P>,
-    /// While shapers hold all that waits: until when.
-    held_until: Option<Instant>,
+    /// Shapers hold all that waits until then.
+    held_until: Instant,
 }
 
 impl<P: PacketMeta> Port<P> {
     /// The port of the line that `settings` describe, at this place.
     pub(super) fn new(settings: &LineSettings, place: &Place<'_>) -> Self {
         let slots = settings.ring as usize;
-        let ring = || Ring { slots, packets: Buffer::new(Limit::new(None, None)), held_until: None };
+        let ring = || Ring { slots, packets: Buffer::new(Limit::new(None, None)), held_until: Instant::ZERO };
         Self {
             conditioner: Conditioner::new(&settings.condition, settings.framing),
             queue: Discipline::new(&settings.queue, place),
@@ -69,22 +69,13 @@ impl<P: PacketMeta> Port<P> {
         self.classes.accounts.iter().map(|account| &account.counters)
     }
 
-    /// Moves packets into the ring as far as there is room, at the moments at which the queue would have let them go.
+    /// Moves packets into the ring as far as there is room and the queue lets them go.
     fn fill_ring(&mut self, now: Instant, obs: &mut impl Observer<P>) {
         let Self { queue, classes, ring: Some(ring), .. } = self else { return };
-        let mut at = ring.held_until.take().unwrap_or(now);
-        if at > now {
-            ring.held_until = Some(at);
-            return;
-        }
-        while ring.has_room() && queue.backlog().packets > 0 {
-            match queue.dequeue(at, &mut Desk { obs: &mut *obs, classes: &mut *classes }) {
+        while ring.has_room() && queue.backlog().packets > 0 && ring.held_until <= now {
+            match queue.dequeue(now, &mut Desk { obs: &mut *obs, classes: &mut *classes }) {
                 Dequeue::Packet(packet, since) => ring.packets.push_since(since, packet),
-                Dequeue::NotBefore(moment) if moment > now => {
-                    ring.held_until = Some(moment);
-                    return;
-                }
-                Dequeue::NotBefore(moment) => at = moment,
+                Dequeue::NotBefore(moment) => ring.held_until = moment,
                 Dequeue::Empty => return,
             }
         }
@@ -94,9 +85,9 @@ impl<P: PacketMeta> Port<P> {
     fn next_of_ring(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Option<Dequeue<P>> {
         self.fill_ring(now, obs);
         let ring = self.ring.as_mut()?;
-        let next = match (ring.packets.pop(), ring.held_until) {
-            (Dequeue::Empty, Some(moment)) => Dequeue::NotBefore(moment),
-            (next, _) => next,
+        let next = match ring.packets.pop() {
+            Dequeue::Empty if self.queue.backlog().packets > 0 => Dequeue::NotBefore(ring.held_until),
+            next => next,
         };
         self.fill_ring(now, obs);
         Some(next)
@@ -121,7 +112,7 @@ impl Classes {
         account.counters.offered(now, packet);
         account.backlog.packets += 1;
         account.backlog.bytes += u64::from(packet.header().ip_len);
-        account.tell(now, packet);
+        account.tell(now);
     }
 
     /// A packet leaves its class: how it does is told to the class's counters.
@@ -133,13 +124,13 @@ impl Classes {
         how(&mut account.counters);
         account.backlog.packets -= 1;
         account.backlog.bytes -= u64::from(packet.header().ip_len);
-        account.tell(at, packet);
+        account.tell(at);
     }
 }
 
 impl Account {
-    fn tell<P: PacketMeta>(&mut self, at: Instant, _packet: &P) {
-        Observer::<P>::queued(&mut self.counters, at, self.backlog);
+    fn tell(&mut self, at: Instant) {
+        Observer::<Header>::queued(&mut self.counters, at, self.backlog);
     }
 }
 
@@ -173,7 +164,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for Port<P> {
         queue.enqueue(now, packet, &mut Desk { obs: &mut *obs, classes });
         if let Some(ring) = ring {
             // A packet of another class may go at once.
-            ring.held_until = None;
+            ring.held_until = Instant::ZERO;
         }
         self.fill_ring(now, obs);
     }
@@ -185,7 +176,10 @@ impl<P: PacketMeta> QueueDiscipline<P> for Port<P> {
         };
         if let Dequeue::Packet(packet, since) = &next {
             let waited = now.since(*since);
-            self.classes.leaves(now, packet, |counters| counters.served(now, packet, waited));
+            self.classes.leaves(now, packet, |counters| {
+                counters.served(now, packet, waited);
+                counters.delivered(now, packet);
+            });
         }
         next
     }
@@ -194,7 +188,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for Port<P> {
         let desk = &mut Desk { obs, classes: &mut self.classes };
         if let Some(ring) = &mut self.ring {
             ring.packets.clear(now, why, desk);
-            ring.held_until = None;
+            ring.held_until = Instant::ZERO;
         }
         self.queue.clear(now, why, desk);
     }

@@ -2,15 +2,24 @@
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
-    LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_REPEATED, LINK_SERVED, LINK_WAITED, QUEUE_LENGTH,
-    WAITING_TIME,
+    LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_POLICED, LINK_REPEATED, LINK_SERVED, LINK_WAITED,
+    QUEUE_LENGTH, WAITING_TIME,
 };
 
 use super::super::{Per, SubjectKind::Link};
 use super::{About, Measured, Metric, Need, Rate, Share, Statistic, Total, View};
 
-pub(super) const ALL: &[&dyn Metric] =
-    &[&UTILISATION, &RATE, &QueueLength, &QueueLengthMax, &WaitingTime, &LOSS_RATIO, &DROPS, &REPEATED];
+pub(super) const ALL: &[&dyn Metric] = &[
+    &UTILISATION,
+    &RATE,
+    &QueueLength,
+    &QueueLengthMax,
+    &WaitingTime,
+    &LOSS_RATIO,
+    &DROPS,
+    &POLICED,
+    &REPEATED,
+];
 
 static UTILISATION: Rate = Rate {
     about: About::new(
@@ -30,8 +39,10 @@ static RATE: Rate = Rate {
         "rate",
         "bit/s",
         Link,
-        "Bits of the IP packets that came out of the far end, per second of the measuring window.",
-    ),
+        "Bits of the IP packets that came out of the far end, or of a class of those that it sent, per second of the \
+         measuring window.",
+    )
+    .of_classes(),
     quantity: &LINK_BYTES,
     times: 8.0,
 };
@@ -41,10 +52,11 @@ static LOSS_RATIO: Share = Share {
         "loss_ratio",
         "1",
         Link,
-        "Packets dropped, for whatever reason, divided by packets offered to the link in the measuring \
-         window.",
+        "Packets dropped, for whatever reason, divided by packets offered to the link (or to the queue of a class, \
+         behind the policers) in the measuring window.",
     )
-    .pooled(),
+    .pooled()
+    .of_classes(),
     part: &[&LINK_DROPPED],
     whole: &[&LINK_OFFERED],
     nothing: "no packet was offered",
@@ -56,8 +68,21 @@ static DROPS: Total = Total {
         "packets",
         Link,
         "Packets dropped in the measuring window, for whatever reason.",
-    ),
+    )
+    .of_classes(),
     quantity: &LINK_DROPPED,
+};
+
+static POLICED: Total = Total {
+    about: About::new(
+        "policed",
+        "packets",
+        Link,
+        "Packets dropped by policers in the measuring window: by the rules of the line, or, of a class, by its \
+         reservation.",
+    )
+    .of_classes(),
+    quantity: &LINK_POLICED,
 };
 
 static REPEATED: Total = Total {
@@ -80,7 +105,8 @@ static QUEUE_LENGTH_MEAN: About = About::new(
     "Packets that wait, averaged over the time of the measuring window; the packet on the line is not \
      among them.",
 )
-.per(Per::Mean);
+.per(Per::Mean)
+.of_classes();
 
 impl Metric for QueueLength {
     fn about(&self) -> &About {
@@ -112,7 +138,8 @@ static QUEUE_LENGTH_MAX: About = About::new(
     Link,
     "Packets that wait, averaged over the sampling interval of the measuring window in which they were most.",
 )
-.per(Per::Max);
+.per(Per::Max)
+.of_classes();
 
 impl Metric for QueueLengthMax {
     fn about(&self) -> &About {
@@ -141,7 +168,8 @@ static WAITING: About = About::new(
     "Time that a packet waited in the queue before it was sent, over the packets that left for the line in \
      the measuring window.",
 )
-.observed();
+.observed()
+.of_classes();
 
 impl Metric for WaitingTime {
     fn about(&self) -> &About {

@@ -35,6 +35,8 @@ pub struct About {
     pub pools: bool,
     /// Whether it has many observations per run, of which the file chooses a statistic.
     pub observed: bool,
+    /// Of a metric of links, whether it is measured of their classes, too.
+    pub classes: bool,
 }
 
 impl About {
@@ -44,7 +46,7 @@ impl About {
         subject: SubjectKind,
         definition: &'static str,
     ) -> Self {
-        Self { name, unit, definition, subject, per: Per::Sum, pools: false, observed: false }
+        Self { name, unit, definition, subject, per: Per::Sum, pools: false, observed: false, classes: false }
     }
 
     const fn per(self, per: Per) -> Self {
@@ -57,6 +59,15 @@ impl About {
 
     const fn observed(self) -> Self {
         Self { observed: true, ..self.pooled() }
+    }
+
+    const fn of_classes(self) -> Self {
+        Self { classes: true, ..self }
+    }
+
+    /// Whether it is measured of this kind of subject.
+    pub fn is_of(&self, kind: SubjectKind) -> bool {
+        self.subject == kind || kind == SubjectKind::Class && self.classes
     }
 }
 
@@ -132,7 +143,7 @@ pub fn find(name: &str) -> Option<&'static dyn Metric> {
 
 /// The metrics of one kind of subject.
 pub fn of_kind(kind: SubjectKind) -> impl Iterator<Item = &'static dyn Metric> {
-    all().filter(move |metric| metric.about().subject == kind)
+    all().filter(move |metric| metric.about().is_of(kind))
 }
 
 /// The sum of a count over the measuring window.
