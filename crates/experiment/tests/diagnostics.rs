@@ -275,6 +275,52 @@ fn topology() {
 }
 
 #[test]
+fn conditioning() {
+    const QUEUE: &str = "queue = { kind = \"fifo\", packets = 50 }";
+    let of = |what: &'static str, line: &str| -> Mistake { (what, QUEUE, line.to_owned().leak()) };
+    let rule = |what, rule: &str| of(what, &format!("{QUEUE}\ncondition = [{{ {rule} }}]"));
+    let classes = |what, kind: &str, classes: &str| {
+        of(what, &format!("queue = {{ kind = \"{kind}\", packets = 50 }}\nclasses = [{classes}]"))
+    };
+    show!(messages(&[
+        rule("an unknown node", r#"match = { src = "cleint" }, green = "ef""#),
+        rule("a prefix with bits behind its length", r#"match = { dst = "10.0.0.1/8" }, green = "ef""#),
+        rule("an unknown code point", r#"match = { dscp = "gold" }, green = "ef""#),
+        rule("an unknown field", r#"match = { source = "client" }, green = "ef""#),
+        rule("an unknown action", r#"green = "discard""#),
+        rule("no bucket", r#"meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "0 B" }"#),
+        rule("an unknown meter", r#"meter = { kind = "bucket", rate = "1 Mbit/s", burst = "1 KB" }"#),
+        rule(
+            "yellow of a token bucket",
+            r#"meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "1 KB" }, yellow = "be""#
+        ),
+        of("a schedule of no classes", r#"queue = { kind = "priority", packets = 50 }"#),
+        classes("a class of no packets", "priority", r#"{ name = "a" }, { phb = "be" }"#),
+        classes("an unknown behaviour", "priority", r#"{ phb = "gold" }, { phb = "be" }"#),
+        classes("two of one name", "priority", r#"{ phb = "ef" }, { name = "ef" }"#),
+        classes("low latency at no rate", "class-wfq", r#"{ phb = "ef" }, { phb = "be" }"#),
+        classes(
+            "more than may be reserved",
+            "class-wfq",
+            r#"{ phb = "ef", reserve = "0.8 Mbit/s" }, { phb = "be" }"#
+        ),
+        classes(
+            "nothing left",
+            "drr",
+            r#"{ phb = "ef", reserve = "1 Mbit/s" }, { phb = "be" }]
+reservable = "100 %"
+drop = [1"#
+        ),
+        ("a class of nothing", "of = \"flow.file\"", "of = \"link.line.class.\""),
+        (
+            "a metric that classes do not have",
+            "of = \"flow.file\"\nmetric = \"goodput\"",
+            "of = \"link.line.class.ef\"\nmetric = \"utilisation\""
+        ),
+    ]));
+}
+
+#[test]
 fn transports_and_flows() {
     show!(messages(&[
         ("an unknown transport", "transport = \"tcp\"", "transport = \"tpc\""),

@@ -341,6 +341,106 @@ mod tests {
         assert_eq!(field(&|line| line.loss = Some(Loss::clone(&loss))), "loss.every");
     }
 
+    fn conditioned() -> serde_json::Value {
+        json!({
+            "rate": "25 Mbit/s", "delay": "0 ns", "framing": "atm-llc",
+            "condition": [
+                { "match": { "src": "10.0.0.0/30", "protocol": "udp", "dst_port": "5001" },
+                  "meter": { "token-bucket": { "rate": "9 Mbit/s", "burst": "5.4 KB" } },
+                  "layer": "line", "green": "ef", "red": "be" },
+                { "match": { "dscp": ["af11", "af12"] },
+                  "meter": { "trtcm": { "cir": "1 Mbit/s", "cbs": "2 KB", "pir": "2 Mbit/s", "pbs": "3 KB",
+                    "colour_aware": true } },
+                  "green": "af11", "yellow": "af12" },
+            ],
+            "classes": [
+                { "phb": "ef", "reserve": "9 Mbit/s", "burst": "3 KB" },
+                { "phb": "af1", "reserve": "5 Mbit/s" },
+                { "name": "bulk", "match": { "dscp": "cs1" }, "queue": { "codel": {
+                    "packets": 100, "target": "5 ms", "interval": "100 ms", "ecn": false } } },
+                { "phb": "be" },
+            ],
+            "queue": { "class-wfq": {} }, "ring": 4,
+        })
+    }
+
+    #[test]
+    fn a_conditioned_line_reads_and_writes_back() {
+        let line = read(conditioned()).unwrap();
+        assert_eq!(line.check(), Ok(()));
+        assert!(line.is_conditioned() && !plain().is_conditioned());
+        assert_eq!(serde_json::to_value(&line).unwrap(), conditioned());
+    }
+
+    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. What is reserved is bounded, and what bounds it can be set.
+    #[test]
+    fn three_quarters_of_a_line_may_be_reserved() {
+        let reserving = |rate: &str, reservable: Option<&str>| {
+            let mut value = conditioned();
+            value["classes"][1]["reserve"] = rate.into();
+            if let Some(share) = reservable {
+                value["reservable"] = share.into();
+            }
+            read(value).unwrap().check()
+        };
+        assert_eq!(reserving("9.75 Mbit/s", None), Ok(()));
+        let error = reserving("9750001 bit/s", None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`classes` reserve 18750.001 kbit/s together, and 75 % of 25 Mbit/s is 18.75 Mbit/s (`reservable`)"
+        );
+        assert_eq!(reserving("9750001 bit/s", Some("80 %")), Ok(()));
+        let error = reserving("16 Mbit/s", Some("100 %")).unwrap_err().to_string();
+        assert_eq!(error, "`classes.2.reserve` must be given: the other classes reserve all of the line");
+    }
+
+    #[test]
+    fn impossible_classes_are_refused_by_field() {
+        let field = |path: &[&str], change: serde_json::Value| {
+            let mut value = conditioned();
+            let mut place = &mut value;
+            for key in path {
+                place = match key.parse::<usize>() {
+                    Ok(index) => &mut place[index],
+                    Err(_) => &mut place[*key],
+                };
+            }
+            *place = change;
+            read(value).unwrap().check().unwrap_err().field
+        };
+        let fifo = || json!({ "fifo": { "packets": 5 } });
+        assert_eq!(field(&["classes", "2", "name"], json!("ef")), "classes.2.name");
+        assert_eq!(field(&["classes", "2", "name"], json!("a.b")), "classes.2.name");
+        assert_eq!(field(&["classes", "2"], json!({ "queue": fifo() })), "classes.2.name");
+        assert_eq!(field(&["classes", "2"], json!({ "name": "x", "queue": fifo() })), "classes.2.match");
+        assert_eq!(field(&["classes", "3", "match"], json!({ "dscp": 0 })), "classes.3.match");
+        assert_eq!(field(&["classes", "2", "queue"], json!({ "priority": {} })), "classes.2.queue");
+        assert_eq!(field(&["classes", "2", "queue"], json!({ "fifo": {} })), "classes.2.queue.packets");
+        assert_eq!(field(&["classes", "2", "queue"], json!(null)), "classes.2.queue");
+        assert_eq!(field(&["classes", "0", "reserve"], json!(null)), "classes.0.reserve");
+        assert_eq!(field(&["classes", "0", "reserve"], json!("0 bit/s")), "classes.0.reserve");
+        assert_eq!(field(&["classes"], json!([])), "classes");
+        assert_eq!(field(&["queue"], json!({ "drr": { "quantum": "0 B" } })), "queue.quantum");
+        assert_eq!(field(&["queue"], json!({ "priority": { "packets": 0 } })), "queue.packets");
+        assert_eq!(field(&["queue"], json!({ "wfq": {} })), "queue.packets");
+        assert_eq!(field(&["queue"], json!({ "wfq": { "packets": 9, "queues": 0 } })), "queue.queues");
+        assert_eq!(field(&["ring"], json!(65_537)), "ring");
+        let rule = "condition.0.meter.burst";
+        assert_eq!(field(&["condition", "0", "meter", "token-bucket", "burst"], json!("0 B")), rule);
+    }
+
+    #[test]
+    fn nodes_are_named_until_their_addresses_are_known() {
+        let mut value = conditioned();
+        value["condition"][0]["match"]["src"] = "Qs".into();
+        let mut line = read(value).unwrap();
+        assert_eq!(line.check(), Ok(()));
+        assert_eq!(line.check_resolved().unwrap_err().field, "condition.0.match.src");
+        assert_eq!(line.clone().resolve(|_| Vec::new()).unwrap_err().field, "condition.0.match.src");
+        line.resolve(|name| if name == "Qs" { vec![[10, 0, 0, 1].into()] } else { Vec::new() }).unwrap();
+        assert_eq!(line.check_resolved(), Ok(()));
+    }
+
     #[test]
     fn an_error_is_a_sentence_about_a_field() {
         let mut line = plain();

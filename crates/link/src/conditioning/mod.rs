@@ -115,10 +115,8 @@ impl fmt::Display for Action {
 
 /// Why a text is no action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not {EXPECTED}")]
+#[error("`{0}` is neither `pass` nor `drop` nor a DiffServ code point such as `ef`, `be` or `46`")]
 pub struct ActionError(String);
-
-const EXPECTED: &str = "`pass`, `drop`, nor a DiffServ code point such as `ef`, `be` or `46`";
 
 impl FromStr for Action {
     type Err = ActionError;
