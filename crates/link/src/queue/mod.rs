@@ -245,8 +245,10 @@ impl Queue {
 /// What packets pass on their way to a line: a queue alone, or conditioning, classes and a transmit ring around it.
 #[derive(Clone, Debug)]
 pub enum Egress<P> {
-    /// A queue alone.
-    Plain(Discipline<P>),
+    /// First in, first out, alone: what most lines have, and so not behind the choice among all disciplines.
+    Fifo(fifo::FifoQueue<P>),
+    /// Another queue alone.
+    Queue(Discipline<P>),
     /// With more around it.
     Port(Box<Port<P>>),
 }
@@ -255,17 +257,17 @@ impl<P: PacketMeta> Egress<P> {
     /// In front of the line that `settings` describe, which must have passed [`LineSettings::check`].
     pub fn new(settings: &LineSettings, seeds: &Seeds, line: &str) -> Self {
         let place = Place::new(seeds, line, settings.rate, settings.framing).with_classes(&settings.classes);
-        if settings.is_conditioned() {
-            Self::Port(Box::new(Port::new(settings, &place)))
-        } else {
-            Self::Plain(Discipline::new(&settings.queue, &place))
+        match &settings.queue {
+            _ if settings.is_conditioned() => Self::Port(Box::new(Port::new(settings, &place))),
+            Queue::Fifo(fifo) => Self::Fifo(fifo::FifoQueue::new(fifo, &place)),
+            queue => Self::Queue(Discipline::new(queue, &place)),
         }
     }
 
     /// The port, if there is more than a queue.
     pub fn port(&self) -> Option<&Port<P>> {
         match self {
-            Self::Plain(_) => None,
+            Self::Fifo(_) | Self::Queue(_) => None,
             Self::Port(port) => Some(port),
         }
     }
@@ -275,7 +277,8 @@ impl<P: PacketMeta> QueueDiscipline<P> for Egress<P> {
     #[inline]
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
         match self {
-            Self::Plain(queue) => queue.enqueue(now, packet, obs),
+            Self::Fifo(queue) => queue.enqueue(now, packet, obs),
+            Self::Queue(queue) => queue.enqueue(now, packet, obs),
             Self::Port(port) => port.enqueue(now, packet, obs),
         }
     }
@@ -283,7 +286,8 @@ impl<P: PacketMeta> QueueDiscipline<P> for Egress<P> {
     #[inline]
     fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
         match self {
-            Self::Plain(queue) => queue.dequeue(now, obs),
+            Self::Fifo(queue) => queue.dequeue(now, obs),
+            Self::Queue(queue) => queue.dequeue(now, obs),
             Self::Port(port) => port.dequeue(now, obs),
         }
     }
@@ -291,14 +295,16 @@ impl<P: PacketMeta> QueueDiscipline<P> for Egress<P> {
     #[inline]
     fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
         match self {
-            Self::Plain(queue) => queue.pass(now, packet, obs),
+            Self::Fifo(queue) => queue.pass(now, packet, obs),
+            Self::Queue(queue) => queue.pass(now, packet, obs),
             Self::Port(port) => port.pass(now, packet, obs),
         }
     }
 
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
         match self {
-            Self::Plain(queue) => queue.clear(now, why, obs),
+            Self::Fifo(queue) => queue.clear(now, why, obs),
+            Self::Queue(queue) => queue.clear(now, why, obs),
             Self::Port(port) => port.clear(now, why, obs),
         }
     }
@@ -306,7 +312,8 @@ impl<P: PacketMeta> QueueDiscipline<P> for Egress<P> {
     #[inline]
     fn backlog(&self) -> Backlog {
         match self {
-            Self::Plain(queue) => queue.backlog(),
+            Self::Fifo(queue) => queue.backlog(),
+            Self::Queue(queue) => queue.backlog(),
             Self::Port(port) => port.backlog(),
         }
     }
