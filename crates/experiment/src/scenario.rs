@@ -277,7 +277,8 @@ impl Scenario {
     /// How many things it is made of, for what keeps or visits many scenarios: with nodes, links and flows also what
     /// these hold lists of.
     pub(crate) fn parts(&self) -> usize {
-        let drops = self.links.iter().map(|link| link.forward.drop().len() + link.backward.drop().len());
+        let lists = |link: &LinkSettings| link.drop().len() + link.rules();
+        let drops = self.links.iter().map(|link| lists(&link.forward) + lists(&link.backward));
         let hops = self.flows.iter().flat_map(|flow| &flow.paths).map(|path| path.hops.len());
         self.nodes.len()
             + self.links.len()

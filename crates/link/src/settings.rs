@@ -212,6 +212,17 @@ impl LinkSettings {
         }
     }
 
+    /// How many rules, classes and curves it is made of: what a description may hold many of.
+    pub fn rules(&self) -> usize {
+        match self {
+            Self::Line(line) => {
+                let curves = line.classes.iter().filter_map(|class| class.queue.as_ref()).map(Queue::curves);
+                line.condition.len() + line.classes.len() + line.queue.curves() + curves.sum::<usize>()
+            }
+            Self::Wifi(wifi) => wifi.queue.curves(),
+        }
+    }
+
     /// How it loses packets, and does not mend that itself.
     pub fn loss(&self) -> Option<&Loss> {
         match self {

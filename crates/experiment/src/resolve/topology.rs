@@ -6,7 +6,8 @@ use netrig_core::{Direction, Duration};
 use netrig_link::{LinkSettings, SettingsError, wifi};
 
 use super::{
-    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, between, check_name, made_of, members, tables, wired,
+    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, made_of, members, tables,
+    wired,
 };
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
@@ -22,6 +23,8 @@ pub(super) struct Topology {
     link_groups: Groups,
     /// Packets that links are to drop by their number.
     drops: usize,
+    /// Rules, classes and curves of links.
+    rules: usize,
 }
 
 impl Topology {
@@ -33,6 +36,7 @@ impl Topology {
             node_groups: Groups::new(),
             link_groups: Groups::new(),
             drops: 0,
+            rules: 0,
         };
         let mut whole = true;
         for entry in tables(root, "node", reader) {
@@ -151,6 +155,12 @@ impl Topology {
         if self.drops > MAX_DROPS {
             let why = format!("{} packets to be dropped; at most {MAX_DROPS} can be handled", self.drops);
             reader.report(reader.about(&entry.value, &["drop"], why));
+            return None;
+        }
+        self.rules += count.number.saturating_mul(forward.rules() + backward.rules());
+        if self.rules > MAX_RULES {
+            let why = format!("{} rules, classes and curves; at most {MAX_RULES} can be handled", self.rules);
+            reader.report(reader.about(&entry.value, &[], why));
             return None;
         }
         let first = self.links.len();

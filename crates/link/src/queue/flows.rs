@@ -39,6 +39,38 @@ impl FlowHash {
     }
 }
 
+/// Queues by conversation, of which only those that are used take any room.
+#[derive(Clone, Debug)]
+pub(super) struct FlowTable {
+    hash: FlowHash,
+    queues: usize,
+    /// By group and hash, the number of the queue and one; zero if there was none yet.
+    seats: Vec<u16>,
+    taken: u16,
+}
+
+impl FlowTable {
+    /// For conversations of so many groups, each spread over so many queues; at most 65,535 in all.
+    pub(super) fn new(groups: usize, queues: u32, place: &Place<'_>) -> Self {
+        let hash = FlowHash::new(queues, place);
+        let queues = queues as usize;
+        Self { hash, queues, seats: vec![0; groups * queues], taken: 0 }
+    }
+
+    /// The number of a conversation's queue, counted in the order in which they come into use, and whether this is its
+    /// first packet.
+    #[inline]
+    pub(super) fn queue_of(&mut self, group: usize, flow: &FiveTuple) -> (u16, bool) {
+        let seat = &mut self.seats[group * self.queues + self.hash.queue_of(flow)];
+        let is_new = *seat == 0;
+        if is_new {
+            self.taken += 1;
+            *seat = self.taken;
+        }
+        (*seat - 1, is_new)
+    }
+}
+
 /// The finalizer of SplitMix64 (Steele, Lea and Flood 2014): each bit of the result depends on all bits of `x`.
 fn mixed(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -73,16 +73,22 @@ struct Sending {
 impl FluidClock {
     /// With sessions of these weights, all above zero, in front of the line of this place.
     pub(super) fn new(weights: impl Iterator<Item = f64>, place: &Place<'_>) -> Self {
-        let session = |weight| Session { weight, last: Tag::default(), busy: false };
-        Self {
+        let mut clock = Self {
             rate: place.rate(),
             framing: place.framing(),
             virtual_time: 0.0,
-            sessions: weights.map(session).collect(),
+            sessions: Vec::new(),
             weights: 0.0,
             ends: BinaryHeap::new(),
             sending: None,
-        }
+        };
+        weights.for_each(|weight| clock.add_session(weight));
+        clock
+    }
+
+    /// One more session, of this weight above zero.
+    pub(super) fn add_session(&mut self, weight: f64) {
+        self.sessions.push(Session { weight, last: Tag::default(), busy: false });
     }
 
     /// The tag of a packet of this IP length that comes to a session at `now`, and found `waiting` packets of all

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Place;
 use super::codel::{Codel, CodelQueue};
-use super::flows::FlowHash;
+use super::flows::FlowTable;
 use crate::SettingsError;
 use crate::error::ensure;
 
@@ -89,10 +89,11 @@ pub struct FqCodelQueue<P>(Box<Flows<P>>);
 
 #[derive(Clone, Debug)]
 struct Flows<P> {
-    hash: FlowHash,
+    table: FlowTable,
     codel: Codel,
     most: usize,
     quantum: i64,
+    /// Those that have been used.
     flows: Vec<Flow<P>>,
     /// Queues that began to send since they were last empty: they go first.
     new: VecDeque<u16>,
@@ -102,29 +103,21 @@ struct Flows<P> {
 
 #[derive(Clone, Debug)]
 struct Flow<P> {
-    /// Made when the first packet comes: most of many queues are never used.
-    queue: Option<CodelQueue<P>>,
+    queue: CodelQueue<P>,
     /// Byte credits of RFC 8290 section 4.1.
     credits: i64,
     listed: bool,
 }
 
-impl<P: PacketMeta> Flow<P> {
-    fn backlog(&self) -> Backlog {
-        self.queue.as_ref().map(QueueDiscipline::backlog).unwrap_or_default()
-    }
-}
-
 impl<P: PacketMeta> FqCodelQueue<P> {
     /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
     pub fn new(settings: &FqCodel, place: &Place<'_>) -> Self {
-        let flow = |_| Flow { queue: None, credits: 0, listed: false };
         Self(Box::new(Flows {
-            hash: FlowHash::new(settings.flows.into(), place),
+            table: FlowTable::new(1, settings.flows.into(), place),
             codel: settings.codel(),
             most: usize::try_from(settings.packets).unwrap_or(usize::MAX),
             quantum: settings.quantum.bytes() as i64,
-            flows: (0..settings.flows).map(flow).collect(),
+            flows: Vec::new(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             backlog: Backlog::default(),
@@ -133,22 +126,22 @@ impl<P: PacketMeta> FqCodelQueue<P> {
 }
 
 impl<P: PacketMeta> Flows<P> {
-    /// Changes a queue that is in use, and takes into account what that did.
-    fn within<T>(&mut self, number: u16, change: impl FnOnce(&mut CodelQueue<P>) -> T) -> Option<T> {
-        let queue = self.flows[usize::from(number)].queue.as_mut()?;
+    /// Changes a queue, and takes into account what that did.
+    fn within<T>(&mut self, number: u16, change: impl FnOnce(&mut CodelQueue<P>) -> T) -> T {
+        let queue = &mut self.flows[usize::from(number)].queue;
         let before = queue.backlog();
         let result = change(queue);
         let after = queue.backlog();
         self.backlog.packets = self.backlog.packets + after.packets - before.packets;
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
-        Some(result)
+        result
     }
 
     /// RFC 8290 section 4.1: beyond the limit a packet is dropped from the head of the queue with the largest current byte
     /// count.
     fn drop_from_fattest(&mut self, now: Instant, obs: &mut impl Observer<P>) {
         let sizes =
-            self.new.iter().chain(&self.old).map(|n| (self.flows[usize::from(*n)].backlog().bytes, *n));
+            self.new.iter().chain(&self.old).map(|n| (self.flows[usize::from(*n)].queue.backlog().bytes, *n));
         if let Some((_, fattest)) = sizes.max() {
             self.within(fattest, |queue| queue.drop_first(now, DropReason::QueueFull, obs));
         }
@@ -182,12 +175,11 @@ impl<P: PacketMeta> Flows<P> {
 impl<P: PacketMeta> QueueDiscipline<P> for FqCodelQueue<P> {
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
         let flows = &mut *self.0;
-        // Below the number of queues, which has 16 bits.
-        let number = flows.hash.queue_of(&packet.header().flow) as u16;
-        let flow = &mut flows.flows[usize::from(number)];
-        if flow.queue.is_none() {
-            flow.queue = Some(CodelQueue::unplaced(&flows.codel));
+        let (number, is_new) = flows.table.queue_of(0, &packet.header().flow);
+        if is_new {
+            flows.flows.push(Flow { queue: CodelQueue::unplaced(&flows.codel), credits: 0, listed: false });
         }
+        let flow = &mut flows.flows[usize::from(number)];
         if !flow.listed {
             flow.listed = true;
             flow.credits = flows.quantum;
@@ -203,7 +195,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for FqCodelQueue<P> {
         let flows = &mut *self.0;
         while let Some((number, is_new)) = flows.turn() {
             let next = flows.within(number, |queue| queue.dequeue(now, obs));
-            if let Some(Dequeue::Packet(packet, since)) = next {
+            if let Dequeue::Packet(packet, since) = next {
                 flows.flows[usize::from(number)].credits -= i64::from(packet.header().ip_len);
                 return Dequeue::Packet(packet, since);
             }

@@ -208,6 +208,15 @@ impl Queue {
         self.room().is_some()
     }
 
+    /// How many curves it has, and those within it.
+    pub(crate) fn curves(&self) -> usize {
+        match self {
+            Self::Wred(wred) => wred.curves.len(),
+            Self::Shaped(shaped) => shaped.queue.curves(),
+            _ => 0,
+        }
+    }
+
     /// Of a discipline of classes, the room of each.
     const fn room(&self) -> Option<PerClass> {
         match self {

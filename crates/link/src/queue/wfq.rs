@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Place;
 use super::buffer::Limit;
-use super::flows::FlowHash;
+use super::flows::FlowTable;
 use super::fluid::{FluidClock, Tag};
 use crate::SettingsError;
 use crate::error::ensure;
@@ -68,10 +68,10 @@ pub struct WfqQueue<P>(Box<Sessions<P>>);
 
 #[derive(Clone, Debug)]
 struct Sessions<P> {
-    hash: FlowHash,
-    queues: usize,
+    table: FlowTable,
     weights: Weights,
     limit: Limit,
+    /// Those that have been used, in the order in which the clock knows them.
     sessions: Vec<Session<P>>,
     clock: FluidClock,
     /// The tags of the oldest packets, and whose they are.
@@ -93,17 +93,13 @@ const PRECEDENCES: usize = 8;
 impl<P: PacketMeta> WfqQueue<P> {
     /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
     pub fn new(settings: &Wfq, place: &Place<'_>) -> Self {
-        let queues = settings.queues as usize;
         let groups = if settings.weights == Weights::Equal { 1 } else { PRECEDENCES };
-        let weights = (0..groups * queues).map(|number| (number / queues + 1) as f64);
-        let session = |_| Session { packets: VecDeque::new(), bytes: 0 };
         Self(Box::new(Sessions {
-            hash: FlowHash::new(settings.queues, place),
-            queues,
+            table: FlowTable::new(groups, settings.queues, place),
             weights: settings.weights,
             limit: Limit::new(settings.packets, settings.bytes),
-            clock: FluidClock::new(weights, place),
-            sessions: (0..groups * queues).map(session).collect(),
+            clock: FluidClock::new(std::iter::empty(), place),
+            sessions: Vec::new(),
             heads: BinaryHeap::new(),
             waiting: Vec::new(),
             backlog: Backlog::default(),
@@ -112,13 +108,18 @@ impl<P: PacketMeta> WfqQueue<P> {
 }
 
 impl<P: PacketMeta> Sessions<P> {
-    fn session_of(&self, packet: &P) -> usize {
+    fn session_of(&mut self, packet: &P) -> usize {
         let header = packet.header();
         let group = match self.weights {
             Weights::Equal => 0,
             Weights::Precedence => usize::from(header.dscp.precedence()) % PRECEDENCES,
         };
-        group * self.queues + self.hash.queue_of(&header.flow)
+        let (number, is_new) = self.table.queue_of(group, &header.flow);
+        if is_new {
+            self.sessions.push(Session { packets: VecDeque::new(), bytes: 0 });
+            self.clock.add_session((group + 1) as f64);
+        }
+        number.into()
     }
 
     /// The session that has most bytes waiting, of those that have any.

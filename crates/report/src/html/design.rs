@@ -133,6 +133,9 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
 fn impairments(link: &LinkSpec) -> String {
     let LinkSettings::Line(line) = &link.forward else { return on_wifi(link) };
     let all = [
+        ("conditioning", !line.condition.is_empty()),
+        ("classes", !line.classes.is_empty()),
+        ("transmit ring", line.ring > 0),
         ("jitter", line.jitter.is_some()),
         ("loss", line.loss.is_some()),
         ("reordering", line.reorder.is_some()),
