@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod tape;
+mod tshark;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +11,8 @@ use netrig_core::{Instant, Sink};
 use netrig_experiment::{Experiment, Outcome, Paper, Plan, Reduction, Run, Substrate};
 use netrig_sim::Simulator;
 
-pub use tape::Tape;
+pub use tape::{Seen, Tape};
+pub use tshark::{dissect, has_tshark};
 
 /// The factors of a point with their levels.
 pub type Levels = BTreeMap<String, String>;
@@ -52,7 +54,7 @@ pub fn simulate(text: &str, paper: Option<&str>, n: u32, wanted: impl Fn(&Levels
             let mut reduction =
                 Reduction::new(&experiment.design.responses, experiment.warm_up, &run.scenario);
             let outcome = carry_out(&run, &levels, &mut reduction);
-            let end = Instant::ZERO + run.scenario.duration;
+            let end = Instant::ZERO + outcome.lasted.unwrap_or(run.scenario.duration);
             let measured = reduction.finish(&outcome, end);
             let responses = measured.into_iter().filter_map(|(name, m)| Some((name, m.value()?))).collect();
             all.push(Measured { levels: levels.clone(), replication, outcome, responses });
@@ -78,6 +80,24 @@ pub fn record(text: &str) -> Vec<(Levels, Tape)> {
         all.push((levels, tape));
     }
     all
+}
+
+/// Simulates one replication of an experiment of one point, and keeps all that the run reports and all that passes these
+/// nodes.
+///
+/// # Panics
+/// As [`simulate`], and if there is no such node.
+pub fn watch(text: &str, replication: u32, nodes: &[&str]) -> (Run, Tape) {
+    let experiment = Experiment::parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    let plan = experiment.plan();
+    let run = plan.run(0, replication).unwrap_or_else(|problems| panic!("{problems}"));
+    let place = |name: &&str| {
+        let place = run.scenario.nodes.iter().position(|node| node.name == *name);
+        place.unwrap_or_else(|| panic!("there is no node {name}")) as u32
+    };
+    let mut tape = Tape::at(nodes.iter().map(place).collect());
+    carry_out(&run, &levels(&plan, 0), &mut tape);
+    (run, tape)
 }
 
 fn levels(plan: &Plan, place: usize) -> Levels {

@@ -1,15 +1,59 @@
 //! Everything that a run reports.
 
-use netrig_core::{Instant, Note, Quantity, Sample, Sink, Subject};
+use netrig_core::{Frame, Heading, Instant, Note, Quantity, Sample, Sink, Subject, pcapng};
 
-/// Keeps all samples and the time line of a run.
+/// Keeps all samples and the time line of a run, and what passes some of its nodes.
 #[derive(Default)]
 pub struct Tape {
     samples: Vec<(Subject, Sample)>,
     notes: Vec<Note>,
+    nodes: Vec<u32>,
+    frames: Vec<Seen>,
+}
+
+/// A packet at an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// When.
+    pub at: Instant,
+    /// The node, by its place in the scenario.
+    pub node: u32,
+    /// The link that the interface leads to.
+    pub link: u32,
+    /// Which way.
+    pub heading: Heading,
+    /// From the IP header on.
+    pub bytes: Vec<u8>,
 }
 
 impl Tape {
+    /// One that keeps what passes these nodes, by their places in the scenario.
+    pub fn at(nodes: Vec<u32>) -> Self {
+        Self { nodes, ..Self::default() }
+    }
+
+    /// What passed the interface of a node to a link, one way.
+    pub fn frames(&self, node: u32, link: u32, heading: Heading) -> Vec<&Seen> {
+        let theirs = |seen: &&Seen| (seen.node, seen.link, seen.heading) == (node, link, heading);
+        self.frames.iter().filter(theirs).collect()
+    }
+
+    /// A capture of what passed a node, as pcapng; its interfaces are numbered as the links are.
+    pub fn capture(&self, node: u32) -> Vec<u8> {
+        let mut file = Vec::new();
+        pcapng::section(&mut file, "netrig", "a test");
+        let links = self.frames.iter().map(|seen| seen.link + 1).max().unwrap_or(0);
+        for link in 0..links {
+            pcapng::interface(&mut file, &format!("link {link}"), "", 0);
+        }
+        for Seen { at, node, link, heading, bytes } in self.frames.iter().filter(|seen| seen.node == node) {
+            let original_len = bytes.len() as u32;
+            let frame = Frame { at: *at, node: *node, link: *link, heading: *heading, bytes, original_len };
+            pcapng::packet(&mut file, *link, 0, &frame);
+        }
+        file
+    }
+
     /// The samples of one quantity of one subject, in the order of time.
     pub fn series(&self, subject: Subject, quantity: &'static Quantity) -> Vec<(Instant, f64)> {
         let wanted = |of: &Subject, sample: &Sample| *of == subject && sample.quantity.name == quantity.name;
@@ -38,5 +82,14 @@ impl Sink for Tape {
 
     fn wants_notes(&self) -> bool {
         true
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        let &Frame { at, node, link, heading, bytes, .. } = frame;
+        self.frames.push(Seen { at, node, link, heading, bytes: bytes.to_vec() });
+    }
+
+    fn wants_frames(&self, node: u32) -> bool {
+        self.nodes.contains(&node)
     }
 }

@@ -80,3 +80,25 @@ fn tcp_cuts_by_its_segments_alone() {
         assert!((measured / theory - 1.0).abs() < 0.002, "{segment} B: {measured} for {theory}");
     }
 }
+
+/// A message of 64 kB in chunks of at most 365 B is 175 chunks and a rest, of which three fit a packet, and the rest
+/// beside three: 59 packets by itself, a third of 175 at the least. A send buffer that is always full changes nothing of
+/// it, for it takes messages whole; one that let single chunks out would send them in packets that are not full.
+#[test]
+fn a_full_buffer_lets_no_crumbs_out() {
+    const MESSAGE: u64 = 64_000;
+    let least = (MESSAGE / 365) as f64 / 3.0 * 1e6 / MESSAGE as f64;
+    let most = (MESSAGE.div_ceil(365)).div_ceil(3) as f64 * 1e6 / MESSAGE as f64;
+    for buffer in ["64 MB", "64 KB"] {
+        let transport = format!(
+            "kind = \"sctp\"\nnagle = true\nmax_chunk = \"365 B\"\nreceive_buffer = \"64 MB\"\nsend_buffer = \"{buffer}\"\n\
+             chunk_overhead = \"1100 B\""
+        );
+        let measured = measured(&transport, MESSAGE);
+        println!("SCTP, messages of 64 kB in chunks of 365 B, buffer of {buffer}: {measured:.1} packets/MB");
+        assert!(
+            measured > least * 0.999 && measured < most * 1.002,
+            "{buffer}: {measured}, not {least} to {most}"
+        );
+    }
+}

@@ -7,29 +7,15 @@
 )]
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::quantity::{FAST_RETRANSMISSIONS, TIMEOUT_RETRANSMISSIONS};
 use netrig_core::{Frame, Heading, Sample, Sink, Subject, pcapng};
 use netrig_experiment::{Experiment, Substrate};
 use netrig_sim::Simulator;
-
-/// Whether tshark is here; if not, says so past the test harness, which would hide it.
-fn has_tshark() -> bool {
-    let found = Command::new("tshark")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !found {
-        let _ = writeln!(std::io::stderr(), "skipped: needs tshark");
-    }
-    found
-}
+use netrig_tests::{dissect, has_tshark};
 
 /// Two hosts with two links, and a router `middle` on a third way, which loses nothing.
 fn experiment(loss: &str, transport: &str, application: &str) -> String {
@@ -128,35 +114,6 @@ fn record(text: &str, nodes: &[&str]) -> Recording {
     let ended = Simulator.run(&run, &mut recording, &AtomicBool::new(false));
     ended.unwrap_or_else(|error| panic!("{error}"));
     recording
-}
-
-/// What tshark says of each packet: the fields that were asked for, of which one may occur several times.
-fn dissect(capture: &[u8], filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let file = folder.path().join("test.pcapng");
-    std::fs::write(&file, capture).expect("the folder can be written");
-    let mut command = Command::new("tshark");
-    command.args(["-n", "-Y", filter, "-T", "fields", "-E", "separator=|", "-E", "aggregator=;"]);
-    // Nobody's own settings; and what is off there, for a host's network card often makes the checksums.
-    for preference in [
-        "ip.check_checksum:TRUE",
-        "tcp.check_checksum:TRUE",
-        "udp.check_checksum:TRUE",
-        "sctp.checksum:CRC 32c",
-        "sctp.tsn_analysis:TRUE",
-        "tcp.analyze_sequence_numbers:TRUE",
-    ] {
-        command.args(["-o", preference]);
-    }
-    for field in fields {
-        command.args(["-e", field]);
-    }
-    let out = command.env("HOME", folder.path()).arg("-r").arg(&file).output().expect("tshark starts");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let values =
-        |field: &str| field.split(';').filter(|value| !value.is_empty()).map(str::to_owned).collect();
-    let text = String::from_utf8(out.stdout).expect("tshark writes UTF-8");
-    text.lines().map(|line| line.split('|').map(values).collect()).collect()
 }
 
 /// Every checksum is there and right (1, where 0 is wrong and 2 not looked at), and nothing is malformed or otherwise

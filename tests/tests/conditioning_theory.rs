@@ -172,7 +172,7 @@ of = "flow.premium"
 metric = "datagram_loss"
 [response.policed]
 of = "link.line"
-metric = "policed"
+metric = "drops_policed"
 "#
     )
 }

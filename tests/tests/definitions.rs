@@ -149,3 +149,63 @@ fn a_bulk_transfer_with_an_end_is_an_object() {
     assert_eq!(all["objects"], 1.0);
     assert!(all["time"] > 1.0 && all["time"] < 1.5, "{}", all["time"]);
 }
+
+/// One flow sends 1 MB, the other 2 MB at the same time; a third sends as long as it may. The run ends when the second
+/// has its last byte and the connection is closed, and time is counted to then: 8 Mbit/s are full all the while.
+#[test]
+fn a_run_ends_with_its_flows() {
+    let text = |ends_with: &str| {
+        let flow = |name: &str, bytes: &str| {
+            format!(
+                "[flow.{name}]\nfrom = \"a\"\nto = \"b\"\ntransport = \"t\"\n\
+                 application = {{ kind = \"bulk\"{bytes} }}\n"
+            )
+        };
+        let flows =
+            flow("small", ", bytes = \"1 MB\"") + &flow("large", ", bytes = \"2 MB\"") + &flow("endless", "");
+        format!(
+            r#"
+format = 1
+name = "ends"
+duration = "100 s"
+sample_every = "1 s"
+{ends_with}
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "8 Mbit/s"
+delay = "10 ms"
+queue = {{ kind = "fifo", packets = 1000 }}
+[transport.t]
+kind = "tcp"
+[response.time]
+of = "flow.large"
+metric = "transfer_time"
+[response.utilisation]
+of = "link.line"
+metric = "utilisation"
+[response.rate]
+of = "link.line"
+metric = "rate"
+{flows}
+"#
+        )
+    };
+    let run = |ends_with| simulate(&text(ends_with), None, 1, |_| true).remove(0);
+    let whole = run("");
+    assert_eq!(whole.outcome.lasted, None);
+    for ends_with in ["ends_with = \"large\"", "ends_with = [\"small\", \"large\"]"] {
+        let ended = run(ends_with);
+        let lasted = ended.outcome.lasted.expect("the run ends with its flow").as_secs_f64();
+        let [time, utilisation, rate] = ["time", "utilisation", "rate"].map(|name| ended.responses[name]);
+        assert_eq!(time, whole.responses["time"], "what happens before is the same");
+        // The last data, its acknowledgement and the FINs behind what waits in the queue.
+        assert!(lasted > time && lasted < time + 2.0, "{lasted} s, data until {time} s");
+        assert!(utilisation > 0.98 && utilisation <= 1.0, "{utilisation}");
+        // What is on its way at the end was sent but has not come out.
+        assert!((rate - 8e6 * utilisation).abs() * lasted < 8e6 * 0.011 + 1e-3, "{rate} bit/s");
+    }
+    let small = run("ends_with = \"small\"").outcome.lasted.expect("it ends");
+    assert!(small.as_secs_f64() < whole.responses["time"] / 1.2);
+}

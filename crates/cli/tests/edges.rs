@@ -235,6 +235,11 @@ fn what_cannot_be_is_refused_where_it_stands() {
         |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"tcp\"\n{constants}"));
     let sctp =
         |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
+    let bulk = |settings: &str| EXPERIMENT.replace("\"bulk\"", &format!("\"bulk\", {settings}"));
+    let datagrams = |size: &str| {
+        let cbr = format!("kind = \"cbr\", interval = \"1 ms\", size = \"{size}\"");
+        EXPERIMENT.replace("transport = \"tcp\"\n", "").replace("kind = \"bulk\"", &cbr)
+    };
     for (experiment, place, wanted) in [
         (transport("mss = \"0 B\""), "small.toml:19:7", "`mss` must be from 28 B to 65495 B"),
         (transport("initial_window = 0"), "small.toml:19:18", "`initial_window` must be at least 1"),
@@ -242,6 +247,13 @@ fn what_cannot_be_is_refused_where_it_stands() {
         (transport("rto_max = \"10 ms\""), "small.toml:19:11", "`rto_max` must not be below `rto_min`"),
         (sctp("rto_min = \"2 min\""), "small.toml:19:11", "`rto_min` must not be above `rto_max`"),
         (sctp("streams = 0"), "small.toml:19:11", "`streams` must be at least 1"),
+        (sctp("streams = 65536"), "small.toml:19:11", "expected a whole number from 0 to 65535"),
+        (bulk("streams = 0"), "small.toml:23:42", "`streams`: at least one is needed"),
+        (bulk("streams = 65536"), "small.toml:23:42", "expected a whole number from 0 to 65535"),
+        (sctp("max_chunk = \"65520 B\""), "small.toml:19:13", "`max_chunk` must be at most 65519 B"),
+        (EXPERIMENT.replace("\"1 %\"", "\"101 %\""), "small.toml:16:44", "between 0 and 1 (0 % and 100 %)"),
+        (bulk("bytes = \"20000000000 GB\""), "small.toml:23:40", "it is too large"),
+        (datagrams("4000000001 B"), "small.toml:22:57", "a datagram of 4000000.001 KB cannot be"),
         (EXPERIMENT.replace("\"2 s\"", "\"100000 h\""), "small.toml:4:12", "more than 10000000 intervals"),
         (
             EXPERIMENT.replace("\"2 s\"", "\"2 s\"\nsample_every = \"1 ns\""),
@@ -252,6 +264,114 @@ fn what_cannot_be_is_refused_where_it_stands() {
         let folder = folder_with(&experiment);
         let error = refused(folder.path(), &["check", "small.toml"]);
         assert!(error.contains(place) && error.contains(wanted), "{error}");
+    }
+}
+
+/// Handled, and told: by `check` with the place and what to do about it, by `run` in a sentence.
+#[test]
+fn what_does_not_fit_together_is_told_where_it_stands() {
+    let sctp = |constants: &str, settings: &str| {
+        let sctp = EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
+        sctp.replace("\"bulk\"", &format!("\"bulk\"{settings}"))
+    };
+    let line = "loss = { kind = \"bernoulli\", probability = \"1 %\" }";
+    let lossy = |more: &str| EXPERIMENT.replace(line, &line.replace("1 %\" }", more));
+    for (experiment, place, told, help) in [
+        (
+            sctp("", ", streams = 11"),
+            "small.toml:24:42",
+            "11 streams, but an association of transport `tcp` opens 10: they share these",
+            "`streams = 11` in [transport.tcp] opens as many",
+        ),
+        (
+            sctp("receive_buffer = \"50 KB\"", ", message = \"50001 B\""),
+            "small.toml:24:42",
+            "a message of 50.001 KB does not fit the receive buffer of 50 KB: it is delivered in parts",
+            "if `receive_buffer` of [transport.tcp] is no smaller",
+        ),
+        (
+            sctp("max_chunk = \"1456 B\"", ""),
+            "small.toml:19:13",
+            "chunks of 1456 B do not fit a packet: an `mtu` of 1500 B leaves 1452 B",
+            "without `max_chunk` a chunk takes what the MTU leaves",
+        ),
+        (
+            lossy("100 %\" }"),
+            "small.toml:16:8",
+            "the link loses every packet from `a`: nothing arrives, and no connection opens",
+            "a link that is down for a time is an [[event]] with `down_for`",
+        ),
+        (
+            lossy("0 %\" }\nreverse = { loss = { kind = \"periodic\", every = 1 } }"),
+            "small.toml:16:8",
+            "the link loses every packet from `b`",
+            "`down_for`",
+        ),
+    ] {
+        let folder = folder_with(&experiment);
+        let checked = ok(folder.path(), &["check", "small.toml"]);
+        assert!(checked.contains("sim: can run 2 of 2 points"), "{checked}");
+        assert!([place, told, help].iter().all(|what| checked.contains(what)), "{told}: {checked}");
+        let ran = netrig(folder.path(), &["run", "small.toml", "--replications", "1"]);
+        assert!(ran.status.success() && text(&ran.stderr).contains(told), "{}", text(&ran.stderr));
+    }
+    // The largest values that fit.
+    for fits in [
+        sctp("streams = 65535", ", streams = 65535"),
+        sctp("receive_buffer = \"50 KB\"", ", message = \"50 KB\""),
+        sctp("max_chunk = \"1452 B\"", ""),
+        lossy("99 %\" }"),
+    ] {
+        let folder = folder_with(&fits);
+        let ran = netrig(folder.path(), &["run", "small.toml", "--replications", "1"]);
+        assert!(ran.status.success() && !text(&ran.stderr).contains("warning"), "{}", text(&ran.stderr));
+    }
+}
+
+/// Nothing is measured, which is no failure: runs end at their end, and what cannot be measured has no value.
+#[test]
+fn a_run_in_which_nothing_arrives_ends() {
+    let transfer = "[response.time]\nof = \"flow.transfer\"\nmetric = \"transfer_time\"\n";
+    for kind in ["tcp", "sctp"] {
+        let lossy = EXPERIMENT.replace("\"1 %\"", "\"100 %\"").replace("\"2 s\"", "\"1000 s\"");
+        let folder =
+            folder_with(&(lossy.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")) + transfer));
+        let told = ok(folder.path(), &["run", "small.toml", "--replications", "1", "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let point = &json["points"][0];
+        assert_eq!((&point["status"], &point["responses"]["goodput"]["mean"]), (&"ok".into(), &0.0.into()));
+        assert_eq!(point["responses"]["time"]["mean"], serde_json::Value::Null, "{kind}");
+    }
+}
+
+/// Bulk data is a number until somebody needs its bytes.
+#[cfg(unix)]
+#[test]
+fn a_file_larger_than_memory_is_no_larger_than_another() {
+    use std::process::Command;
+    for application in [
+        "kind = \"bulk\", bytes = \"100000 GB\"",
+        "kind = \"bulk\", message = \"100000 GB\"",
+        "kind = \"file\", size = { constant = \"100000 GB\" }",
+        "kind = \"web\", interarrival = { constant = \"10 ms\" }, size = { constant = \"100000 GB\" }",
+    ] {
+        for kind in ["tcp", "sctp"] {
+            let experiment = EXPERIMENT.replace("kind = \"bulk\"", application);
+            let folder = folder_with(&experiment.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")));
+            // KiB of address space, of which the program itself takes a part.
+            let limited = "ulimit -v 2000000; exec \"$0\" run small.toml --replications 1 --jobs 1";
+            let output = Command::new("sh")
+                .args(["-c", limited, env!("CARGO_BIN_EXE_netrig")])
+                .current_dir(folder.path())
+                .output()
+                .expect("a shell");
+            assert!(output.status.success(), "{kind}, {application}: {}", text(&output.stderr));
+            assert!(
+                !text(&output.stdout).contains("failed"),
+                "{kind}, {application}: {}",
+                text(&output.stdout)
+            );
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! An application that measures something of its own declares its quantities beside itself.
 
+use crate::DropReason;
 use crate::sample::{Kind, Quantity};
 
 macro_rules! quantities {
@@ -95,8 +96,24 @@ quantities! {
     LINK_BYTES = "link_bytes", "B", Count;
     /// Packets dropped, for whatever reason.
     LINK_DROPPED = "link_dropped", "packets", Count;
-    /// Packets dropped by policers.
-    LINK_POLICED = "link_policed", "packets", Count;
+    /// Packets dropped because the queue had no room.
+    LINK_DROPPED_QUEUE_FULL = "link_dropped_queue_full", "packets", Count;
+    /// Packets that active queue management dropped early.
+    LINK_DROPPED_EARLY = "link_dropped_early", "packets", Count;
+    /// Packets lost on the line at random.
+    LINK_DROPPED_LOSS = "link_dropped_loss", "packets", Count;
+    /// Packets lost on the line because the file lists them.
+    LINK_DROPPED_LISTED = "link_dropped_listed", "packets", Count;
+    /// Packets that the far end's frame check threw away.
+    LINK_DROPPED_CORRUPTED = "link_dropped_corrupted", "packets", Count;
+    /// Packets dropped because the link was down.
+    LINK_DROPPED_LINK_DOWN = "link_dropped_link_down", "packets", Count;
+    /// Packets with nowhere to go, or longer than the link carries.
+    LINK_DROPPED_UNDELIVERABLE = "link_dropped_undeliverable", "packets", Count;
+    /// Packets that the link layer gave up after having sent them as often as it does.
+    LINK_DROPPED_RETRY_LIMIT = "link_dropped_retry_limit", "packets", Count;
+    /// Packets that a policer found out of profile.
+    LINK_DROPPED_POLICED = "link_dropped_policed", "packets", Count;
     /// Packets that left the queue for the line.
     LINK_SERVED = "link_served", "packets", Count;
     /// Time that the packets served had waited, added up.
@@ -120,9 +137,31 @@ quantities! {
     LATENESS = "lateness", "s", Value;
 }
 
+/// What counts the packets that a link dropped for this reason.
+pub const fn link_dropped(why: DropReason) -> &'static Quantity {
+    match why {
+        DropReason::QueueFull => &LINK_DROPPED_QUEUE_FULL,
+        DropReason::Early => &LINK_DROPPED_EARLY,
+        DropReason::Loss => &LINK_DROPPED_LOSS,
+        DropReason::Listed => &LINK_DROPPED_LISTED,
+        DropReason::Corrupted => &LINK_DROPPED_CORRUPTED,
+        DropReason::LinkDown => &LINK_DROPPED_LINK_DOWN,
+        DropReason::Undeliverable => &LINK_DROPPED_UNDELIVERABLE,
+        DropReason::RetryLimit => &LINK_DROPPED_RETRY_LIMIT,
+        DropReason::Policed => &LINK_DROPPED_POLICED,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_for_a_drop_is_in_the_name_of_what_counts_it() {
+        for why in DropReason::ALL {
+            assert_eq!(link_dropped(why).name, format!("link_dropped_{}", why.name().replace('-', "_")));
+        }
+    }
 
     #[test]
     fn names_are_unique() {

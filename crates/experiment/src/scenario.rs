@@ -18,6 +18,10 @@ use serde::{Deserialize, Serialize};
 pub struct Scenario {
     /// How long the run lasts.
     pub duration: Duration,
+    /// Flows with which it ends before that, as soon as all of them are done: their applications want nothing more and
+    /// all their connections have closed. None, if it lasts for `duration` whatever they do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ends_with: Vec<usize>,
     /// Interval of counted samples.
     pub sample_every: Duration,
     /// Hosts and routers: a node through which a route passes forwards.

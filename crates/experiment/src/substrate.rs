@@ -42,6 +42,8 @@ pub struct Outcome {
     pub balance: Balance,
     /// Events handled (simulator) or packets forwarded (router): what the run cost.
     pub events: u64,
+    /// How long it lasted, if its flows were done before the scenario's duration.
+    pub lasted: Option<Duration>,
     /// How late the driver was at most; zero in virtual time.
     pub lateness: Duration,
     /// Why the tester itself was the bottleneck, if it was: then the run counts for nothing.

@@ -109,6 +109,17 @@ fn head() {
         ("a warm-up that is none", "duration = \"100 s\"", "duration = \"100 s\"\nwarm_up = \"mser5\""),
         ("a warm-up as long as the run", "duration = \"100 s\"", "duration = \"100 s\"\nwarm_up = \"100 s\""),
         ("a version of IP that there is not", "duration = \"100 s\"", "duration = \"100 s\"\nip = 5"),
+        (
+            "an end with a flow that is not there",
+            "duration = \"100 s\"",
+            "duration = \"100 s\"\nends_with = \"fiel\""
+        ),
+        ("an end with what is no name", "duration = \"100 s\"", "duration = \"100 s\"\nends_with = 3"),
+        (
+            "an end with datagrams",
+            "duration = \"100 s\"",
+            "duration = \"100 s\"\nends_with = \"voice\"\n[transport.udp]\nkind = \"udp\"\n[flow.voice]\nfrom = \"client\"\nto = \"server\"\ntransport = \"udp\"\napplication = { kind = \"cbr\", interval = \"20 ms\", size = \"160 B\" }"
+        ),
         ("an unknown section", "", "[respones.delay]\nof = \"flow.file\"\nmetric = \"goodput\""),
         ("a section that is no table", "[node.client]\n[node.server]", "node = [\"client\", \"server\"]"),
         ("a part that is no table", "[node.client]\n[node.server]", "[node]\nclient = 1\nserver = 2"),

@@ -80,6 +80,16 @@ fn share(value: f64) -> Fraction {
 }
 
 impl Loss {
+    /// Share of packets lost in the long run.
+    pub fn mean_loss(&self) -> f64 {
+        match self {
+            Self::Bernoulli(loss) => loss.probability.get(),
+            Self::Periodic(loss) => 1.0 / loss.every as f64,
+            Self::GilbertElliott(loss) => loss.mean_loss(),
+            Self::Bursts(loss) => loss.mean_loss.get(),
+        }
+    }
+
     /// Whether such a line can be.
     ///
     /// # Errors

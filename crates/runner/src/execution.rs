@@ -65,7 +65,7 @@ fn attempt(
     if !outcome.balance.holds() {
         return Err(RunError::Failed(imbalance(&outcome.balance)));
     }
-    let end = netrig_core::Instant::ZERO + run.scenario.duration;
+    let end = netrig_core::Instant::ZERO + outcome.lasted.unwrap_or(run.scenario.duration);
     let mut measured = reduction.finish(&outcome, end);
     let responses = responses.iter().filter_map(|(name, spec)| {
         Some((name.clone(), Response { unit: spec.unit().to_owned(), measured: measured.remove(name)? }))

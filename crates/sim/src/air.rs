@@ -1,10 +1,11 @@
 //! The air of a WiFi channel, and what watches each of its lanes.
 
 use netrig_core::{Delivery, Instant, Lane, Link, LinkEvent, Observer, Seeds, Sink, Watch, quantity};
-use netrig_experiment::WifiLane;
+use netrig_experiment::{LinkSpec, WifiLane};
 use netrig_link::{Counters, Medium, SettingsError};
 
 use crate::agenda::Appointment;
+use crate::journal::Journal;
 use crate::parcel::Parcel;
 use crate::wire_meter::{Waits, WireMeter};
 
@@ -26,14 +27,21 @@ impl Watch<Parcel> for Lanes {
 }
 
 impl Air {
-    /// A channel with these lanes, at rest.
+    /// A channel with these lanes of these links, at rest.
     ///
     /// # Errors
     /// If the lanes cannot share a channel.
-    pub fn new(lanes: &[WifiLane<'_>], seeds: &Seeds, sink: &dyn Sink) -> Result<Self, SettingsError> {
+    pub fn new(
+        lanes: &[WifiLane<'_>],
+        links: &[LinkSpec],
+        seeds: &Seeds,
+        sink: &dyn Sink,
+    ) -> Result<Self, SettingsError> {
         let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
         let waits = || Waits::new(sink.wants(&quantity::WAITING_TIME), &[]);
-        let meter = |lane: &WifiLane<'_>| WireMeter::new(lane.link as u32, lane.direction, sink);
+        let meter = |lane: &WifiLane<'_>| {
+            WireMeter::new(lane.link as u32, &links[lane.link].name, lane.direction, sink)
+        };
         Ok(Self {
             medium: Medium::new(&settings, seeds)?,
             watched: Lanes(lanes.iter().map(|_| (Counters::default(), waits())).collect()),
@@ -64,12 +72,13 @@ impl Air {
     }
 
     /// Reports what the lanes counted since the last tick.
-    pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
         self.medium.catch_up(now, &mut self.watched);
         for (place, ((counters, waits), meter)) in self.watched.0.iter_mut().zip(&mut self.meters).enumerate()
         {
             if meter.is_wanted() {
-                meter.tick(now, counters, self.medium.occupied(Lane(place as u32), now), sink);
+                let busy = self.medium.occupied(Lane(place as u32), now);
+                meter.tick(now, counters, busy, journal, sink);
             }
             meter.report(&[], waits, sink);
         }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{
-    ConnectionEvent, Data, Dscp, Ecn, FiveTuple, Header, Instant, Sample, Seeds, Sink, Stream, Subject,
-    protocol, quantity,
+    CloseReason, ConnectionEvent, Data, Dscp, Ecn, FiveTuple, Header, Instant, Sample, Seeds, Sink, Stream,
+    Subject, protocol, quantity,
 };
 use netrig_experiment::Carrier;
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
@@ -92,12 +92,18 @@ pub(crate) struct FlowEnd {
     appointment: Appointment,
     /// Connections by their number: even ones were opened by the client, odd ones by the server.
     pub conns: Vec<Option<Conn>>,
+    /// How many of them have not said that they are over.
+    pub open: u32,
+    /// Whether one of them has ended before everything arrived.
+    pub broken: bool,
     /// How many connections of the peer's were accepted.
     pub accepted: u32,
     datagrams: u64,
     /// What connections that are gone have counted, and the datagrams.
     gone: Counters,
     actions: Vec<AppAction>,
+    /// Connections that were acted upon and have not been heard since.
+    touched: Vec<u32>,
 }
 
 impl FlowEnd {
@@ -106,10 +112,13 @@ impl FlowEnd {
             plan,
             appointment: Appointment::default(),
             conns: Vec::new(),
+            open: 0,
+            broken: false,
             accepted: 0,
             datagrams: 0,
             gone: Counters::default(),
             actions: Vec::new(),
+            touched: Vec::new(),
         }
     }
 
@@ -186,16 +195,18 @@ impl FlowEnd {
     /// Drains a connection after a mutation: packets, then events. What the application answers to them is a new
     /// mutation, drained in its own turn.
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
-        let Some(Some(Conn { id, party, .. })) = self.conns.get_mut(conn as usize) else { return };
+        self.transmit(now, conn, world);
+        let Some(Some(Conn { id, .. })) = self.conns.get(conn as usize) else { return };
         let id = *id;
-        while let Some(packet) = party.poll_transmit(now) {
-            let way = way_of(&self.plan.paths, &packet.header.flow);
-            world.network.send(now, packet, Some(conn), way, world.sink);
-        }
         while let Some(Some(Conn { party, closed, .. })) = self.conns.get_mut(conn as usize)
             && let Some(event) = party.poll_event()
         {
-            *closed |= matches!(event, ConnectionEvent::Closed(_));
+            if let ConnectionEvent::Closed(reason) = event
+                && !std::mem::replace(closed, true)
+            {
+                self.open -= 1;
+                self.broken |= reason != CloseReason::Finished;
+            }
             if let ConnectionEvent::Received { data, .. } = &event
                 && !self.plan.sends_data
             {
@@ -219,7 +230,17 @@ impl FlowEnd {
         }
     }
 
-    /// Does what the application asked for.
+    /// Sends what a connection has to send.
+    #[inline]
+    fn transmit(&mut self, now: Instant, conn: u32, world: &mut World) {
+        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
+        while let Some(packet) = party.poll_transmit(now) {
+            let way = way_of(&self.plan.paths, &packet.header.flow);
+            world.network.send(now, packet, Some(conn), way, world.sink);
+        }
+    }
+
+    /// Does what the application asked for, all of it before it hears what came of it: its answers come after.
     fn carry_out(&mut self, now: Instant, world: &mut World) {
         if self.actions.is_empty() {
             return;
@@ -243,14 +264,29 @@ impl FlowEnd {
             // Keeps the space for the next time.
             self.actions = actions;
         }
+        let mut touched = std::mem::take(&mut self.touched);
+        for conn in touched.drain(..) {
+            self.settle(now, conn, world);
+        }
+        if self.touched.is_empty() {
+            self.touched = touched;
+        }
     }
 
-    /// Changes a connection of the application's, if it still is, and drains it.
+    /// Sends what follows from an action; the connection is heard when all actions have been carried out.
+    pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, world: &mut World) {
+        self.transmit(now, conn, world);
+        if self.touched.last() != Some(&conn) {
+            self.touched.push(conn);
+        }
+    }
+
+    /// Changes a connection of the application's, if it still is.
     fn mutate(&mut self, now: Instant, id: ConnId, change: impl FnOnce(&mut Party), world: &mut World) {
         let conn = self.number_of(id);
         if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
             change(party);
-            self.settle(now, conn, world);
+            self.acted_upon(now, conn, world);
         }
     }
 
@@ -292,6 +328,16 @@ impl FlowEnd {
     /// What the connections of this end have counted so far.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
         of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.party.counters())).sum::<u64>()
+    }
+
+    /// Whether it has begun, wants nothing more, and all its connections have said that they are over.
+    pub fn is_done(&self) -> bool {
+        self.open == 0 && !self.conns.is_empty() && self.plan.application.poll_timeout().is_none()
+    }
+
+    /// Whether it has had connections, and all have said that everything arrived.
+    pub fn has_delivered(&self) -> bool {
+        self.open == 0 && !self.conns.is_empty() && !self.broken
     }
 
     /// This node's interface to `link` went down or up.

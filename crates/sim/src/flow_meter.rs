@@ -33,6 +33,8 @@ pub(crate) struct FlowMeter {
     pause: Duration,
     offered_bytes: u64,
     received_bytes: u64,
+    /// Of connections, what was given to them and has not been received, since the start.
+    outstanding: i64,
     wire_bytes: u64,
     data_packets: u64,
     datagrams_sent: u64,
@@ -50,6 +52,7 @@ impl FlowMeter {
             pause,
             offered_bytes: 0,
             received_bytes: 0,
+            outstanding: 0,
             wire_bytes: 0,
             data_packets: 0,
             datagrams_sent: 0,
@@ -63,11 +66,13 @@ impl FlowMeter {
     /// An application gave `bytes` to its transport.
     pub fn offered(&mut self, bytes: u64) {
         self.offered_bytes += bytes;
+        self.outstanding += bytes.cast_signed();
     }
 
     /// An application received `bytes`.
     pub fn received(&mut self, bytes: u64) {
         self.received_bytes += bytes;
+        self.outstanding -= bytes.cast_signed();
     }
 
     /// A datagram of `bytes` of payload is sent.
@@ -131,6 +136,11 @@ impl FlowMeter {
                 sink.sample(self.subject, Sample { at: now, quantity, value });
             }
         }
+    }
+
+    /// Bytes that applications gave to connections of the flow and that were not received.
+    pub const fn outstanding(&self) -> i64 {
+        self.outstanding
     }
 
     /// The run is over at `end`. Datagrams that may still be on their way are taken back: they are neither sent nor

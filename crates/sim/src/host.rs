@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use netrig_core::{Duration, Instant, Sample, Sink, Subject, quantity};
 
 use crate::agenda::Appointment;
+use crate::journal::{self, Journal};
 use crate::parcel::Parcel;
 
 /// Serves the packets that arrive at a node one after the other, before its endpoints see them.
 pub(crate) struct Host {
     node: u32,
+    name: String,
     /// So many packets may wait; the one that is served does not.
     room: usize,
     /// Packets in the order of their arrival, each with the moment at which its service ends.
@@ -19,20 +21,23 @@ pub(crate) struct Host {
     dropped: u64,
     /// What was busy and dropped at the last tick.
     before: (Duration, u64),
+    ticked: Instant,
     pub appointment: Appointment,
 }
 
 impl Host {
-    /// The node with this number, idle.
-    pub fn new(node: u32, room: u32) -> Self {
+    /// The node of this number and name, idle.
+    pub fn new(node: u32, name: &str, room: u32) -> Self {
         Self {
             node,
+            name: name.to_owned(),
             room: room as usize,
             waiting: VecDeque::new(),
             free_at: Instant::ZERO,
             busy: Duration::ZERO,
             dropped: 0,
             before: (Duration::ZERO, 0),
+            ticked: Instant::ZERO,
             appointment: Appointment::default(),
         }
     }
@@ -65,14 +70,18 @@ impl Host {
     }
 
     /// Reports what it did since the last tick.
-    pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
         let (busy, dropped) = (self.busy.saturating_sub(self.free_at.since(now)), self.dropped);
         let spent = busy.saturating_sub(self.before.0).as_secs_f64();
-        let lost = (dropped - self.before.1) as f64;
-        for (quantity, value) in [(&quantity::HOST_BUSY, spent), (&quantity::HOST_DROPPED, lost)] {
-            sink.sample(Subject::Node(self.node), Sample { at: now, quantity, value });
+        let (subject, lost) = (Subject::Node(self.node), dropped - self.before.1);
+        for (quantity, value) in [(&quantity::HOST_BUSY, spent), (&quantity::HOST_DROPPED, lost as f64)] {
+            sink.sample(subject, Sample { at: now, quantity, value });
         }
-        self.before = (busy, dropped);
+        if lost > 0 {
+            let words = || journal::drops(&self.name, lost, "no room to receive", self.ticked);
+            journal.note(now, subject, words, sink);
+        }
+        (self.before, self.ticked) = ((busy, dropped), now);
     }
 }
 
@@ -95,7 +104,7 @@ mod tests {
     /// Five at once, a millisecond each, room for three besides the one that is served.
     #[test]
     fn packets_are_served_one_after_the_other_as_far_as_there_is_room() {
-        let mut host = Host::new(0, 3);
+        let mut host = Host::new(0, "server", 3);
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         (0..5).for_each(|number| host.take(at(10), Duration::from_millis(1), parcel(number)));
         let served: Vec<_> = std::iter::from_fn(|| host.served(at(100))).map(|(at, _)| at).collect();

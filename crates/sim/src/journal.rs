@@ -22,9 +22,20 @@ impl Journal {
     }
 }
 
+/// One direction of a link: `primary (forward)`.
+pub(crate) fn direction_of(link: &str, direction: Direction) -> String {
+    format!("{link} ({direction})")
+}
+
+/// What was dropped somewhere since a moment, and why.
+pub(crate) fn drops(place: &str, packets: u64, why: &str, since: Instant) -> String {
+    let plural = if packets == 1 { "" } else { "s" };
+    format!("{place} dropped {packets} packet{plural} since {since}: {why}")
+}
+
 /// What happened to one direction of a link.
 pub(crate) fn link_event(link: &str, direction: Direction, event: &LinkEvent) -> String {
-    let name = format!("{link} ({direction})");
+    let name = direction_of(link, direction);
     match event {
         LinkEvent::Down { queue, in_flight } => {
             let queue = if *queue == Waiting::Keep { "kept" } else { "dropped" };
@@ -47,6 +58,9 @@ pub(crate) fn incident<'a>(incident: &Incident, timer: &str, path: impl Fn(PathI
         Incident::Timeout { path: on, rto, errors, limit, cwnd } => {
             let (path, rto) = (path(on), rto.as_secs_f64());
             format!("{timer} on {path}, RTO {rto:.3} s: cwnd {cwnd} B, error count {errors} of {limit}")
+        }
+        Incident::ControlTimeout { timer, rto, errors, limit } => {
+            format!("{timer}, RTO {:.3} s: error count {errors} of {limit}", rto.as_secs_f64())
         }
         Incident::FastRetransmit { path: on, cwnd } => {
             format!("fast retransmit on {}: cwnd {cwnd} B", path(on))

@@ -5,12 +5,13 @@ use netrig_core::{
 };
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::queue::Port;
-use netrig_link::{Counters, Line, LineSettings};
+use netrig_link::{Class, Counters, Line, LineSettings};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
 use crate::host::Host;
+use crate::journal::Journal;
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
 use crate::wire_meter::{Waits, WireMeter};
@@ -99,14 +100,14 @@ impl Network {
             }
         }
         for (node, number) in scenario.nodes.iter().zip(0..) {
-            network.hosts.extend(node.receive.map(|receive| Host::new(number, receive.queue)));
+            network.hosts.extend(node.receive.map(|receive| Host::new(number, &node.name, receive.queue)));
         }
         for (channel, lanes) in channels(&scenario.links) {
             let place = network.airs.len() as u32;
             for (lane, number) in lanes.iter().zip(0..) {
                 network.links[lane.link][lane.direction as usize] = Stop::Air(place, Lane(number));
             }
-            let air = Air::new(&lanes, seeds, sink);
+            let air = Air::new(&lanes, &scenario.links, seeds, sink);
             let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
             network.airs.push(air.map_err(failed)?);
         }
@@ -133,9 +134,11 @@ impl Network {
             appointment: Appointment::default(),
         });
         let number = number as u32;
-        let of_class = |(_, class)| WireMeter::of_class(number, direction, class, sink);
+        let of_class = |(class, place): (&Class, u8)| {
+            WireMeter::of_class(number, &link.name, direction, (place, class.name()), sink)
+        };
         self.meters.push(Meters {
-            wire: WireMeter::new(number, direction, sink),
+            wire: WireMeter::new(number, &link.name, direction, sink),
             classes: settings.classes.iter().zip(0..).map(of_class).collect(),
         });
         Ok(())
@@ -289,21 +292,21 @@ impl Network {
     }
 
     /// Reports what the wires counted since the last tick.
-    pub fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
         for (Wire { line, counters, waits, .. }, meters) in self.wires.iter_mut().zip(&mut self.meters) {
             let Meters { wire, classes } = meters;
             if wire.is_wanted() {
                 line.catch_up(now, &mut (&mut *counters, &mut *waits));
-                wire.tick(now, counters, line.busy(now), sink);
+                wire.tick(now, counters, line.busy(now), journal, sink);
                 let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
                 for (meter, counters) in classes.iter_mut().zip(of_classes) {
-                    meter.tick(now, counters, Duration::ZERO, sink);
+                    meter.tick(now, counters, Duration::ZERO, journal, sink);
                 }
             }
             wire.report(classes, waits, sink);
         }
-        self.airs.iter_mut().for_each(|air| air.tick(now, sink));
-        self.hosts.iter_mut().for_each(|host| host.tick(now, sink));
+        self.airs.iter_mut().for_each(|air| air.tick(now, journal, sink));
+        self.hosts.iter_mut().for_each(|host| host.tick(now, journal, sink));
     }
 
     /// Every packet accounted for.

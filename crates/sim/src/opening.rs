@@ -30,7 +30,7 @@ impl FlowEnd {
         let Some(mut party) = self.caller(conn, ports) else { return };
         party.open(now);
         self.enrol(conn, id, party, world);
-        self.settle(now, conn, world);
+        self.acted_upon(now, conn, world);
     }
 
     fn caller(&self, conn: u32, ports: [u16; 2]) -> Option<Party> {
@@ -114,6 +114,7 @@ impl FlowEnd {
         if self.conns.len() <= conn as usize {
             self.conns.resize_with(conn as usize + 1, || None);
         }
+        self.open += 1;
         self.conns[conn as usize] =
             Some(Conn { id, party, closed: false, timer, appointment: Appointment::default() });
     }

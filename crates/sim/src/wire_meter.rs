@@ -8,11 +8,17 @@ use netrig_core::{
 use netrig_link::Counters;
 use netrig_link::queue::class::{Class, Classifier};
 
+use crate::journal::{self, Journal};
+
 /// Reports what a wire's counters gained since the last tick.
 pub(crate) struct WireMeter {
     subject: Subject,
+    /// The link and the direction: `primary (forward)`.
+    name: String,
     /// Whether anybody wants any of it.
     wanted: bool,
+    /// Whether anybody wants to know how many were dropped for this reason.
+    reasons: [bool; DropReason::ALL.len()],
     before: Reading,
 }
 
@@ -21,16 +27,17 @@ pub(crate) struct WireMeter {
 struct Reading {
     at: Instant,
     counts: [f64; COUNTS.len()],
+    /// Packets by [`DropReason::index`].
+    dropped: [u64; DropReason::ALL.len()],
     packet_nanos: u128,
 }
 
 /// The quantities that grow, in the order of [`Reading::counts`].
-static COUNTS: [&Quantity; 9] = [
+static COUNTS: [&Quantity; 8] = [
     &quantity::LINK_OFFERED,
     &quantity::LINK_DELIVERED,
     &quantity::LINK_BYTES,
     &quantity::LINK_DROPPED,
-    &quantity::LINK_POLICED,
     &quantity::LINK_SERVED,
     &quantity::LINK_WAITED,
     &quantity::LINK_BUSY,
@@ -39,30 +46,34 @@ static COUNTS: [&Quantity; 9] = [
 
 impl fmt::Display for WireMeter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.subject {
-            Subject::Link(number, direction) => write!(f, "link {number}, {direction}"),
-            Subject::Class(number, direction, class) => {
-                write!(f, "link {number}, {direction}, class {class}")
-            }
-            ref other => write!(f, "{other:?}"),
-        }
+        f.write_str(&self.name)
     }
 }
 
 impl WireMeter {
-    /// A meter of one direction of link `number`, for `sink`.
-    pub fn new(number: u32, direction: Direction, sink: &dyn Sink) -> Self {
-        Self::of(Subject::Link(number, direction), sink)
+    /// A meter of one direction of the link of that number and name, for `sink`.
+    pub fn new(number: u32, name: &str, direction: Direction, sink: &dyn Sink) -> Self {
+        Self::of(Subject::Link(number, direction), journal::direction_of(name, direction), sink)
     }
 
-    /// A meter of one class of it.
-    pub fn of_class(number: u32, direction: Direction, class: u8, sink: &dyn Sink) -> Self {
-        Self::of(Subject::Class(number, direction, class), sink)
+    /// A meter of a class of it, by its place and name.
+    pub fn of_class(
+        number: u32,
+        name: &str,
+        direction: Direction,
+        (place, class): (u8, &str),
+        sink: &dyn Sink,
+    ) -> Self {
+        let name = format!("{}, class {class}", journal::direction_of(name, direction));
+        Self::of(Subject::Class(number, direction, place), name, sink)
     }
 
-    fn of(subject: Subject, sink: &dyn Sink) -> Self {
-        let wanted = COUNTS.iter().chain([&&quantity::QUEUE_LENGTH]).any(|quantity| sink.wants(quantity));
-        Self { subject, wanted, before: Reading::default() }
+    fn of(subject: Subject, name: String, sink: &dyn Sink) -> Self {
+        let reasons = DropReason::ALL.map(|why| sink.wants(quantity::link_dropped(why)));
+        let mut others = COUNTS.into_iter().chain([&quantity::QUEUE_LENGTH]);
+        let wanted =
+            sink.wants_notes() || reasons.contains(&true) || others.any(|quantity| sink.wants(quantity));
+        Self { subject, name, wanted, reasons, before: Reading::default() }
     }
 
     /// Whether [`WireMeter::tick`] would report anything.
@@ -71,7 +82,14 @@ impl WireMeter {
     }
 
     /// Reports the interval that ends at `now`. The line has been `busy` for so long since the start.
-    pub fn tick(&mut self, now: Instant, counters: &Counters, busy: Duration, sink: &mut dyn Sink) {
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        counters: &Counters,
+        busy: Duration,
+        journal: &Journal,
+        sink: &mut dyn Sink,
+    ) {
         let reading = Reading {
             at: now,
             counts: [
@@ -79,23 +97,40 @@ impl WireMeter {
                 counters.delivered.packets as f64,
                 counters.delivered.bytes as f64,
                 counters.dropped_in_all().packets as f64,
-                counters.dropped(DropReason::Policed).packets as f64,
                 counters.served.packets as f64,
                 counters.waited().as_secs_f64(),
                 busy.as_secs_f64(),
                 counters.repeated.packets as f64,
             ],
+            dropped: DropReason::ALL.map(|why| counters.dropped(why).packets),
             packet_nanos: counters.packet_nanos(now),
         };
         for ((quantity, new), old) in COUNTS.iter().zip(reading.counts).zip(self.before.counts) {
             sink.sample(self.subject, Sample { at: now, quantity, value: new - old });
         }
+        self.report_drops(&reading, journal, sink);
         let span = now.since(self.before.at).as_nanos();
         if span > 0 {
             let value = (reading.packet_nanos - self.before.packet_nanos) as f64 / span as f64;
             sink.sample(self.subject, Sample { at: now, quantity: &quantity::QUEUE_LENGTH, value });
         }
         self.before = reading;
+    }
+
+    /// Reports how many packets were dropped for which reason; the time line tells only of reasons that there were.
+    fn report_drops(&self, reading: &Reading, journal: &Journal, sink: &mut dyn Sink) {
+        let (at, since) = (reading.at, self.before.at);
+        for (why, wanted) in DropReason::ALL.into_iter().zip(self.reasons) {
+            let packets = reading.dropped[why.index()] - self.before.dropped[why.index()];
+            if wanted {
+                let (quantity, value) = (quantity::link_dropped(why), packets as f64);
+                sink.sample(self.subject, Sample { at, quantity, value });
+            }
+            if packets > 0 {
+                let words = || journal::drops(&self.name, packets, why.name(), since);
+                journal.note(at, self.subject, words, sink);
+            }
+        }
     }
 
     /// Reports each packet's wait since the last time, also to the meters of the classes.

@@ -25,6 +25,7 @@ pub(crate) struct Simulation<'a> {
     meters: Vec<FlowMeter>,
     timers: Vec<TimerOwner>,
     journal: Journal,
+    /// When the run ends: after its duration, or now, once the flows that it ends with are done.
     end: Instant,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Simulation<'a> {
     /// Lets time pass until the end of the run.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`] soon after `cancel` was set; [`RunError::Failed`] if packets do not balance.
+    /// [`RunError::Cancelled`] soon after `cancel` was set; [`RunError::Failed`] if packets or bytes do not balance.
     pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         self.fill_agenda();
         while let Some((now, actor)) = self.network.agenda.next(self.end) {
@@ -60,14 +61,20 @@ impl<'a> Simulation<'a> {
                 return Err(RunError::Cancelled);
             }
             self.wake(now, actor, sink);
+            if self.flows_are_done() {
+                self.end = now;
+                break;
+            }
         }
         self.tick(self.end, sink);
         for meter in &self.meters {
             meter.finish(self.end, sink);
         }
+        self.check_files()?;
         let balance = self.network.balance()?;
         let events = self.network.agenda.handled();
-        Ok(Outcome { balance, events, lateness: Duration::ZERO, invalid: None })
+        let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
+        Ok(Outcome { balance, events, lasted, lateness: Duration::ZERO, invalid: None })
     }
 
     fn fill_agenda(&mut self) {
@@ -133,6 +140,28 @@ impl<'a> Simulation<'a> {
         act(&mut self.ends[end as usize], &mut world);
     }
 
+    /// Where all connections of a flow said that everything arrived, everything did.
+    fn check_files(&self) -> Result<(), RunError> {
+        for ((meter, ends), flow) in self.meters.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
+            let missing = meter.outstanding();
+            if missing != 0 && ends.iter().all(FlowEnd::has_delivered) {
+                return Err(RunError::Failed(format!(
+                    "the bytes of flow `{}` do not add up: {missing} were given to connections that say they have \
+                     delivered everything, and have not arrived",
+                    flow.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the run ends with flows, and all of those are done.
+    fn flows_are_done(&self) -> bool {
+        let ends = |flow: &usize| &self.ends[2 * flow..2 * flow + 2];
+        let mut flows = self.scenario.ends_with.iter().flat_map(ends).peekable();
+        flows.peek().is_some() && flows.all(FlowEnd::is_done)
+    }
+
     fn happen(&mut self, now: Instant, event: &TimedEvent, sink: &mut dyn Sink) {
         match event.action {
             Action::Link { link, direction, event } => {
@@ -160,7 +189,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
-        self.network.tick(now, sink);
+        self.network.tick(now, &self.journal, sink);
         for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
             let counted = |whose, of| {
                 let counts = |end: &&FlowEnd| whose == Whose::Both || end.plan.sends_data;

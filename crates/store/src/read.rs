@@ -40,8 +40,8 @@ pub struct Replication {
 /// The columns that [`bare_run`] reads, in its order.
 const RUN: &str = "run.id, run.identity, run.substrate, run.seed, run.status, run.why, run.offered, \
                    run.duplicated, run.delivered, run.dropped, run.inside, run.events, run.lateness_ns, \
-                   run.took_s, run.finished, run.provenance";
-const RUN_COLUMNS: usize = 16;
+                   run.took_s, run.finished, run.provenance, run.lasted_ns";
+const RUN_COLUMNS: usize = 17;
 
 impl Store {
     /// Every version of every experiment file, in the order in which they came.
@@ -229,6 +229,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
             },
             events: unsigned(row, 11)?,
             lateness: Duration::from_nanos(unsigned(row, 12)?),
+            lasted: row.get::<_, Option<i64>>(16)?.map(|ns| Duration::from_nanos(ns.cast_unsigned())),
             invalid: why,
         }),
     };

@@ -134,14 +134,14 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
     connection
         .prepare_cached(
             "INSERT INTO run (identity, substrate, seed, status, why, offered, duplicated, delivered, dropped,
-                              inside, events, lateness_ns, took_s, provenance)
+                              inside, events, lateness_ns, lasted_ns, took_s, provenance)
              VALUES (:identity, :substrate, :seed, :status, :why, :offered, :duplicated, :delivered, :dropped,
-                     :inside, :events, :lateness_ns, :took_s, :provenance)
+                     :inside, :events, :lateness_ns, :lasted_ns, :took_s, :provenance)
              ON CONFLICT (identity) DO UPDATE SET
                  status = excluded.status, why = excluded.why, offered = excluded.offered,
                  duplicated = excluded.duplicated, delivered = excluded.delivered,
                  dropped = excluded.dropped, inside = excluded.inside, events = excluded.events,
-                 lateness_ns = excluded.lateness_ns, took_s = excluded.took_s,
+                 lateness_ns = excluded.lateness_ns, lasted_ns = excluded.lasted_ns, took_s = excluded.took_s,
                  finished = excluded.finished, provenance = excluded.provenance
              WHERE run.status <> 'ok'
              RETURNING id",
@@ -160,6 +160,7 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
                 ":inside": balance.map(|b| b.inside.cast_signed()),
                 ":events": outcome.map(|o| o.events.cast_signed()),
                 ":lateness_ns": outcome.map(|o| o.lateness.as_nanos().cast_signed()),
+                ":lasted_ns": outcome.and_then(|o| o.lasted).map(|end| end.as_nanos().cast_signed()),
                 ":took_s": entry.took,
                 ":provenance": entry.provenance.0,
             },

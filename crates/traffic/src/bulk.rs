@@ -49,6 +49,14 @@ impl Description for Bulk {
         Ok(())
     }
 
+    fn streams(&self) -> u16 {
+        self.streams
+    }
+
+    fn message(&self) -> Option<Size> {
+        self.message
+    }
+
     fn ends(&self, flow: &FlowContext) -> Ends {
         let left = self.bytes.map(|bytes| bytes.bytes());
         let source = Source {

@@ -61,7 +61,8 @@ impl Description for Poisson {
 
     fn check(&self) -> Result<(), SettingsError> {
         one_of("interarrival", self.interarrival.map(Duration::is_zero), self.rate)?;
-        self.size.check("size")
+        self.size.check("size")?;
+        fits(self.size.named())
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
@@ -81,7 +82,8 @@ impl Description for Cbr {
     const SENDS_DATAGRAMS: bool = true;
 
     fn check(&self) -> Result<(), SettingsError> {
-        one_of("interval", self.interval.map(Duration::is_zero), self.rate)
+        one_of("interval", self.interval.map(Duration::is_zero), self.rate)?;
+        fits([self.size])
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
@@ -99,7 +101,8 @@ impl Description for OnOff {
     fn check(&self) -> Result<(), SettingsError> {
         self.on.check("on")?;
         self.off.check("off")?;
-        one_of("rate", None, Some(self.rate))
+        one_of("rate", None, Some(self.rate))?;
+        fits([self.size])
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
@@ -120,6 +123,20 @@ fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f6
             Some(rate.bits_per_s() as f64 / 8.0 * payload / (payload + f64::from(UDP_IPV4_HEADERS)))
         }
         (None, None) => None,
+    }
+}
+
+/// The largest payload of a model's datagram: lengths of packets have 32 bits, and headers need some of that.
+const LARGEST: Size = Size::from_bytes(4_000_000_000);
+
+/// None of the sizes that the file names is above the largest.
+fn fits(sizes: impl IntoIterator<Item = Size>) -> Result<(), SettingsError> {
+    match sizes.into_iter().find(|size| *size > LARGEST) {
+        Some(size) => Err(SettingsError::new(
+            "size",
+            format!("a datagram of {size} cannot be: give at most {LARGEST} (over IP it would be 65507 B)"),
+        )),
+        None => Ok(()),
     }
 }
 
@@ -222,7 +239,8 @@ impl Application for Source {
             AppEvent::Timeout => {
                 // From the time it was due, not from `now`: a carrier that wakes late offers no less.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
-                let data = Data::Fill(self.pattern.size.draw(&mut self.pattern.sizes));
+                let size = self.pattern.size.draw(&mut self.pattern.sizes).min(LARGEST.bytes());
+                let data = Data::Fill(size);
                 self.due = Some(AppAction::Datagram { to: self.server, data });
                 self.next = Some(self.pattern.next(at));
             }

@@ -93,6 +93,15 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
+    /// The sizes that the file names: means and limits.
+    pub(crate) fn named(&self) -> Vec<Size> {
+        match *self {
+            Self::Constant(size) | Self::Exponential(size) => vec![size],
+            Self::Uniform { min, max } => vec![min, max],
+            Self::Pareto { mean, max, .. } => std::iter::once(mean).chain(max).collect(),
+        }
+    }
+
     /// Draws one size, at least one byte.
     pub fn draw(&self, stream: &mut Stream) -> u64 {
         let bytes = match self {

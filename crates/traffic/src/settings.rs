@@ -1,5 +1,6 @@
 //! What an experiment file says of an application.
 
+use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,16 @@ pub(crate) trait Description {
     fn has_infinite_variance(&self) -> bool {
         false
     }
+
+    /// Streams of a connection that it uses, if there are as many.
+    fn streams(&self) -> u16 {
+        1
+    }
+
+    /// The size of the messages that it gives to its transport, if the file says so.
+    fn message(&self) -> Option<Size> {
+        None
+    }
 }
 
 /// Declares the applications that a file can name, each by the type of its settings, which implements
@@ -94,6 +105,16 @@ macro_rules! applications {
             /// Names the key and says what is wrong.
             pub fn check(&self) -> Result<(), SettingsError> {
                 match self { $(Self::$kind(settings) => settings.check(),)+ }
+            }
+
+            /// Streams of a connection that it uses, if there are as many.
+            pub fn streams(&self) -> u16 {
+                match self { $(Self::$kind(settings) => settings.streams(),)+ }
+            }
+
+            /// The size of the messages that it gives to its transport, if the file says so.
+            pub fn message(&self) -> Option<Size> {
+                match self { $(Self::$kind(settings) => settings.message(),)+ }
             }
 
             /// Whether sizes are drawn from a distribution of infinite variance, so that means over objects must

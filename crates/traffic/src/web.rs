@@ -80,6 +80,10 @@ impl Description for Web {
         positive("request", self.request.bytes())
     }
 
+    fn streams(&self) -> u16 {
+        self.streams
+    }
+
     fn ends(&self, flow: &FlowContext) -> Ends {
         let (client, server): (Box<dyn Application>, Box<dyn Application>) = match self.exchange {
             WebExchange::Push => (Box::new(Pusher::new(self, flow)), Box::new(Receiver::new(self, flow))),

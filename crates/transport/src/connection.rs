@@ -175,6 +175,17 @@ pub enum Incident {
         /// Congestion window afterwards, bytes.
         cwnd: u64,
     },
+    /// The timer of the opening or the closing ran out after `rto`; `errors` of at most `limit` in a row.
+    ControlTimeout {
+        /// Which, by its name in RFC 9260; TCP has one for the SYN.
+        timer: &'static str,
+        /// The timer that ran out.
+        rto: Duration,
+        /// How often it has, this time included.
+        errors: u32,
+        /// How often it may.
+        limit: u32,
+    },
     /// Fast retransmit; recovery begins.
     FastRetransmit {
         /// Where the loss was.

@@ -5,6 +5,7 @@ pub(crate) mod diagnostic;
 pub(crate) mod document;
 mod error;
 pub(crate) mod factors;
+mod misfits;
 mod placeholder;
 pub(crate) mod read;
 mod render;

@@ -41,6 +41,29 @@ pub(crate) struct Frame {
     /// Version of IP: 4 or 6.
     #[serde(default)]
     pub(crate) ip: IpVersion,
+    /// A run ends as soon as these flows are done: all that they send was delivered and their connections have closed.
+    /// After `duration` it ends in any case.
+    #[serde(default)]
+    pub(crate) ends_with: Option<FlowNames>,
+}
+
+/// One flow or several: `"file"`, `["up", "down"]`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "not the name of a flow, nor a list of them")]
+pub(crate) enum FlowNames {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
+impl FlowNames {
+    pub(crate) fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
 }
 
 fn tenth_of_a_second() -> Duration {

@@ -6,6 +6,7 @@ use netrig_core::{Direction, Duration};
 
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Value;
+use super::misfits::Misfits;
 use super::sections::Header;
 use crate::experiment::Definition;
 use crate::judge::Design;
@@ -24,6 +25,7 @@ pub(super) struct Warnings<'a> {
     links_used: BTreeSet<String>,
     /// Groups of flows whose sizes have no variance.
     unbounded: BTreeSet<String>,
+    misfits: Misfits,
 }
 
 /// A line that is offered at least as much as it carries.
@@ -66,6 +68,7 @@ impl<'a> Warnings<'a> {
             transports_used: BTreeSet::new(),
             links_used: BTreeSet::new(),
             unbounded: BTreeSet::new(),
+            misfits: Misfits::default(),
         }
     }
 
@@ -86,6 +89,7 @@ impl<'a> Warnings<'a> {
             }
         }
         self.look_for_overloads(scenario, levels);
+        self.misfits.look_at(scenario);
     }
 
     fn look_for_overloads(&mut self, scenario: &Scenario, levels: &[usize]) {
@@ -143,6 +147,7 @@ impl<'a> Warnings<'a> {
         }
         all.extend(self.events_in_warm_up());
         all.extend(self.means_without_variance());
+        all.extend(self.misfits.finish(self.definition));
         all
     }
 

@@ -93,6 +93,7 @@ fn a_record_keeps_what_a_run_says_of_itself() {
     let outcome = |invalid: Option<&str>, balance| Outcome {
         balance,
         events: 0,
+        lasted: None,
         lateness: netrig_core::Duration::ZERO,
         invalid: invalid.map(str::to_owned),
     };

@@ -45,8 +45,13 @@ impl Bench {
             outage: None,
             sample_every: Duration::from_millis(100),
         };
-        let outcome =
-            Outcome { balance: Balance::default(), events: 0, lateness: Duration::ZERO, invalid: None };
+        let outcome = Outcome {
+            balance: Balance::default(),
+            events: 0,
+            lasted: None,
+            lateness: Duration::ZERO,
+            invalid: None,
+        };
         let end = Instant::ZERO + Duration::from_secs(seconds);
         Self { layout, outcome, warm_up: WarmUp::None, end, samples: Vec::new() }
     }

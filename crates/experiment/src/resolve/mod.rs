@@ -10,11 +10,11 @@ use std::ops::Range;
 
 use netrig_core::Duration;
 
-use crate::Scenario;
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::{Levels, Reader};
-use crate::file::sections::Frame;
+use crate::file::sections::{FlowNames, Frame};
+use crate::{Flow, Scenario};
 use topology::Topology;
 
 /// The most nodes that a scenario may have.
@@ -33,7 +33,7 @@ pub(crate) const MAX_RULES: usize = 200_000;
 const MAX_INTERVALS: u64 = 10_000_000;
 
 /// The keys above the first section that a [`Frame`] has.
-pub(crate) const FRAME_KEYS: &[&str] = &["duration", "sample_every", "ip"];
+pub(crate) const FRAME_KEYS: &[&str] = &["duration", "sample_every", "ip", "ends_with"];
 
 /// Resolves the file `root` at the point where factors have these `levels`.
 ///
@@ -55,8 +55,10 @@ fn resolve(root: &Value, reader: &Reader<'_>) -> Option<Scenario> {
     let (frame, topology) = (frame?, topology?);
     let flows = flows::flows(root, reader, &topology, &transports?, frame.duration)?;
     let events = events::events(root, reader, &topology, &flows, frame.duration)?;
+    let ends_with = ends_with(root, reader, frame.ends_with.as_ref(), &flows)?;
     Some(Scenario {
         duration: frame.duration,
+        ends_with,
         sample_every: frame.sample_every,
         nodes: topology.nodes,
         links: topology.links,
@@ -85,6 +87,34 @@ fn frame(root: &Value, reader: &Reader<'_>) -> Option<Frame> {
         return Some(frame);
     }
     None
+}
+
+/// The flows with which a run ends. Each must be one that can say when it is done.
+fn ends_with(
+    root: &Value,
+    reader: &Reader<'_>,
+    named: Option<&FlowNames>,
+    flows: &[Flow],
+) -> Option<Vec<usize>> {
+    let mut places = Vec::new();
+    let about = |why: String| reader.about(root, &["ends_with"], why);
+    for name in named.map_or(&[][..], FlowNames::names) {
+        let group = || flows.iter().enumerate().filter(|(_, flow)| flow.group == *name || flow.name == *name);
+        if group().next().is_none() {
+            let known = flows.iter().map(|flow| flow.group.as_str());
+            reader.report(about(format!("unknown flow `{name}`")).among(name, known));
+            return None;
+        }
+        if group().any(|(_, flow)| flow.application.sends_datagrams()) {
+            let why = format!("flow `{name}` sends datagrams, of which nobody says that all have arrived");
+            reader.report(about(why).expected("flows over connections"));
+            return None;
+        }
+        places.extend(group().map(|(place, _)| place));
+    }
+    places.sort_unstable();
+    places.dedup();
+    Some(places)
 }
 
 /// The named tables of a section: `[node.client]`, `[node.server]` of `node`. What stands there and is no table

@@ -463,7 +463,8 @@ constants! {
             linux: B(106_496), "half of net.core.rmem_default (net/sctp/associola.c)";
             ns2: B(65_536), "tcl/lib/ns-default.tcl, initialRwnd_";
         }
-        /// Send buffer, bytes: most user data that is outstanding at once.
+        /// Send buffer, bytes: a message begins only while what is outstanding, with its own first chunk, is no more
+        /// than this. Messages go in whole, so the last one may stand over; one that is larger goes piece by piece.
         send_buffer: Size {
             rfc: B(262_144), "RFC 9260 leaves it to the host; as usrsctp's default";
             linux: B(212_992), "net.core.wmem_default";

@@ -10,8 +10,8 @@ use crate::{Profile, SettingsError};
 const SMALLEST_PACKET: Size = Size::from_bytes(72);
 /// The length in the IP header has 16 bits.
 const LARGEST_PACKET: Size = Size::from_bytes(65_535);
-/// What the length of a DATA chunk leaves for data (RFC 9260 section 3.3.1).
-const LARGEST_CHUNK: Size = Size::from_bytes(65_519);
+/// What the length of a DATA chunk leaves for data (RFC 9260 section 3.3.1): a `max_chunk` that limits nothing.
+pub const LARGEST_CHUNK: Size = Size::from_bytes(65_519);
 /// RFC 9260 section 3.3.2: a smaller window is no window, and INIT with it is answered by an ABORT.
 const SMALLEST_WINDOW: Size = Size::from_bytes(1500);
 /// The advertised window has 32 bits.
@@ -28,6 +28,12 @@ impl Config {
         ensure_all(&config.counts())?;
         ensure_all(&config.timers(settings))?;
         Ok(config)
+    }
+
+    /// Most user bytes for which a packet of `mtu` over IPv4 has room in a single DATA chunk, whatever `max_chunk` is:
+    /// 48 B are headers, and a chunk is padded to a multiple of four bytes (RFC 9260 section 3.2).
+    pub fn room_of_a_packet(&self) -> Size {
+        Size::from_bytes(self.mtu.bytes().saturating_sub(48) / 4 * 4)
     }
 
     fn sizes(&self) -> [(bool, &'static str, &'static str); 7] {
@@ -136,6 +142,15 @@ mod tests {
         assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#), Some("rto_max"));
         let weights = r#"{"scheduler": "weighted-fair", "stream_values": [1, 0]}"#;
         assert_eq!(refused(weights), Some("stream_values"));
+    }
+
+    /// 1500 B less 20 of IP, 12 of SCTP and 16 of the chunk; 1501 B leave a byte that padding cannot use.
+    #[test]
+    fn a_packet_has_room_for_a_chunk() {
+        for (mtu, room) in [(1500, 1452), (1501, 1452), (576, 528), (65_535, 65_484)] {
+            let config = Config { mtu: Size::from_bytes(mtu), ..Config::of(Profile::Rfc) };
+            assert_eq!(config.room_of_a_packet().bytes(), room);
+        }
     }
 
     #[test]

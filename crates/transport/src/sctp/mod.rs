@@ -23,5 +23,6 @@ pub use config::{
     Config, Counted, CwndUnit, HeartbeatLoss, IdleCwnd, InitialCwnd, InitialCwndRule, InitialSsthresh,
     InitialSsthreshRule, LocalDrop, RetransmitTo, Scheduler, Settings,
 };
+pub use config_check::LARGEST_CHUNK;
 pub use listener::{Listener, Response, out_of_the_blue};
 pub use packet::Packet;

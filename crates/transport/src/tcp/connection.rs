@@ -360,6 +360,8 @@ impl Endpoint for Connection {
             }
             self.opening.due = true;
             self.journal.counters.timeouts += 1;
+            let (rto, errors) = (now.since(self.opening.sent_at), self.opening.sent);
+            self.journal.tell(Incident::ControlTimeout { timer: "SYN", rto, errors, limit });
         }
         if self.time_wait_until <= now {
             self.vanish();

@@ -260,6 +260,11 @@ fn no_more_is_outstanding_than_the_send_buffer_keeps() {
     assert_eq!(pair.data_packets().count(), 3);
     pair.run_for(s(30));
     assert_eq!(pair.server.bytes(), 100_000);
+    // Messages go in whole: while 3,000 B are outstanding the second begins, beside 6,000 B the third does not.
+    let mut pair = Pair::connected(&config, 1, ms(100));
+    (0..4).for_each(|_| pair.fill(3000));
+    let sent = pair.data_packets().flat_map(|crossing| crossing.data()).map(|chunk| chunk.data.size());
+    assert_eq!(sent.sum::<u64>(), 6000);
 }
 
 /// Tells the client what the server's window is.

@@ -359,6 +359,32 @@ fn a_needless_reduction_is_undone() {
     assert_eq!(windows(true, false, false).2, 30_000, "nothing tells");
 }
 
+/// Packet 245 is of the window that the loss of 200 halves, and is found lost a round trip later; until it has arrived
+/// recovery goes on. 250 is of the next window, and is found lost and sent again in the same recovery. Its loss is one of
+/// its own all the same, and halves the window again (RFC 6675 section 5, step 2); and the acknowledgement of what was sent
+/// again before that tells nothing of whether it was needless (RFC 3522).
+#[test]
+fn a_loss_of_the_next_window_begins_recovery_anew() {
+    for recovery in [Recovery::Sack, Recovery::Rack] {
+        for undo in [false, true] {
+            let initial_ssthresh = Limit::Count(40);
+            let config = Config { undo, timestamps: true, dsack: true, initial_ssthresh, ..with(recovery) };
+            let mut pair = Pair::new(&config).dropping(&[200, 245, 250, 256]).with_rate("30 Mbit/s", 1000);
+            pair.open();
+            pair.send(Side::Client, Data::Fill(1 << 30));
+            pair.run_until(at_ms(1_200));
+            let windows = pair.incidents[0].iter().filter_map(|incident| match incident.1 {
+                Incident::FastRetransmit { cwnd, .. } => Some(cwnd / 1000),
+                _ => None,
+            });
+            assert_eq!(windows.collect::<Vec<_>>(), [21, 10], "{recovery:?}, undo {undo}");
+            assert_eq!(pair.client.counters().fast_retransmissions, 4);
+            let status = pair.client.path_status(PathId(0)).expect("TCP's path");
+            assert_eq!(status.ssthresh / 1000, 10, "{recovery:?}, undo {undo}");
+        }
+    }
+}
+
 /// RFC 9937: half as many segments go out as arrive while the window is halved, evenly spread, and not none
 /// for half a round trip and then all at once.
 #[test]

@@ -1,10 +1,10 @@
 //! One direction of a link.
 
-use netrig_core::Quantity;
 use netrig_core::quantity::{
-    LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_POLICED, LINK_REPEATED, LINK_SERVED, LINK_WAITED,
-    QUEUE_LENGTH, WAITING_TIME,
+    LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_REPEATED, LINK_SERVED, LINK_WAITED, QUEUE_LENGTH,
+    WAITING_TIME, link_dropped,
 };
+use netrig_core::{DropReason, Quantity};
 
 use super::super::{Per, SubjectKind::Link};
 use super::{About, Measured, Metric, Need, Rate, Share, Statistic, Total, View};
@@ -17,7 +17,15 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &WaitingTime,
     &LOSS_RATIO,
     &DROPS,
-    &POLICED,
+    &DROPS_QUEUE_FULL,
+    &DROPS_EARLY,
+    &DROPS_LOSS,
+    &DROPS_LISTED,
+    &DROPS_CORRUPTED,
+    &DROPS_LINK_DOWN,
+    &DROPS_UNDELIVERABLE,
+    &DROPS_RETRY_LIMIT,
+    &DROPS_POLICED,
     &REPEATED,
 ];
 
@@ -73,17 +81,64 @@ static DROPS: Total = Total {
     quantity: &LINK_DROPPED,
 };
 
-static POLICED: Total = Total {
-    about: About::new(
-        "policed",
-        "packets",
-        Link,
-        "Packets dropped by policers in the measuring window: by the rules of the line, or, of a class, by its \
-         reservation.",
-    )
-    .of_classes(),
-    quantity: &LINK_POLICED,
-};
+/// Packets dropped for one reason.
+const fn drops_for(why: DropReason, name: &'static str, definition: &'static str) -> Total {
+    Total { about: About::new(name, "packets", Link, definition).of_classes(), quantity: link_dropped(why) }
+}
+
+static DROPS_QUEUE_FULL: Total = drops_for(
+    DropReason::QueueFull,
+    "drops_queue_full",
+    "Packets dropped in the measuring window because the queue had no room.",
+);
+
+static DROPS_EARLY: Total = drops_for(
+    DropReason::Early,
+    "drops_early",
+    "Packets that active queue management (RED, CoDel) dropped in the measuring window.",
+);
+
+static DROPS_LOSS: Total = drops_for(
+    DropReason::Loss,
+    "drops_loss",
+    "Packets lost in the measuring window by the random loss of the link.",
+);
+
+static DROPS_LISTED: Total = drops_for(
+    DropReason::Listed,
+    "drops_listed",
+    "Packets lost in the measuring window because the file lists them.",
+);
+
+static DROPS_CORRUPTED: Total = drops_for(
+    DropReason::Corrupted,
+    "drops_corrupted",
+    "Packets whose bits were flipped, dropped by the far end in the measuring window.",
+);
+
+static DROPS_LINK_DOWN: Total = drops_for(
+    DropReason::LinkDown,
+    "drops_link_down",
+    "Packets dropped in the measuring window because the link was down.",
+);
+
+static DROPS_UNDELIVERABLE: Total = drops_for(
+    DropReason::Undeliverable,
+    "drops_undeliverable",
+    "Packets dropped in the measuring window because they had nowhere to go, or were longer than the link carries.",
+);
+
+static DROPS_RETRY_LIMIT: Total = drops_for(
+    DropReason::RetryLimit,
+    "drops_retry_limit",
+    "Packets that the link layer of a WiFi link gave up in the measuring window, having sent them as often as it does.",
+);
+
+static DROPS_POLICED: Total = drops_for(
+    DropReason::Policed,
+    "drops_policed",
+    "Packets dropped by policers in the measuring window: by the rules of the line, or, of a class, by its reservation.",
+);
 
 static REPEATED: Total = Total {
     about: About::new(
@@ -256,5 +311,8 @@ mod tests {
         bench.count(link(), &LINK_DROPPED, &[(1.0, 1.0), (2.0, 1.0)]);
         assert_eq!(measure(&mut bench, "metric = 'loss_ratio'"), Ok(0.05));
         assert_eq!(measure(&mut bench, "metric = 'drops'"), Ok(2.0));
+        bench.count(link(), link_dropped(DropReason::QueueFull), &[(2.0, 1.0)]);
+        assert_eq!(measure(&mut bench, "metric = 'drops_queue_full'"), Ok(1.0));
+        assert_eq!(measure(&mut bench, "metric = 'drops_loss'"), Ok(0.0));
     }
 }

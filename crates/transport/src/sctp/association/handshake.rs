@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netrig_core::{CloseReason, ConnectionEvent, Instant, Stream};
+use netrig_core::{CloseReason, ConnectionEvent, Duration, Instant, Stream};
 
 use super::{Association, CookieError, CookieKey, Endpoints, Outgoing, Path, Retry, State, StateCookie};
 use super::{MOST_PATHS, PathAddresses, nonzero_tag};
@@ -84,9 +84,7 @@ impl Answerer<'_> {
     pub(in crate::sctp) fn init_ack(self, now: Instant, init: &Init) -> Init {
         let mut own = self.own;
         let preserved = init.parameters.iter().find_map(|parameter| match parameter {
-            Parameter::CookiePreservative(millis) => {
-                Some(netrig_core::Duration::from_millis((*millis).into()))
-            }
+            Parameter::CookiePreservative(millis) => Some(Duration::from_millis((*millis).into())),
             _ => None,
         });
         let cookie = StateCookie {
@@ -137,7 +135,7 @@ impl Association {
             return;
         }
         self.state = State::CookieWait;
-        self.retry = Retry { at: Instant::NEVER, count: 0, path: self.primary };
+        self.retry = Retry { path: self.primary, ..Retry::OFF };
         self.send_init(now);
     }
 
@@ -157,7 +155,13 @@ impl Association {
     /// Sets T1 or T2: RTO.Initial, doubled each time (RFC 9260 sections 5.1 and 6.3.3).
     fn start_retry(&mut self, now: Instant) {
         let span = self.config.rto_initial.saturating_mul(1 << self.retry.count.min(30));
-        self.retry.at = self.config.timer_wheel.fires(now, span.min(self.config.rto_max));
+        self.set_retry(now, span.min(self.config.rto_max));
+    }
+
+    /// Sets T1 or T2 to this span.
+    pub(super) fn set_retry(&mut self, now: Instant, span: Duration) {
+        self.retry.at = self.config.timer_wheel.fires(now, span);
+        self.retry.span = span;
     }
 
     /// T1-init, T1-cookie or T2-shutdown expired.
@@ -172,6 +176,8 @@ impl Association {
                     return;
                 }
                 self.retry.count += 1;
+                let timer = if self.state == State::CookieEchoed { "T1-cookie" } else { "T1-init" };
+                self.tell_control_timeout(timer, self.retry.count, self.config.init_max_retrans);
                 self.retry.path = self.alternate_of(self.retry.path);
                 if self.state == State::CookieEchoed {
                     self.send_cookie(now);
@@ -182,6 +188,11 @@ impl Association {
             State::ShutdownSent | State::ShutdownAckSent => self.shutdown_expired(now),
             _ => {}
         }
+    }
+
+    pub(super) fn tell_control_timeout(&mut self, timer: &'static str, errors: u32, limit: u32) {
+        let rto = self.retry.span;
+        self.incidents.push_back(Incident::ControlTimeout { timer, rto, errors, limit });
     }
 
     /// INIT for an association that exists: the peer starts at the same moment, or started anew (RFC 9260
@@ -261,7 +272,7 @@ impl Association {
         // RFC 9260 section 6.4: to where the INIT ACK came from; section 5.4: but not to where only the peer says
         // that it can be reached.
         let path = if self.paths[path].by_user { path } else { self.retry.path };
-        self.retry = Retry { at: Instant::NEVER, count: 0, path };
+        self.retry = Retry { path, ..Retry::OFF };
         self.send_cookie(now);
         let unknown: Vec<u8> = init.unrecognized().collect::<Vec<_>>().concat();
         if !unknown.is_empty() {

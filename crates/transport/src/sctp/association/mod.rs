@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use netrig_core::{CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Stream, StreamId};
+use netrig_core::{CloseReason, ConnectionEvent, Data, Dscp, Duration, Endpoint, Instant, Stream, StreamId};
 
 pub(super) use handshake::{Answerer, objection, own_init};
 pub use path::PathAddresses;
@@ -78,6 +78,8 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     at: Instant,
+    /// What it was last set to.
+    span: Duration,
     /// How often the chunk was sent again.
     count: u32,
     /// Over which path it was last sent.
@@ -85,7 +87,7 @@ struct Retry {
 }
 
 impl Retry {
-    const OFF: Self = Self { at: Instant::NEVER, count: 0, path: 0 };
+    const OFF: Self = Self { at: Instant::NEVER, span: Duration::ZERO, count: 0, path: 0 };
 }
 
 /// What leaves at the next chance, ahead of data.

@@ -227,9 +227,16 @@ impl Association {
         let most = self.most_user_bytes();
         let Some(len) = self.queue.next_len(most) else { return false };
         let windowed = u64::from(path::counted(self.config.window_counts, len));
+        windowed <= self.peer_rwnd.saturating_sub(self.outstanding.in_flight()) && self.is_buffered(len)
+    }
+
+    /// Whether the send buffer has taken the next chunk, of `len` user bytes. It takes messages whole, so the rest of one
+    /// that was begun is in it already; one that is larger than the buffer can only come piece by piece.
+    fn is_buffered(&self, len: u64) -> bool {
+        let size = self.config.send_buffer.bytes();
         let overhead = self.config.chunk_overhead.bytes();
-        windowed <= self.peer_rwnd.saturating_sub(self.outstanding.in_flight())
-            && self.outstanding.charged(overhead) + len + overhead <= self.config.send_buffer.bytes()
+        self.queue.size_under_way().is_some_and(|message| message <= size)
+            || self.outstanding.charged(overhead) + len + overhead <= size
     }
 
     /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): little data waits while other data is

@@ -41,8 +41,7 @@ impl Association {
             _ => Chunk::ShutdownAck,
         };
         self.send_chunk(self.retry.path, chunk);
-        let rto = self.paths[self.retry.path].rto.rto();
-        self.retry.at = self.config.timer_wheel.fires(now, rto);
+        self.set_retry(now, self.paths[self.retry.path].rto.rto());
     }
 
     /// T2-shutdown expired: once more, over another path if there is one (RFC 9260 section 9.2).
@@ -53,6 +52,7 @@ impl Association {
             self.finish(CloseReason::TimedOut);
             return;
         }
+        self.tell_control_timeout("T2-shutdown", self.errors, self.config.association_max_retrans);
         self.retry.path = self.alternate_of(self.retry.path);
         self.send_shutdown(now);
     }

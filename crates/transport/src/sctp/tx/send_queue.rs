@@ -13,7 +13,9 @@ struct Piece {
     data: Data,
     /// How much of `data` was cut off.
     cut: u64,
-    /// Where in `data` the message ends that is being cut; equal to `cut` between messages.
+    /// Where in `data` the message begins that is being cut.
+    message_start: u64,
+    /// Where it ends; equal to `cut` between messages.
     message_end: u64,
 }
 
@@ -120,7 +122,13 @@ impl SendQueue {
             self.turns.push_back(stream);
             out.served = out.served.max(self.virtual_time);
         }
-        out.pieces.push_back(Piece { data, cut: 0, message_end: 0 });
+        out.pieces.push_back(Piece { data, cut: 0, message_start: 0, message_end: 0 });
+    }
+
+    /// Bytes of the message that was begun and is not all cut, if there is one.
+    pub(crate) fn size_under_way(&self) -> Option<u64> {
+        let stream = &self.streams[usize::from(self.turns[self.under_way?].0)];
+        stream.pieces.front().map(|piece| piece.message_end - piece.message_start)
     }
 
     /// Whether the next fragment would be the rest of a message that was already begun.
@@ -144,6 +152,7 @@ impl SendQueue {
         let piece = stream.pieces.front_mut()?;
         let beginning = piece.cut == piece.message_end;
         if beginning {
+            piece.message_start = piece.cut;
             piece.message_end = piece.cut + piece.left().min(self.message_size);
         }
         let len = (piece.message_end - piece.cut).min(most);

@@ -90,9 +90,12 @@ impl Delivered {
         self.amount += amount;
         let repeated = sent.has(REPEATED);
         if !repeated {
-            self.earliest_original.get_or_insert(sent.sent_at);
+            // An acknowledgement may report what came out of order before it tells what it acknowledges below that.
+            let earliest =
+                |so_far: Option<Instant>| Some(so_far.map_or(sent.sent_at, |at| at.min(sent.sent_at)));
+            self.earliest_original = earliest(self.earliest_original);
             if sent.end > self.timed_beyond {
-                self.timed.get_or_insert(sent.sent_at);
+                self.timed = earliest(self.timed);
             }
             self.original_end = self.original_end.min(sent.end);
             self.reordered |= sent.end < highest;
@@ -195,6 +198,17 @@ impl Scoreboard {
     /// Whether anything deemed lost waits to be sent again.
     pub fn has_losses(&self) -> bool {
         self.awaiting > 0
+    }
+
+    /// Whether anything is deemed lost that has not arrived since, sent again or not.
+    pub fn misses_any(&self) -> bool {
+        self.sent.iter().any(|sent| sent.marks & (LOST | SACKED) == LOST)
+    }
+
+    /// Segments that were sent again and have not arrived, and when the first of them was.
+    pub fn resent(&self) -> (u32, Option<Instant>) {
+        let resent = || self.sent.iter().filter(|sent| sent.marks & (RESENT | SACKED) == RESENT);
+        (resent().count() as u32, resent().map(|sent| sent.sent_at).min())
     }
 
     /// Whether the peer has something beyond what it is missing.
@@ -486,6 +500,16 @@ mod tests {
         }
         assert!(board.judge_by_sacks(3, 100), "three ranges, however small");
         assert_eq!(board.awaiting, 3);
+    }
+
+    /// The third of three segments is reported out of order before the first is acknowledged, by the same packet.
+    #[test]
+    fn a_round_trip_begins_with_the_earliest_segment() {
+        let mut board = board(Recovery::Sack, 3);
+        let mut delivered = news();
+        board.sack(200, 300, &mut delivered);
+        board.acknowledge(100, &mut delivered);
+        assert_eq!((delivered.earliest_original, delivered.timed), (Some(at(1)), Some(at(1))));
     }
 
     #[test]

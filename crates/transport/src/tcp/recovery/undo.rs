@@ -13,9 +13,10 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    /// The window is reduced; SND.UNA is `una`.
-    pub const fn new(una: u64) -> Self {
-        Self { from: una, first_resent: None, resent: 0, unreported: 0 }
+    /// The window is reduced; SND.UNA is `una`. So many segments are on their way that were sent again before, the
+    /// first of them at `first_resent`: their acknowledgements tell nothing of this reduction.
+    pub const fn new(una: u64, resent: u32, first_resent: Option<u32>) -> Self {
+        Self { from: una, first_resent, resent, unreported: resent }
     }
 
     /// A segment is sent again.
@@ -50,7 +51,7 @@ mod tests {
 
     #[test]
     fn an_echo_from_before_the_retransmission_refutes_it() {
-        let mut undo = Undo::new(1000);
+        let mut undo = Undo::new(1000, 0, None);
         assert!(!undo.is_refuted_by_echo(5), "nothing was sent again");
         undo.on_resent(70);
         undo.on_resent(75);
@@ -58,9 +59,22 @@ mod tests {
         assert!(!undo.is_refuted_by_echo(70));
     }
 
+    /// One that was sent again before the reduction echoes its own moment, and is no sign.
+    #[test]
+    fn an_earlier_retransmission_refutes_nothing() {
+        let mut undo = Undo::new(1000, 1, Some(60));
+        undo.on_resent(70);
+        assert!(!undo.is_refuted_by_echo(60));
+        assert!(undo.is_refuted_by_echo(59));
+        undo.on_duplicates(1000, 1);
+        assert!(!undo.is_refuted_by_duplicates());
+        undo.on_duplicates(2000, 1);
+        assert!(undo.is_refuted_by_duplicates());
+    }
+
     #[test]
     fn every_retransmission_must_be_reported() {
-        let mut undo = Undo::new(1000);
+        let mut undo = Undo::new(1000, 0, None);
         assert!(!undo.is_refuted_by_duplicates());
         undo.on_resent(1);
         undo.on_resent(1);

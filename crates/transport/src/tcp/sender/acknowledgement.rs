@@ -307,6 +307,11 @@ impl Sender {
         let &Told { advanced, duplicate, ref delivered, .. } = told;
         if advanced && self.phase != Phase::Open && told.number >= self.recover {
             self.leave(journal);
+            // What was lost of the data sent since is a loss of its own: with IsLost (SND.UNA) recovery begins anew
+            // (RFC 6675 section 5, step 2), whether it has been sent again by now or not.
+            if self.is_selective() && self.board.misses_any() {
+                self.enter_recovery(now, delivered, journal);
+            }
         }
         if duplicate {
             if self.dup_acks == 0 {
@@ -419,13 +424,14 @@ impl Sender {
             self.guard = self.board.nxt();
             self.partial_seen = false;
             self.rescued = false;
-            self.retransmit_now = true;
             self.probe_at = Instant::NEVER;
             self.restart_timer(now);
-            if !self.board.has_losses() {
+            let by_sack = self.is_selective();
+            let known = self.board.has_losses() || by_sack && self.board.misses_any();
+            if !known {
                 self.board.mark_first_lost();
             }
-            let by_sack = matches!(self.recovery, Recovery::Sack | Recovery::Rack);
+            self.retransmit_now = self.board.has_losses();
             self.prr = (by_sack && self.config.prr)
                 .then(|| Prr::new(self.board.outstanding().saturating_sub(arrived)));
             let cwnd = if by_sack {
@@ -437,6 +443,11 @@ impl Sender {
             self.window.reduce(ssthresh, cwnd);
         }
         journal.tell(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
+    }
+
+    /// Whether losses are found by what the peer has selectively acknowledged.
+    const fn is_selective(&self) -> bool {
+        matches!(self.recovery, Recovery::Sack | Recovery::Rack)
     }
 
     /// RFC 9937: what the window is during recovery or after an ECN echo.

@@ -4,6 +4,7 @@ use netrig_core::{Duration, Instant};
 
 use super::{Journal, PATH, Phase, Sender};
 use crate::Incident;
+use crate::tcp::clock::timestamp;
 use crate::tcp::config::{BackoffSsthresh, Recovery, SsthreshFrom};
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::recovery::{Delivered, Frto, Situation, Undo};
@@ -92,7 +93,10 @@ impl Sender {
     /// Keeps what an undo restores.
     pub(super) fn remember(&mut self) {
         self.before = Some((self.window.cwnd, self.window.ssthresh));
-        self.undo = self.config.undo.then(|| Undo::new(self.board.una()));
+        self.undo = self.config.undo.then(|| {
+            let (resent, first) = self.board.resent();
+            Undo::new(self.board.una(), resent, first.map(timestamp))
+        });
     }
 
     /// All that is outstanding counts as lost; slow start from one segment (RFC 5681 section 3.1, LW).

@@ -1,0 +1,58 @@
+//! tshark, who knows nothing of netrig, reads captures.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test against a program starts it and writes what it reads"
+)]
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// Whether tshark is here; if not, says so past the test harness, which would hide it.
+pub fn has_tshark() -> bool {
+    let found = Command::new("tshark")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !found {
+        let _ = writeln!(std::io::stderr(), "skipped: needs tshark");
+    }
+    found
+}
+
+/// What tshark says of each packet: the fields that were asked for, of which one may occur several times. Numbers of TCP
+/// are as they stand in the packets.
+///
+/// # Panics
+/// If tshark cannot read the capture: in a test that is the finding.
+pub fn dissect(capture: &[u8], filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
+    let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("a folder for the test: {error}"));
+    let file = folder.path().join("test.pcapng");
+    std::fs::write(&file, capture).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-Y", filter, "-T", "fields", "-E", "separator=|", "-E", "aggregator=;"]);
+    // Nobody's own settings; and what is off there, for a host's network card often makes the checksums.
+    for preference in [
+        "ip.check_checksum:TRUE",
+        "tcp.check_checksum:TRUE",
+        "udp.check_checksum:TRUE",
+        "sctp.checksum:CRC 32c",
+        "sctp.tsn_analysis:TRUE",
+        "tcp.analyze_sequence_numbers:TRUE",
+        "tcp.relative_sequence_numbers:FALSE",
+    ] {
+        command.args(["-o", preference]);
+    }
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let out = command.env("HOME", folder.path()).arg("-r").arg(&file).output();
+    let out = out.unwrap_or_else(|error| panic!("tshark does not start: {error}"));
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let values =
+        |field: &str| field.split(';').filter(|value| !value.is_empty()).map(str::to_owned).collect();
+    let text = String::from_utf8_lossy(&out.stdout);
+    text.lines().map(|line| line.split('|').map(values).collect()).collect()
+}

@@ -1,0 +1,370 @@
+//! Ten seeded runs, and whether what netrig tells of them is what their packets show: the window, the timer that fired,
+//! and where packets were dropped.
+//!
+//! The packets are read by tshark from captures at the nodes, and what they mean is worked out here from the RFCs: the
+//! retransmission timer from the round trips of the packets, the bytes in the network from what was sent and what was
+//! acknowledged, the fate of each packet from its line's rate, delay and queue. None of it asks the endpoints or the
+//! links.
+
+mod line;
+mod sctp;
+mod tcp;
+mod timer;
+
+use std::collections::BTreeMap;
+
+use netrig_core::quantity::{
+    CWND, FAST_RETRANSMISSIONS, FLIGHT, LINK_DROPPED, PATH_TIMEOUT, RTO, SRTT, TIMEOUT_RETRANSMISSIONS,
+    TIMEOUTS, link_dropped,
+};
+use netrig_core::{Direction, DropReason, Heading, Instant, Quantity, Subject};
+use netrig_tests::{Tape, has_tshark, watch};
+
+use line::Line;
+use timer::{Moment, Story};
+
+/// The nodes, in the order of the file.
+const NODES: [&str; 3] = ["near", "middle", "far"];
+const NEAR: u32 = 0;
+
+/// Lost by name on `access`, each way, by the order in which packets start onto the line.
+const LISTED: [u64; 8] = [7, 40, 41, 42, 200, 201, 430, 1000];
+
+/// A run: what sends, and what is in its way.
+struct Case {
+    seed: u32,
+    transport: &'static str,
+    application: &'static str,
+    /// Packets that may wait for `access`.
+    room: usize,
+    /// On `core` and `second`, each way.
+    loss: &'static str,
+    /// From when to when `access` is down, seconds.
+    outage: Option<(u64, u64)>,
+}
+
+const CASES: [Case; 10] = [
+    // A queue that overflows, and nothing else but the list.
+    Case { seed: 1, transport: SACK, application: BULK, room: 12, loss: "0 %", outage: None },
+    Case { seed: 2, transport: PER_ACK, application: BULK, room: 30, loss: "3 %", outage: None },
+    Case { seed: 3, transport: NEWRENO, application: BULK, room: 20, loss: "2 %", outage: None },
+    // The receiver's window of 16 KB holds the sender back, not its own.
+    Case { seed: 4, transport: NARROW_TCP, application: BULK, room: 50, loss: "0.5 %", outage: None },
+    // Its SYN is lost.
+    Case { seed: 38, transport: RACK, application: BULK, room: 30, loss: "5 %", outage: Some((20, 31)) },
+    Case { seed: 6, transport: SCTP, application: BULK, room: 12, loss: "0 %", outage: None },
+    Case { seed: 7, transport: SCTP, application: FIVE, room: 30, loss: "5 %", outage: None },
+    Case { seed: 8, transport: NARROW_SCTP, application: SMALL, room: 50, loss: "0.5 %", outage: None },
+    Case { seed: 9, transport: TWO_PATHS, application: FIVE, room: 30, loss: "5 %", outage: None },
+    Case {
+        seed: 10,
+        transport: HASTY_SCTP,
+        application: SMALL,
+        room: 30,
+        loss: "10 %",
+        outage: Some((20, 31)),
+    },
+];
+
+// Without timestamps a retransmitted segment measures nothing (RFC 6298 section 3).
+const SACK: &str = "kind = \"tcp\"\nrecovery = \"sack\"\ntimestamps = false\nfrto = false";
+const PER_ACK: &str = "kind = \"tcp\"\nrecovery = \"sack\"\ntimestamps = false\nfrto = false\nrtt_sampling = \"per-ack\"\n\
+                       congestion = \"cubic\"\nrto_min = \"200 ms\"";
+const NEWRENO: &str = "kind = \"tcp\"\nrecovery = \"newreno\"\nnewreno_timer = \"slow-but-steady\"\nsack = false\n\
+                       timestamps = false\nfrto = false\nrto_min = \"200 ms\"";
+const NARROW_TCP: &str =
+    "kind = \"tcp\"\nrecovery = \"sack\"\ntimestamps = false\nfrto = false\nreceive_buffer = \"16 KB\"";
+const RACK: &str =
+    "kind = \"tcp\"\nrecovery = \"rack\"\ntimestamps = false\nfrto = false\nrto_min = \"200 ms\"";
+const SCTP: &str = "kind = \"sctp\"";
+const NARROW_SCTP: &str = "kind = \"sctp\"\nreceive_buffer = \"16 KB\"";
+const HASTY_SCTP: &str = "kind = \"sctp\"\nrto_min = \"200 ms\"";
+const TWO_PATHS: &str = "kind = \"sctp\"\npaths = [[\"access\", \"core\"], [\"second\"]]";
+const BULK: &str = "{ kind = \"bulk\" }";
+const FIVE: &str = "{ kind = \"bulk\", streams = 5, message = \"4 KB\" }";
+const SMALL: &str = "{ kind = \"bulk\", message = \"365 B\" }";
+
+const DURATION: u64 = 60_000_000_000;
+
+impl Case {
+    fn file(&self) -> String {
+        let Self { transport, application, room, loss, .. } = self;
+        let paths = if transport.contains("paths") { "" } else { "paths = [[\"access\", \"core\"]]" };
+        let outage = self.outage.map_or(String::new(), |(from, to)| {
+            let down = "queue = \"drop\", in_flight = \"lose\"";
+            format!(
+                "[[event]]\nat = \"{from} s\"\nlink = \"access\"\ndo = {{ down_for = \"{} s\", {down} }}",
+                to - from
+            )
+        });
+        format!(
+            r#"
+format = 1
+name = "witnessed"
+duration = "60 s"
+[node.near]
+[node.middle]
+[node.far]
+[link.access]
+between = ["near", "middle"]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = {{ kind = "fifo", packets = {room} }}
+drop = {LISTED:?}
+[link.core]
+between = ["middle", "far"]
+rate = "10 Mbit/s"
+delay = "30 ms"
+queue = {{ kind = "fifo", packets = 100 }}
+loss = {{ kind = "bernoulli", probability = "{loss}" }}
+[link.second]
+between = ["near", "far"]
+rate = "1 Mbit/s"
+delay = "60 ms"
+queue = {{ kind = "fifo", packets = 20 }}
+loss = {{ kind = "bernoulli", probability = "{loss}" }}
+[transport.subject]
+{transport}
+{paths}
+[flow.data]
+from = "near"
+to = "far"
+transport = "subject"
+application = {application}
+{outage}
+[response.drops]
+of = "link.access"
+metric = "drops_queue_full"
+"#
+        )
+    }
+
+    fn run(&self) -> Tape {
+        watch(&self.file(), self.seed, &NODES).1
+    }
+
+    fn lines(&self) -> [Line; 3] {
+        let outage = self.outage.map(|(from, to)| (from * 1_000_000_000, to * 1_000_000_000));
+        let (access, core, second) = ([0, 1], [1, 2], [0, 2]);
+        let line = |ends, bits_per_s: u64, delay_ms: u64, room| Line {
+            ends,
+            nanos_per_byte: 8_000_000_000 / bits_per_s,
+            delay: delay_ms * 1_000_000,
+            room,
+            listed: &[],
+            outage: None,
+        };
+        [
+            Line { listed: &LISTED, outage, ..line(access, 2_000_000, 10, self.room) },
+            line(core, 10_000_000, 30, 100),
+            line(second, 1_000_000, 60, 20),
+        ]
+    }
+
+    /// What the packets at the sender show.
+    fn story(&self, tape: &Tape) -> Story {
+        let capture = tape.capture(NEAR);
+        let min = if self.transport.contains("200 ms") { 200_000_000 } else { 1_000_000_000 };
+        if self.transport.contains("sctp") {
+            return sctp::replay(&sctp::read(&capture), min);
+        }
+        let rules = tcp::Rules {
+            rto_min: min,
+            sampling: if self.transport.contains("per-ack") {
+                tcp::Sampling::PerAck
+            } else {
+                tcp::Sampling::PerRound
+            },
+            counts: if self.transport.contains("newreno") {
+                tcp::Counts::Outstanding
+            } else if self.transport.contains("rack") {
+                tcp::Counts::OpenOnly
+            } else {
+                tcp::Counts::Pipe
+            },
+        };
+        tcp::replay(&tcp::read(&capture), rules)
+    }
+}
+
+/// What the report says of one quantity of one path, at the end of each moment.
+struct Told(Vec<(Instant, f64)>);
+
+impl Told {
+    fn of(tape: &Tape, path: u8, quantity: &'static Quantity) -> Self {
+        Self(tape.series(Subject::Path(0, path), quantity))
+    }
+
+    fn at(&self, at: u64) -> Option<f64> {
+        let behind = self.0.partition_point(|(told, _)| told.as_nanos() <= at);
+        Some(self.0.get(behind.checked_sub(1)?)?.1)
+    }
+}
+
+fn total(tape: &Tape, subject: Subject, quantity: &'static Quantity) -> u64 {
+    tape.values(subject, quantity).iter().sum::<f64>() as u64
+}
+
+/// The bytes in flight are those that were sent and not acknowledged; they never exceed the windows when something new
+/// is sent, and reach one of the two whenever more waits to be sent.
+#[test]
+fn the_window_is_what_the_packets_show() {
+    if !has_tshark() {
+        return;
+    }
+    for case in &CASES {
+        let tape = case.run();
+        let story = case.story(&tape);
+        let paths = if case.transport == TWO_PATHS { 2 } else { 1 };
+        assert_eq!(story.unheeded, None, "seed {}", case.seed);
+        let (mut sent, mut filled, mut held_back) = (0_u32, 0_u32, 0_u32);
+        for path in 0..paths {
+            let (cwnd, flight) = (Told::of(&tape, path, &CWND), Told::of(&tape, path, &FLIGHT));
+            for moment in story.moments.iter().filter(|moment| moment.path == path) {
+                let &Moment { at, in_network, .. } = moment;
+                let what = || format!("seed {} path {path} at {at} ns: {moment:?}", case.seed);
+                assert_eq!(flight.at(at), Some(moment.flight as f64), "{}", what());
+                let window = cwnd.at(at).expect("a window is told with the bytes in flight") as u64;
+                if moment.sent_new {
+                    sent += 1;
+                    let window = window + moment.allowance;
+                    assert!(moment.before_last < window, "{window} B: {}", what());
+                    assert!(in_network <= window + moment.overshoot, "{window} B: {}", what());
+                    assert!(moment.room_at_receiver >= 0, "{}", what());
+                }
+                if moment.backlogged {
+                    let by_receiver = moment.room_at_receiver < moment.packet as i64;
+                    let by_sender = in_network + moment.slack > window;
+                    assert!(by_receiver || by_sender, "{window} B: {}", what());
+                    filled += u32::from(by_sender);
+                    held_back += u32::from(by_receiver);
+                }
+            }
+        }
+        println!("seed {}: {sent} moments of sending, full {filled}, receiver's {held_back}", case.seed);
+        let which = if case.transport.contains("16 KB") { held_back } else { filled };
+        assert!(sent > 100 && which > 100, "seed {}", case.seed);
+    }
+}
+
+/// Every time-out is a retransmission at the moment at which RFC 6298's timer runs out that is set by the round trips of
+/// the packets; and there is no other.
+#[test]
+fn the_timer_that_fired_is_the_one_that_the_packets_set() {
+    if !has_tshark() {
+        return;
+    }
+    let mut most_in_a_row = 0;
+    for case in &CASES {
+        let tape = case.run();
+        let story = case.story(&tape);
+        for path in 0..=u8::from(case.transport == TWO_PATHS) {
+            let (rto, srtt) = (Told::of(&tape, path, &RTO), Told::of(&tape, path, &SRTT));
+            for moment in story.moments.iter().filter(|moment| moment.path == path) {
+                let what = || format!("seed {} path {path}: {moment:?}", case.seed);
+                let told = rto.at(moment.at).expect("an RTO is told");
+                assert!((told - moment.rto as f64 / 1e9).abs() < 1e-6, "RTO {told} s: {}", what());
+                let told = srtt.at(moment.at).unwrap_or(0.0);
+                assert!((told - moment.srtt).abs() < 1e-6, "SRTT {told} s: {}", what());
+            }
+            assert_eq!(story.unheeded, None, "seed {}", case.seed);
+            let marks = tape.series(Subject::Path(0, path), &PATH_TIMEOUT);
+            let fired: Vec<_> = story.time_outs.iter().filter(|fired| fired.path == path).collect();
+            let moments: Vec<_> = marks.iter().map(|(at, _)| at.as_nanos()).collect();
+            assert_eq!(moments, fired.iter().map(|fired| fired.at).collect::<Vec<_>>(), "seed {}", case.seed);
+            for ((at, in_a_row), fired) in marks.iter().zip(&fired) {
+                assert_eq!(*in_a_row as u32, fired.in_a_row, "seed {} at {at}", case.seed);
+                most_in_a_row = most_in_a_row.max(fired.in_a_row);
+            }
+        }
+        assert_words(case, &tape, &story);
+        let counts = [&TIMEOUTS, &TIMEOUT_RETRANSMISSIONS, &FAST_RETRANSMISSIONS]
+            .map(|quantity| total(&tape, Subject::Flow(0), quantity));
+        println!("seed {}: time-outs, retransmissions after them, fast ones: {counts:?}", case.seed);
+        assert_eq!(
+            counts,
+            [
+                (story.openings.len() + story.time_outs.len()) as u64,
+                story.sent_after_time_outs,
+                story.sent_again_fast
+            ],
+            "seed {}",
+            case.seed
+        );
+        assert!(counts[0] > 0 || case.loss == "0 %", "seed {}: no time-out", case.seed);
+    }
+    println!("time-outs in a row: {most_in_a_row}");
+    assert!(most_in_a_row >= 4, "the timer never backed off further than {most_in_a_row}");
+}
+
+/// The time line tells each time-out, with the timer that ran out and the window that was left: one packet (RFC 5681
+/// section 3.1, RFC 9260 section 7.2.3), beside what RACK takes to be in flight still.
+fn assert_words(case: &Case, tape: &Tape, story: &Story) {
+    let notes = tape.notes().iter().filter(|note| note.text.contains(", RTO "));
+    let words: Vec<_> = notes.map(|note| (note.at.as_nanos(), note.text.as_str())).collect();
+    assert_eq!(words.iter().filter(|(_, text)| text.contains(": cwnd ")).count(), story.time_outs.len());
+    let all: Vec<_> = story.openings.iter().chain(&story.time_outs).collect();
+    assert_eq!(words.len(), all.len(), "seed {}", case.seed);
+    for ((at, text), fired) in words.iter().zip(all) {
+        let seconds = text.split(", RTO ").nth(1).and_then(|rest| rest.split(" s: ").next());
+        let told: f64 = seconds.and_then(|told| told.parse().ok()).expect("seconds");
+        assert_eq!(*at, fired.at, "seed {}: {text}", case.seed);
+        assert!((told - fired.rto as f64 / 1e9).abs() <= 0.000_5, "seed {}: {text}, {fired:?}", case.seed);
+        let Some((_, rest)) = text.split_once(": cwnd ") else { continue };
+        let window: f64 = rest.split(' ').next().and_then(|told| told.parse().ok()).expect("bytes");
+        assert_eq!(Told::of(tape, fired.path, &CWND).at(*at), Some(window), "seed {}: {text}", case.seed);
+        let packet = if case.transport.contains("sctp") { 1468.0 } else { 1460.0 };
+        assert!(window == packet || case.transport == RACK, "seed {}: {text}", case.seed);
+    }
+}
+
+/// What went in on one side of a link and did not come out on the other was dropped there, for the reason that the
+/// line's rate, queue and list give.
+#[test]
+fn packets_were_dropped_where_they_vanish() {
+    let mut all = BTreeMap::<&str, u64>::new();
+    for case in &CASES {
+        let tape = case.run();
+        for (line, number) in case.lines().iter().zip(0..) {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let [near, far] = line.towards(direction);
+                let offered = tape.frames(near, number, Heading::Outbound);
+                let arrived = tape.frames(far, number, Heading::Inbound);
+                let (fates, under_way) = line.replay(&offered, &arrived, DURATION);
+                let subject = Subject::Link(number, direction);
+                for why in DropReason::ALL {
+                    let told = total(&tape, subject, link_dropped(why));
+                    let seen = fates.get(why.name()).copied().unwrap_or(0);
+                    // A line knows which packets it loses when it begins to send them.
+                    let unseen = if why == DropReason::Loss { under_way } else { 0 };
+                    let what = || format!("seed {}, link {number} {direction}: {why:?}", case.seed);
+                    assert!((seen..=seen + unseen).contains(&told), "{told} told, {seen} seen: {}", what());
+                    assert_eq!(told, in_words(&tape, subject, why), "seed {}, in words: {why:?}", case.seed);
+                    *all.entry(why.name()).or_default() += told;
+                }
+                let by_reason = DropReason::ALL.map(|why| total(&tape, subject, link_dropped(why)));
+                assert_eq!(
+                    total(&tape, subject, &LINK_DROPPED),
+                    by_reason.iter().sum::<u64>(),
+                    "seed {}",
+                    case.seed
+                );
+            }
+        }
+    }
+    println!("{all:?}");
+    for why in [DropReason::QueueFull, DropReason::Loss, DropReason::Listed, DropReason::LinkDown] {
+        assert!(all[why.name()] > 10, "{all:?}");
+    }
+}
+
+/// Drops that the time line tells of.
+fn in_words(tape: &Tape, subject: Subject, why: DropReason) -> u64 {
+    let notes = tape.notes().iter().filter(|note| note.subject == subject);
+    let counts = notes.filter_map(|note| {
+        let (what, reason) = note.text.rsplit_once(": ")?;
+        let (_, count) = what.split_once(" dropped ")?;
+        (reason == why.name()).then(|| count.split(' ').next()?.parse::<u64>().ok())?
+    });
+    counts.sum()
+}
