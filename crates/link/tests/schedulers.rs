@@ -7,13 +7,15 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{END, Packet, Record, at_ms, header, ms};
-use netrig_core::{Delivery, DropReason, Dscp, Duration, Fraction, Instant, Lane, Link, Rate, Seeds, Size};
-use netrig_link::conditioning::Match;
+use netrig_core::{
+    Colour, Delivery, DropReason, Dscp, Duration, Fraction, Instant, Lane, Link, Rate, Seeds, Size,
+};
+use netrig_link::conditioning::{Action, Bucket, Match, Meter};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::drr::Drr;
 use netrig_link::queue::wfq::{Weights, Wfq};
-use netrig_link::{Counters, Framing, Line, LineSettings, Queue};
+use netrig_link::{Condition, Counters, Framing, Line, LineSettings, Queue};
 use proptest::prelude::*;
 
 /// 8 Mbit/s: a byte takes a microsecond.
@@ -318,6 +320,29 @@ proptest! {
             seen.push(sent);
         }
     }
+}
+
+/// A rule marks what the bucket holds, and lets the rest go on as it came; the class is that of the new code point.
+#[test]
+fn what_a_rule_marks_is_told_and_waits_in_its_new_class() {
+    let meter =
+        Meter::TokenBucket(Bucket { rate: Rate::from_bits_per_s(RATE), burst: Size::from_bytes(1000) });
+    let rule =
+        Condition { meter: Some(meter), red: Action::Pass, ..Condition::mark(Match::default(), Dscp::EF) };
+    let settings = LineSettings { condition: vec![rule], ..settings(Queue::Priority(ROOM), expedited()) };
+    let mut line = Line::<Packet>::new(&settings, &Seeds::new(1), "test/forward").unwrap();
+    let mut record = Record::default();
+    for id in 0..2 {
+        line.offer(at_ms(0), Lane::ONLY, Packet { header: header(1000), id }, &mut record);
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| line.poll_deliver(END, &mut record))
+        .map(|Delivery { packet, .. }| packet.header.dscp)
+        .collect();
+    assert_eq!(sent, [Dscp::EF, Dscp::BE]);
+    assert_eq!(record.conditioned, [(at_ms(0), 0, 0, Colour::Green), (at_ms(0), 1, 0, Colour::Red)]);
+    assert_eq!(record.classified, [(at_ms(0), 0, 0), (at_ms(0), 1, 1)]);
+    let rule = *line.queue().port().unwrap().rules().next().unwrap();
+    assert_eq!(Colour::ALL.map(|colour| rule.found(colour).packets), [1, 0, 1]);
 }
 
 /// Order among classes, and order within each.

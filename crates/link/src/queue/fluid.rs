@@ -126,10 +126,9 @@ impl FluidClock {
     pub(super) fn clear(&mut self) {
         self.virtual_time = 0.0;
         self.weights = 0.0;
-        self.ends.clear();
         self.sending = None;
-        for session in &mut self.sessions {
-            session.busy = false;
+        for Reverse((_, number)) in self.ends.drain() {
+            self.sessions[number].busy = false;
         }
     }
 
