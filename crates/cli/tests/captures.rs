@@ -329,7 +329,17 @@ mod unix {
             "{}",
             text(&output.stderr)
         );
+        assert!(text(&output.stderr).contains("`--from`, `--to` and `--snap` make a smaller one"));
         assert_eq!(left_in(folder.path()), [""; 0]);
+        // Nothing is lost: the same run, and less of it.
+        let small = limited.replace("--out x", "--from 1s --to 1.01s --snap 60B --out x");
+        let output = Command::new("sh")
+            .args(["-c", &small, env!("CARGO_BIN_EXE_netrig")])
+            .current_dir(folder.path())
+            .output()
+            .expect("a shell");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(left_in(folder.path()), ["x.pcapng"]);
         let full =
             netrig(folder.path(), &["export", "--run", &run, "--format", "pcapng", "--out", "/dev/full"]);
         assert_eq!(full.status.code(), Some(1));

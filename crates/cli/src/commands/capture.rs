@@ -82,7 +82,7 @@ impl NodeCapture {
     }
 
     fn finish(self, scenario: &Scenario) -> Result<(), Failure> {
-        self.file.finish()?;
+        self.file.finish().map_err(too_large)?;
         let name = &scenario.nodes[self.node as usize].name;
         tell(&self.out, &format!("{} packets at {name}: {}", self.frames, self.out.display()))
     }
@@ -101,6 +101,15 @@ impl Taker for NodeCapture {
         self.block.clear();
         pcapng::packet(&mut self.block, interface as u32, self.snap, frame);
         self.frames += 1;
-        self.file.write(&self.block)
+        self.file.write(&self.block).map_err(too_large)
+    }
+}
+
+/// A disk that is full, as a rule: what can be done.
+fn too_large(failure: Failure) -> Failure {
+    let help = "nothing of the capture is left, and the run is as it was: `--from`, `--to` and `--snap` make a smaller one";
+    match failure {
+        Failure::Failed(why) => Failure::Failed(format!("{why}\n{help}")),
+        other => other,
     }
 }
