@@ -49,10 +49,13 @@ pub static STUDIES: &[Study] = &[
         experiments: &[
             ("experiment", text!("sctp-mobile/experiment.toml")),
             ("buffers", text!("sctp-mobile/buffers.toml")),
+            ("chunks", text!("sctp-mobile/chunks.toml")),
             ("crossover", text!("sctp-mobile/crossover.toml")),
+            ("file-size", text!("sctp-mobile/file-size.toml")),
             ("head-of-line", text!("sctp-mobile/head-of-line.toml")),
             ("loss-law", text!("sctp-mobile/loss-law.toml")),
             ("phones", text!("sctp-mobile/phones.toml")),
+            ("receive-window", text!("sctp-mobile/receive-window.toml")),
         ],
         paper: Some(text!("sctp-mobile/paper.toml")),
         readme: Some(text!("sctp-mobile/README.md")),

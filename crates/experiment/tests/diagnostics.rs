@@ -114,6 +114,11 @@ fn head() {
             "duration = \"100 s\"",
             "duration = \"100 s\"\nends_with = \"fiel\""
         ),
+        (
+            "an end with a flow that has none",
+            "duration = \"100 s\"",
+            "duration = \"100 s\"\nends_with = \"file\""
+        ),
         ("an end with what is no name", "duration = \"100 s\"", "duration = \"100 s\"\nends_with = 3"),
         (
             "an end with datagrams",

@@ -1,11 +1,11 @@
 //! The line model: a queue discipline, then a rate with framing, then delay and impairments, one
-//! direction at a time.
+//! direction at a time; and the medium that WiFi stations share, a lane for each pair that talk ([`wifi`]).
 //!
 //! It knows packets by their headers only ([`PacketMeta`](netrig_core::PacketMeta)) and time by being told,
 //! so the same line serves a simulator in virtual time and a router in real time. It does no I/O, asks no
 //! clock, and draws its chances from named streams alone.
 //!
-//! Start from [`Line`], which is made of [`LineSettings`], the description that stands in an experiment
+//! Start from [`Line`] (or [`wifi::Medium`]), which is made of [`LineSettings`], the description that stands in an experiment
 //! file. [`Counters`] watches a line and holds the balance of its packets. A new queue discipline is one
 //! file under `queue/`.
 //!

@@ -1,6 +1,6 @@
 //! The shared medium against what the standard's rules lead to: cycles added up by hand, and the exact chain of two
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 //! stations.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 mod common;
 
@@ -375,6 +375,44 @@ fn an_outage_drops_or_keeps_what_waits() {
         assert_eq!(counters.0[0].dropped(DropReason::LinkDown).packets, 20 - arrives);
         assert_eq!(counters.0[0].balance(medium.inside(Lane(0))), Ok(()));
     }
+}
+
+/// What an access point drops for a lane that is down takes no air: the other station sends as if it had not been there,
+/// though both had counted down.
+#[test]
+fn what_is_dropped_unsent_delays_nobody() {
+    let settings = settings(Standard::N);
+    let arrivals = |disturbed: bool| {
+        let lanes = [(0, "ap/a"), (1, "b/ap"), (0, "ap/b")].map(|(station, name)| LaneSettings {
+            station,
+            name,
+            settings: &settings,
+        });
+        let mut medium = Medium::new(&lanes, &Seeds::new(7)).unwrap();
+        let mut arrivals = Vec::new();
+        for n in 0..500 {
+            let at = Instant::ZERO + Duration::from_micros(1000 * n);
+            // Bursts, so that stations have counters to count down.
+            (0..2).for_each(|i| medium.offer(at, Lane(1), packet(10 * n + i, 1500), &mut ()));
+            if disturbed {
+                let between = at + Duration::from_micros(300 + 7 * (n % 40));
+                while let Some(delivery) = medium.poll_deliver(between, &mut ()) {
+                    arrivals.push(delivery.at);
+                }
+                let outage = Outage { queue: Waiting::Drop, ..Outage::default() };
+                medium.offer(between, Lane(0), packet(10 * n + 5, 1500), &mut ());
+                medium.apply(between, Lane(0), outage.down(), &mut ());
+            }
+            while let Some(delivery) = medium.poll_deliver(at + Duration::from_micros(999), &mut ()) {
+                arrivals.push(delivery.at);
+            }
+            medium.apply(at + Duration::from_micros(999), Lane(0), LinkEvent::Up, &mut ());
+        }
+        arrivals
+    };
+    let undisturbed = arrivals(false);
+    assert_eq!(undisturbed.len(), 1000);
+    assert_eq!(arrivals(true), undisturbed);
 }
 
 /// A lane's share of the air is its frames and their answers, nothing else.

@@ -4,8 +4,9 @@
 //! same bytes on any machine.
 //!
 //! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] knows what happens next,
-//! [`network`] moves packets over wires, and [`air`] over the channels of WiFi; [`flow_end`] joins an application to its connections, and
-//! [`world`] puts them together.
+//! [`network`] moves packets over wires, [`air`] over the channels of WiFi, and [`host`] through nodes that take time for
+//! what they receive; [`tap`] shows who wants it what passes a node; [`flow_end`] joins an application to its connections,
+//! and [`world`] puts them together.
 #![forbid(unsafe_code)]
 
 mod agenda;

@@ -57,6 +57,10 @@ impl Description for Bulk {
         self.message
     }
 
+    fn has_an_end(&self) -> bool {
+        self.bytes.is_some() || self.seconds.is_some()
+    }
+
     fn ends(&self, flow: &FlowContext) -> Ends {
         let left = self.bytes.map(|bytes| bytes.bytes());
         let source = Source {

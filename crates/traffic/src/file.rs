@@ -28,6 +28,10 @@ pub struct File {
 }
 
 impl Description for File {
+    fn has_an_end(&self) -> bool {
+        self.count.is_some()
+    }
+
     fn check(&self) -> Result<(), SettingsError> {
         self.size.check("size")?;
         if self.count == Some(0) {

@@ -46,6 +46,11 @@ pub(crate) trait Description {
         None
     }
 
+    /// Whether it comes to an end by itself; otherwise it goes on until its flow stops.
+    fn has_an_end(&self) -> bool {
+        false
+    }
+
     /// Whether sizes are drawn from a distribution of infinite variance.
     fn has_infinite_variance(&self) -> bool {
         false
@@ -115,6 +120,11 @@ macro_rules! applications {
             /// The size of the messages that it gives to its transport, if the file says so.
             pub fn message(&self) -> Option<Size> {
                 match self { $(Self::$kind(settings) => settings.message(),)+ }
+            }
+
+            /// Whether it comes to an end by itself; otherwise it goes on until its flow stops.
+            pub fn has_an_end(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.has_an_end(),)+ }
             }
 
             /// Whether sizes are drawn from a distribution of infinite variance, so that means over objects must

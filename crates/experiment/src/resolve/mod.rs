@@ -8,7 +8,7 @@ mod topology;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, Instant};
 
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
@@ -55,7 +55,7 @@ fn resolve(root: &Value, reader: &Reader<'_>) -> Option<Scenario> {
     let (frame, topology) = (frame?, topology?);
     let flows = flows::flows(root, reader, &topology, &transports?, frame.duration)?;
     let events = events::events(root, reader, &topology, &flows, frame.duration)?;
-    let ends_with = ends_with(root, reader, frame.ends_with.as_ref(), &flows)?;
+    let ends_with = ends_with(root, reader, &frame, &flows)?;
     Some(Scenario {
         duration: frame.duration,
         ends_with,
@@ -90,15 +90,10 @@ fn frame(root: &Value, reader: &Reader<'_>) -> Option<Frame> {
 }
 
 /// The flows with which a run ends. Each must be one that can say when it is done.
-fn ends_with(
-    root: &Value,
-    reader: &Reader<'_>,
-    named: Option<&FlowNames>,
-    flows: &[Flow],
-) -> Option<Vec<usize>> {
+fn ends_with(root: &Value, reader: &Reader<'_>, frame: &Frame, flows: &[Flow]) -> Option<Vec<usize>> {
     let mut places = Vec::new();
     let about = |why: String| reader.about(root, &["ends_with"], why);
-    for name in named.map_or(&[][..], FlowNames::names) {
+    for name in frame.ends_with.as_ref().map_or(&[][..], FlowNames::names) {
         let group = || flows.iter().enumerate().filter(|(_, flow)| flow.group == *name || flow.name == *name);
         if group().next().is_none() {
             let known = flows.iter().map(|flow| flow.group.as_str());
@@ -108,6 +103,14 @@ fn ends_with(
         if group().any(|(_, flow)| flow.application.sends_datagrams()) {
             let why = format!("flow `{name}` sends datagrams, of which nobody says that all have arrived");
             reader.report(about(why).expected("flows over connections"));
+            return None;
+        }
+        let stops = |flow: &Flow| flow.stop < Instant::ZERO + frame.duration;
+        if group().any(|(_, flow)| !flow.application.has_an_end() && !stops(flow)) {
+            let why = format!("flow `{name}` goes on as long as the run: it is never done before");
+            reader.report(
+                about(why).expected("flows with an end (`bytes`, `seconds`, `count`), or with a `stop`"),
+            );
             return None;
         }
         places.extend(group().map(|(place, _)| place));

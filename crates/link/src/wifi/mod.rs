@@ -112,7 +112,8 @@ impl<P: PacketMeta> Medium<P> {
         self.stations.iter().filter(|station| station.has_frame()).map(|station| station.access(slot)).min()
     }
 
-    /// All whose turn comes at `start` send; the others' counters stand.
+    /// All whose turn comes at `start` send; the others' counters stand. Where nobody does, for the queues had nothing to
+    /// give after all, the medium stays idle and everybody goes on counting.
     fn begin(&mut self, start: Instant, watch: &mut impl Watch<P>) {
         let (rules, mut senders) = (self.rules, Vec::new());
         for (place, station) in self.stations.iter_mut().enumerate() {
@@ -121,14 +122,18 @@ impl<P: PacketMeta> Medium<P> {
                 station.load(start, &self.lanes, rules, &mut desk);
                 if !station.burst.is_empty() {
                     senders.push(place);
-                    continue;
                 }
             }
-            station.freeze(start, rules);
+        }
+        if senders.is_empty() {
+            return;
+        }
+        for (place, station) in self.stations.iter_mut().enumerate() {
+            if !senders.contains(&place) {
+                station.freeze(start, rules);
+            }
         }
         match senders.as_slice() {
-            // The queue had dropped all that it had.
-            [] => {}
             [only] => self.exchange(start, *only, watch),
             several => self.collide(start, several, watch),
         }

@@ -306,10 +306,12 @@ impl Sender {
     fn advance_phase(&mut self, now: Instant, told: &Told, journal: &mut Journal) {
         let &Told { advanced, duplicate, ref delivered, .. } = told;
         if advanced && self.phase != Phase::Open && told.number >= self.recover {
+            let recovering = self.phase == Phase::Recovery;
             self.leave(journal);
             // What was lost of the data sent since is a loss of its own: with IsLost (SND.UNA) recovery begins anew
-            // (RFC 6675 section 5, step 2), whether it has been sent again by now or not.
-            if self.is_selective() && self.board.misses_any() {
+            // (RFC 6675 section 5, step 2), whether it has been sent again by now or not. Behind a time-out the window
+            // has grown from nothing, and only what is found lost from now on counts.
+            if recovering && self.is_selective() && self.board.misses_any() {
                 self.enter_recovery(now, delivered, journal);
             }
         }
