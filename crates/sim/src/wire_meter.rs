@@ -135,7 +135,7 @@ impl WireMeter {
 
     /// Reports each packet's wait since the last time, also to the meters of the classes.
     pub fn report(&self, classes: &[Self], waits: &mut Waits, sink: &mut dyn Sink) {
-        for (at, waited, class) in waits.noted.iter_mut().flat_map(|noted| noted.drain(..)) {
+        for (at, waited, class) in waits.0.iter_mut().flat_map(|noted| noted.packets.drain(..)) {
             let sample = Sample { at, quantity: &quantity::WAITING_TIME, value: waited.as_secs_f64() };
             sink.sample(self.subject, sample);
             if let Some(meter) = classes.get(usize::from(class)) {
@@ -146,10 +146,11 @@ impl WireMeter {
 }
 
 /// Notes how long each packet waited, if that was asked for.
-#[derive(Default)]
-pub(crate) struct Waits {
+pub(crate) struct Waits(Option<Box<Noted>>);
+
+struct Noted {
     /// When it went, how long it had waited, and the number of its class.
-    noted: Option<Vec<(Instant, Duration, u8)>>,
+    packets: Vec<(Instant, Duration, u8)>,
     /// Of a line with classes.
     classifier: Option<Classifier>,
 }
@@ -157,18 +158,18 @@ pub(crate) struct Waits {
 impl Waits {
     /// Notes only if `wanted`.
     pub fn new(wanted: bool, classes: &[Class]) -> Self {
-        let classifier = (wanted && !classes.is_empty()).then(|| Classifier::new(classes));
-        Self { noted: wanted.then(Vec::new), classifier }
+        let classifier = || (!classes.is_empty()).then(|| Classifier::new(classes));
+        Self(wanted.then(|| Box::new(Noted { packets: Vec::new(), classifier: classifier() })))
     }
 }
 
 impl<P: PacketMeta> Observer<P> for Waits {
     #[inline]
     fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
-        if let Some(noted) = &mut self.noted {
-            let class = self.classifier.as_ref().map_or(0, |of| of.class_of(packet.header()));
+        if let Some(noted) = &mut self.0 {
+            let class = noted.classifier.as_ref().map_or(0, |of| of.class_of(packet.header()));
             // A line has at most 64 classes.
-            noted.push((at, waited, class as u8));
+            noted.packets.push((at, waited, class as u8));
         }
     }
 }

@@ -252,12 +252,14 @@ impl Queue {
 }
 
 /// What packets pass on their way to a line: a queue alone, or conditioning, classes and a transmit ring around it.
+///
+/// What most lines have is kept small, and is not behind the choice among all disciplines: every packet passes here.
 #[derive(Clone, Debug)]
 pub enum Egress<P> {
-    /// First in, first out, alone: what most lines have, and so not behind the choice among all disciplines.
+    /// First in, first out, alone.
     Fifo(fifo::FifoQueue<P>),
     /// Another queue alone.
-    Queue(Discipline<P>),
+    Queue(Box<Discipline<P>>),
     /// With more around it.
     Port(Box<Port<P>>),
 }
@@ -269,7 +271,7 @@ impl<P: PacketMeta> Egress<P> {
         match &settings.queue {
             _ if settings.is_conditioned() => Self::Port(Box::new(Port::new(settings, &place))),
             Queue::Fifo(fifo) => Self::Fifo(fifo::FifoQueue::new(fifo, &place)),
-            queue => Self::Queue(Discipline::new(queue, &place)),
+            queue => Self::Queue(Box::new(Discipline::new(queue, &place))),
         }
     }
 
