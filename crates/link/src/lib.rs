@@ -36,6 +36,7 @@
 pub mod conditioning;
 mod counters;
 mod error;
+pub mod expedited;
 mod flight;
 mod framing;
 mod impairments;

@@ -11,6 +11,7 @@ use netrig_core::{
     Colour, Delivery, DropReason, Dscp, Duration, Fraction, Instant, Lane, Link, Rate, Seeds, Size,
 };
 use netrig_link::conditioning::{Action, Bucket, Match, Meter};
+use netrig_link::expedited::{self, ErrorTerms, Passage};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::drr::Drr;
@@ -90,16 +91,17 @@ fn bursts(dscps: &'static [Dscp]) -> impl Strategy<Value = Vec<Arrival>> {
     })
 }
 
-/// RFC 3246 section 2.2, equations 1 and 2: the j-th packet of expedited forwarding departs no later than F_j + E, where
-/// F_j = max(a_j, min(d_{j−1}, F_{j−1})) + l_j/R. Whether E is enough for all of them.
-fn keeps_the_packet_scale_rate(arrivals: &[Arrival], record: &Record, error: Duration) -> bool {
+/// E_a and E_p of the packets of expedited forwarding at the rate of the line.
+fn error_terms(arrivals: &[Arrival], record: &Record) -> ErrorTerms {
     let departures = departures(record);
-    let (mut departed, mut target) = (Instant::ZERO, Instant::ZERO);
-    arrivals.iter().enumerate().filter(|(_, packet)| packet.dscp == Dscp::EF).all(|(id, packet)| {
-        target = packet.at.max(departed.min(target)) + bytes_time(packet.ip_len);
-        departed = departures[&(id as u64)];
-        departed <= target + error
-    })
+    let passage = |(id, packet): (usize, &Arrival)| Passage {
+        arrived: packet.at,
+        departed: departures[&(id as u64)],
+        bytes: packet.ip_len.into(),
+    };
+    let expedited = arrivals.iter().enumerate().filter(|(_, packet)| packet.dscp == Dscp::EF);
+    let passages: Vec<Passage> = expedited.map(passage).collect();
+    expedited::error_terms(&passages, Rate::from_bits_per_s(RATE))
 }
 
 /// The longest packet that is not of expedited forwarding: what a packet of it may find on the line.
@@ -110,7 +112,7 @@ fn longest_other(arrivals: &[Arrival]) -> Duration {
 
 const EF_AND_BE: &[Dscp] = &[Dscp::EF, Dscp::BE];
 
-fn expedited() -> Vec<Class> {
+fn expedited_and_rest() -> Vec<Class> {
     let ef = Class {
         phb: Some(Phb::Ef),
         reserve: Some(Rate::from_bits_per_s(RATE / 2)),
@@ -127,19 +129,69 @@ proptest! {
     #[test]
     fn expedited_forwarding_waits_for_one_packet_of_best_effort(arrivals in bursts(EF_AND_BE)) {
         for queue in [Queue::Priority(ROOM), Queue::ClassWfq(ROOM)] {
-            let (record, _) = run(&settings(queue, expedited()), &arrivals, one_port);
+            let (record, _) = run(&settings(queue, expedited_and_rest()), &arrivals, one_port);
             prop_assert!(record.dropped.is_empty());
-            prop_assert!(keeps_the_packet_scale_rate(&arrivals, &record, longest_other(&arrivals)));
+            let terms = error_terms(&arrivals, &record);
+            prop_assert!(terms.packet <= longest_other(&arrivals) && terms.aggregate == terms.packet, "{terms:?}");
         }
     }
 
     /// Behind a transmit ring it waits for as many packets as the ring holds, and the one on the line.
     #[test]
     fn a_ring_adds_its_packets_to_the_wait(arrivals in bursts(EF_AND_BE), ring in 1u32..6) {
-        let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited()) };
+        let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
         let (record, _) = run(&line, &arrivals, one_port);
         let error = longest_other(&arrivals) * u64::from(ring + 1);
-        prop_assert!(keeps_the_packet_scale_rate(&arrivals, &record, error));
+        prop_assert!(error_terms(&arrivals, &record).packet <= error);
+    }
+}
+
+/// The bound is met: expedited forwarding that comes when 1500 B of best effort have just begun has both error terms of
+/// exactly their 1.5 ms, over strict priority; over one queue for all it has those of all that came before it.
+#[test]
+fn an_ideal_priority_server_errs_by_one_mtu_of_the_others() {
+    let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1500); 4];
+    arrivals.extend([arrival(at_ms(0), Dscp::EF, 1000); 5]);
+    arrivals.extend([arrival(at_ms(50), Dscp::EF, 200), arrival(at_ms(50), Dscp::BE, 1500)]);
+    for (queue, others) in [(Queue::Priority(ROOM), 1500), (common::fifo(1000), 4 * 1500)] {
+        let (record, _) = run(&settings(queue, expedited_and_rest()), &arrivals, one_port);
+        let error = bytes_time(others);
+        assert_eq!(error_terms(&arrivals, &record), ErrorTerms { aggregate: error, packet: error });
+    }
+}
+
+/// RFC 2597 section 2: a node must not reorder packets of a microflow within an instance of assured forwarding, whatever
+/// their drop precedence.
+#[test]
+fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
+    let class =
+        |phb| Class { phb: Some(phb), reserve: Some(Rate::from_bits_per_s(RATE / 4)), ..Class::default() };
+    let classes = vec![class(Phb::Af1), class(Phb::Af2), Class::new("rest", None)];
+    let marks = [1, 2].map(|class| [1, 3, 2, 3, 1, 2].map(|precedence| Dscp::af(class, precedence))).concat();
+    let packet = |n: usize| {
+        let at = Instant::ZERO + Duration::from_micros(777 * n as u64);
+        arrival(at, marks[n * 7 % marks.len()], 300 + (n * 389 % 1000) as u32)
+    };
+    // 800 B on average every 777 µs: 3 % more than the line sends.
+    let arrivals: Vec<Arrival> = (0..20_000).map(packet).collect();
+    let drr = Queue::Drr(Drr { packets: ROOM.packets, bytes: None, quantum: Size::from_bytes(1500) });
+    for queue in [Queue::Priority(ROOM), Queue::ClassWfq(ROOM), drr] {
+        let (record, _) = run(&settings(queue, classes.clone()), &arrivals, one_port);
+        let early = record.dropped.iter().filter(|(_, _, why)| *why == DropReason::Early).count();
+        assert!(early > 100, "WRED had nothing to do: {early}");
+        for af in [1, 2] {
+            let theirs = |id: &u64| arrivals[*id as usize].dscp.as_af().is_some_and(|(class, _)| class == af);
+            let sent: Vec<u64> = record.served.iter().map(|(_, id, _)| *id).filter(theirs).collect();
+            assert!(sent.len() > 50 && sent.is_sorted(), "class {af}: {sent:?}");
+        }
+        // The higher the drop precedence, the more of it is dropped.
+        let lost = [1, 2, 3].map(|precedence| {
+            let theirs = |dscp: Dscp| dscp.as_af().is_some_and(|(_, drop)| drop == precedence);
+            let all = arrivals.iter().filter(|packet| theirs(packet.dscp)).count();
+            let gone = record.dropped.iter().filter(|(_, id, _)| theirs(arrivals[*id as usize].dscp)).count();
+            gone as f64 / all as f64
+        });
+        assert!(lost[0] < lost[1] && lost[1] < lost[2], "{lost:?}");
     }
 }
 
@@ -150,7 +202,7 @@ fn a_ring_hides_priority() {
     let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1000); 10];
     arrivals.push(arrival(at_ms(0), Dscp::EF, 1000));
     let waited = |ring| {
-        let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited()) };
+        let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
         let (record, counters) = run(&line, &arrivals, one_port);
         assert_eq!(counters.delivered.packets, 11);
         record.served.iter().find(|(_, id, _)| *id == 10).map(|(.., waited)| *waited)
@@ -167,7 +219,7 @@ fn a_class_of_low_latency_cannot_starve_the_others() {
     let arrivals: Vec<_> = (0..2000)
         .flat_map(|n| [arrival(at_ms(n), Dscp::EF, 1000), arrival(at_ms(n), Dscp::BE, 1000)])
         .collect();
-    let mut classes = expedited();
+    let mut classes = expedited_and_rest();
     classes[0].burst = Some(Size::from_bytes(2000));
     let (record, counters) = run(&settings(Queue::ClassWfq(ROOM), classes), &arrivals, one_port);
     // Half the line, and the burst: 500 B/ms · 1999 ms + 2000 B.
@@ -329,7 +381,8 @@ fn what_a_rule_marks_is_told_and_waits_in_its_new_class() {
         Meter::TokenBucket(Bucket { rate: Rate::from_bits_per_s(RATE), burst: Size::from_bytes(1000) });
     let rule =
         Condition { meter: Some(meter), red: Action::Pass, ..Condition::mark(Match::default(), Dscp::EF) };
-    let settings = LineSettings { condition: vec![rule], ..settings(Queue::Priority(ROOM), expedited()) };
+    let settings =
+        LineSettings { condition: vec![rule], ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
     let mut line = Line::<Packet>::new(&settings, &Seeds::new(1), "test/forward").unwrap();
     let mut record = Record::default();
     for id in 0..2 {
@@ -369,7 +422,7 @@ fn each_class_has_its_own_room() {
     arrivals.push(arrival(at_ms(0), Dscp::EF, 1000));
     let room = PerClass { packets: Some(4), bytes: None };
     for queue in [Queue::Priority(room.clone()), Queue::ClassWfq(room.clone())] {
-        let (record, _) = run(&settings(queue, expedited()), &arrivals, one_port);
+        let (record, _) = run(&settings(queue, expedited_and_rest()), &arrivals, one_port);
         // One on the line and four that wait.
         assert_eq!(record.dropped.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
     }
