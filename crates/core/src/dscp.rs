@@ -107,18 +107,20 @@ impl FromStr for Dscp {
         let digits = |rest: &str| -> Option<Vec<u8>> {
             rest.bytes().map(|b| b.is_ascii_digit().then(|| b - b'0')).collect()
         };
-        match text {
+        // RFCs write the names in capitals, routers' configurations in small letters.
+        let name = text.to_ascii_lowercase();
+        match name.as_str() {
             "be" => return Ok(Self::BE),
             "ef" => return Ok(Self::EF),
             _ => {}
         }
-        if let Some(rest) = text.strip_prefix("af") {
+        if let Some(rest) = name.strip_prefix("af") {
             return match digits(rest).as_deref() {
                 Some([class @ 1..=4, drop @ 1..=3]) => Ok(Self::af(*class, *drop)),
                 _ => Err(wrong()),
             };
         }
-        if let Some(rest) = text.strip_prefix("cs") {
+        if let Some(rest) = name.strip_prefix("cs") {
             return match digits(rest).as_deref() {
                 Some([precedence @ 0..=7]) => Ok(Self::cs(*precedence)),
                 _ => Err(wrong()),
@@ -191,6 +193,7 @@ mod tests {
             assert_eq!(Dscp(value).to_string(), name);
         }
         assert_eq!("cs0".parse(), Ok(Dscp::BE));
+        assert_eq!(["EF", "AF41", "CS1"].map(str::parse), [Ok(Dscp(46)), Ok(Dscp(34)), Ok(Dscp(8))]);
     }
 
     #[test]
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_is_no_code_point_is_refused() {
-        for wrong in ["", "EF", "af", "af10", "af51", "af111", "cs8", "cs", "64", "-1", "gold"] {
+        for wrong in ["", "EFF", "af", "af10", "af51", "af111", "cs8", "cs", "64", "-1", "gold"] {
             let error = wrong.parse::<Dscp>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{wrong}` is not a DiffServ code point")), "{error}");
         }
