@@ -279,3 +279,74 @@ queue = { kind = "fifo", packets = 64 }
         assert_eq!(run.responses["loss"] > 0.0, x > knee, "{x} Mbit/s");
     }
 }
+
+/// RFC 2698 section 3: of a stream that never pauses CIR goes green, PIR − CIR yellow, and the rest red, give or take what
+/// the buckets hold; and each flow, marked by its own host, is found by its own rule.
+#[test]
+fn rules_count_what_their_meters_find() {
+    let text = r#"
+format = 1
+name = "colours"
+duration = "100 s"
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "100 Mbit/s"
+queue = { kind = "fifo", packets = 100 }
+[[link.line.condition]]
+match = { dscp = "af11" }
+meter = { kind = "trtcm", cir = "1 Mbit/s", cbs = "5 KB", pir = "2.5 Mbit/s", pbs = "5 KB" }
+green = "af11"
+yellow = "af12"
+red = "drop"
+[[link.line.condition]]
+name = "voice"
+match = { dscp = "ef" }
+[flow.video]
+from = "a"
+to = "b"
+dscp = "AF11"
+application = { kind = "cbr", rate = "4 Mbit/s", size = "472 B" }
+[flow.voice]
+from = "a"
+to = "b"
+dscp = 46
+application = { kind = "cbr", rate = "80 kbit/s", size = "172 B" }
+[response.green]
+of = "link.line.rule.1"
+metric = "rate_green"
+[response.yellow]
+of = "link.line.rule.1"
+metric = "rate_yellow"
+[response.red]
+of = "link.line.rule.1"
+metric = "rate_red"
+[response.share]
+of = "link.line.rule.1"
+metric = "share_green"
+[response.dropped]
+of = "link.line.rule.1"
+metric = "drops_policed"
+[response.reds]
+of = "link.line.rule.1"
+metric = "packets_red"
+[response.voice]
+of = "link.line.rule.voice"
+metric = "packets_green"
+[response.beyond]
+of = "link.line.rule.voice"
+metric = "packets_red"
+"#;
+    let runs = simulate(text, None, 1, |_| true);
+    let found = &runs[0].responses;
+    // 5 KB in 100 s are 400 bit/s, a packet of 500 B 40 bit/s.
+    for (colour, theory) in [("green", 1.0e6), ("yellow", 1.5e6), ("red", 1.5e6)] {
+        assert!((found[colour] - theory).abs() <= 900.0, "{colour}: {} of {theory} bit/s", found[colour]);
+    }
+    assert!((found["share"] - 0.25).abs() < 0.001, "{}", found["share"]);
+    assert_eq!(found["dropped"], found["reds"]);
+    // 200 B of IP every 20 ms.
+    assert!((found["voice"] - 5000.0).abs() <= 1.0, "{}", found["voice"]);
+    assert_eq!(found["beyond"], 0.0);
+}

@@ -69,6 +69,8 @@ pub enum Subject {
     Link(u32, Direction),
     /// One class of one direction of a link, by its place in the direction's list of classes.
     Class(u32, Direction, u8),
+    /// One rule of the traffic conditioner of one direction of a link, by its place in the direction's list of rules.
+    Rule(u32, Direction, u16),
     /// One node.
     Node(u32),
 }

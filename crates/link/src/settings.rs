@@ -6,7 +6,7 @@ use netrig_core::{Duration, Fraction, InFlight, LinkEvent, Rate, Size, Waiting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::conditioning::Condition;
+use crate::conditioning::{self, Condition};
 use crate::error::ensure;
 use crate::queue::class::{self, Class};
 use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError, WifiSettings};
@@ -122,9 +122,7 @@ impl LineSettings {
     }
 
     fn check_conditioning(&self) -> Result<(), SettingsError> {
-        for (n, condition) in self.condition.iter().enumerate() {
-            condition.check().map_err(|e| e.within(&format!("condition.{n}")))?;
-        }
+        conditioning::check(&self.condition)?;
         class::check(&self.classes, self.rate, self.reservable)?;
         self.queue.check_classes(&self.classes, self.rate)?;
         ensure(self.ring <= 1 << 16, "ring", "must be at most 65536")
@@ -208,6 +206,14 @@ impl LinkSettings {
     pub fn classes(&self) -> &[Class] {
         match self {
             Self::Line(line) => &line.classes,
+            Self::Wifi(_) => &[],
+        }
+    }
+
+    /// The rules of its traffic conditioner.
+    pub fn conditions(&self) -> &[Condition] {
+        match self {
+            Self::Line(line) => &line.condition,
             Self::Wifi(_) => &[],
         }
     }

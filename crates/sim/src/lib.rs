@@ -21,6 +21,7 @@ mod opening;
 mod parcel;
 mod party;
 mod tap;
+mod rule_meter;
 mod wire_meter;
 mod world;
 

@@ -13,6 +13,7 @@ use crate::air::Air;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::parcel::{Carriage, Parcel};
+use crate::rule_meter::RuleMeter;
 use crate::tap::Tap;
 use crate::wire_meter::{Waits, WireMeter};
 
@@ -24,10 +25,11 @@ struct Wire {
     appointment: Appointment,
 }
 
-/// What is counted of a wire, and of each of its classes.
+/// What is counted of a wire, of each of its classes, and of its rules, if anybody wants that.
 struct Meters {
     wire: WireMeter,
     classes: Vec<WireMeter>,
+    rules: Vec<RuleMeter>,
 }
 
 /// What holds packets until their moment has come, by its number.
@@ -137,9 +139,11 @@ impl Network {
         let of_class = |(class, place): (&Class, u8)| {
             WireMeter::of_class(number, &link.name, direction, (place, class.name()), sink)
         };
+        let of_rule = |place| RuleMeter::new(number, direction, place, sink);
         self.meters.push(Meters {
             wire: WireMeter::new(number, &link.name, direction, sink),
             classes: settings.classes.iter().zip(0..).map(of_class).collect(),
+            rules: (0..).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect(),
         });
         Ok(())
     }
@@ -294,7 +298,7 @@ impl Network {
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
         for (Wire { line, counters, waits, .. }, meters) in self.wires.iter_mut().zip(&mut self.meters) {
-            let Meters { wire, classes } = meters;
+            let Meters { wire, classes, rules } = meters;
             if wire.is_wanted() {
                 line.catch_up(now, &mut (&mut *counters, &mut *waits));
                 wire.tick(now, counters, line.busy(now), journal, sink);
@@ -302,6 +306,10 @@ impl Network {
                 for (meter, counters) in classes.iter_mut().zip(of_classes) {
                     meter.tick(now, counters, Duration::ZERO, journal, sink);
                 }
+            }
+            let of_rules = line.queue().port().into_iter().flat_map(Port::rules);
+            for (meter, account) in rules.iter_mut().zip(of_rules) {
+                meter.tick(now, account, sink);
             }
             wire.report(classes, waits, sink);
         }

@@ -158,7 +158,7 @@ impl ResponseSpec {
         let known = match &self.of {
             Of::Run => &[][..],
             Of::Flow(_) => subjects.flows,
-            Of::Link(..) | Of::Class(..) => subjects.links,
+            Of::Link(..) | Of::Class(..) | Of::Rule(..) => subjects.links,
             Of::Node(_) => subjects.nodes,
         };
         if self.of != Of::Run && !known.contains(&self.of.group()) {

@@ -10,6 +10,7 @@ mod matching;
 mod meter;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -17,7 +18,7 @@ use netrig_core::{Colour, DropReason, Dscp, Header, Instant, Observer, PacketMet
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::error::ensure;
+use crate::error::{check_name, ensure};
 use crate::{Framing, SettingsError, Tally};
 
 pub use matching::{DscpSet, Hosts, Match, NumberError, Ports, Prefix, PrefixError, Protocol};
@@ -28,6 +29,9 @@ pub use meter::{Bucket, Layer, Meter, Metering, Srtcm, TokenBucket, Trtcm};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
+    /// Its name in responses and traces, up to 64 letters, digits, `_` and `-`; its number, from 1, if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Which packets; all that no rule before matched if not given.
     #[serde(default, rename = "match", skip_serializing_if = "is_default")]
     pub matches: Match,
@@ -64,7 +68,12 @@ impl Condition {
     /// The rule that gives these packets this code point.
     pub fn mark(matches: Match, dscp: Dscp) -> Self {
         let green = Action::Mark(dscp);
-        Self { matches, meter: None, layer: Layer::Ip, green, yellow: None, red: Action::Drop }
+        Self { name: None, matches, meter: None, layer: Layer::Ip, green, yellow: None, red: Action::Drop }
+    }
+
+    /// Its name, or its number where it stands at this place among the rules, from 0.
+    pub fn name(&self, place: usize) -> Cow<'_, str> {
+        self.name.as_deref().map_or_else(|| (place + 1).to_string().into(), Cow::Borrowed)
     }
 
     /// Whether there can be such a rule.
@@ -72,6 +81,9 @@ impl Condition {
     /// # Errors
     /// Names the field that is out of range.
     pub fn check(&self) -> Result<(), SettingsError> {
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
         self.matches.check().map_err(|e| e.within("match"))?;
         if let Some(meter) = &self.meter {
             meter.check().map_err(|e| e.within("meter"))?;
@@ -89,6 +101,25 @@ impl Condition {
             (Colour::Red, _) => self.red,
         }
     }
+}
+
+/// The most rules that a line may have.
+const MOST: usize = 1 << 16;
+
+/// Whether a line can have these rules.
+///
+/// # Errors
+/// Names the field that is out of range, seen from the line.
+pub(crate) fn check(conditions: &[Condition]) -> Result<(), SettingsError> {
+    ensure(conditions.len() <= MOST, "condition", "must be at most 65536")?;
+    let mut names = BTreeSet::new();
+    for (n, condition) in conditions.iter().enumerate() {
+        let within = |e: SettingsError| e.within(&format!("condition.{n}"));
+        condition.check().map_err(within)?;
+        let is_new = names.insert(condition.name(n));
+        ensure(is_new, "name", "must not be that of another rule").map_err(within)?;
+    }
+    Ok(())
 }
 
 /// What becomes of a packet.

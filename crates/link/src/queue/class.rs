@@ -13,7 +13,7 @@ use super::wred::{Curve, Wred};
 use super::{PerClass, Queue};
 use crate::SettingsError;
 use crate::conditioning::{DscpSet, Match};
-use crate::error::ensure;
+use crate::error::{check_name, ensure};
 
 /// The most classes that a line may have.
 const MOST: usize = 64;
@@ -193,13 +193,8 @@ impl Class {
 
     fn check(&self) -> Result<(), SettingsError> {
         let name = self.name();
-        let fine = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         ensure(!name.is_empty(), "name", "or `phb` must be given")?;
-        ensure(
-            name.len() <= 64 && name.bytes().all(fine),
-            "name",
-            "must be up to 64 letters, digits, `_` and `-`",
-        )?;
+        check_name(name)?;
         if let Some(matches) = &self.matches {
             matches.check().map_err(|e| e.within("match"))?;
         }

@@ -134,11 +134,18 @@ static DROPS_RETRY_LIMIT: Total = drops_for(
     "Packets that the link layer of a WiFi link gave up in the measuring window, having sent them as often as it does.",
 );
 
-static DROPS_POLICED: Total = drops_for(
-    DropReason::Policed,
-    "drops_policed",
-    "Packets dropped by policers in the measuring window: by the rules of the line, or, of a class, by its reservation.",
-);
+static DROPS_POLICED: Total = Total {
+    about: About::new(
+        "drops_policed",
+        "packets",
+        Link,
+        "Packets dropped by policers in the measuring window: by the rules of the line, by one of them, or, of a class, by \
+         its reservation.",
+    )
+    .of_classes()
+    .of_rules(),
+    quantity: link_dropped(DropReason::Policed),
+};
 
 static REPEATED: Total = Total {
     about: About::new(

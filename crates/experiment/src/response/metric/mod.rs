@@ -10,6 +10,7 @@ mod moments;
 mod node;
 mod observed;
 mod outage;
+mod rule;
 mod run;
 mod sent;
 
@@ -37,6 +38,8 @@ pub struct About {
     pub observed: bool,
     /// Of a metric of links, whether it is measured of their classes, too.
     pub classes: bool,
+    /// Of a metric of links, whether it is measured of their rules, too.
+    pub rules: bool,
 }
 
 impl About {
@@ -46,7 +49,17 @@ impl About {
         subject: SubjectKind,
         definition: &'static str,
     ) -> Self {
-        Self { name, unit, definition, subject, per: Per::Sum, pools: false, observed: false, classes: false }
+        Self {
+            name,
+            unit,
+            definition,
+            subject,
+            per: Per::Sum,
+            pools: false,
+            observed: false,
+            classes: false,
+            rules: false,
+        }
     }
 
     const fn per(self, per: Per) -> Self {
@@ -65,9 +78,15 @@ impl About {
         Self { classes: true, ..self }
     }
 
+    const fn of_rules(self) -> Self {
+        Self { rules: true, ..self }
+    }
+
     /// Whether it is measured of this kind of subject.
     pub fn is_of(&self, kind: SubjectKind) -> bool {
-        self.subject == kind || kind == SubjectKind::Class && self.classes
+        self.subject == kind
+            || kind == SubjectKind::Class && self.classes
+            || kind == SubjectKind::Rule && self.rules
     }
 }
 
@@ -131,8 +150,17 @@ pub trait Metric: Sync {
 
 /// All metrics, family by family.
 pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
-    let families =
-        [carried::ALL, sent::ALL, observed::ALL, moments::ALL, outage::ALL, link::ALL, node::ALL, run::ALL];
+    let families = [
+        carried::ALL,
+        sent::ALL,
+        observed::ALL,
+        moments::ALL,
+        outage::ALL,
+        link::ALL,
+        rule::ALL,
+        node::ALL,
+        run::ALL,
+    ];
     families.into_iter().flatten().copied()
 }
 
