@@ -22,6 +22,7 @@ rate = "10 Mbit/s"
 delay = "5 ms"
 queue = {{ kind = "fifo", packets = 50 }}
 condition = [{{ green = "cs1" }}]
+reverse = {{ condition = [] }}
 loss = {{ kind = "bernoulli", probability = "2 %" }}
 
 [link.line]

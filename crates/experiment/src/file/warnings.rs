@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Direction, Duration};
 
+use super::conditioned::Conditioned;
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Value;
 use super::misfits::Misfits;
@@ -26,6 +27,7 @@ pub(super) struct Warnings<'a> {
     /// Groups of flows whose sizes have no variance.
     unbounded: BTreeSet<String>,
     misfits: Misfits,
+    conditioned: Conditioned,
 }
 
 /// A line that is offered at least as much as it carries.
@@ -69,6 +71,7 @@ impl<'a> Warnings<'a> {
             links_used: BTreeSet::new(),
             unbounded: BTreeSet::new(),
             misfits: Misfits::default(),
+            conditioned: Conditioned::default(),
         }
     }
 
@@ -90,6 +93,7 @@ impl<'a> Warnings<'a> {
         }
         self.look_for_overloads(scenario, levels);
         self.misfits.look_at(scenario);
+        self.conditioned.look_at(scenario, self.definition);
     }
 
     fn look_for_overloads(&mut self, scenario: &Scenario, levels: &[usize]) {
@@ -132,6 +136,11 @@ impl<'a> Warnings<'a> {
         }
     }
 
+    /// Responses of classes and rules that no link has, if points with all levels have been looked at.
+    pub(super) fn unknown_parts(&self) -> Vec<Diagnostic> {
+        self.design.map_or_else(Vec::new, |design| self.conditioned.unknown(self.definition, design))
+    }
+
     /// Everything that is doubtful.
     pub(super) fn finish(self) -> Vec<Diagnostic> {
         let mut all: Vec<Diagnostic> = Vec::new();
@@ -148,6 +157,7 @@ impl<'a> Warnings<'a> {
         all.extend(self.events_in_warm_up());
         all.extend(self.means_without_variance());
         all.extend(self.misfits.finish(self.definition));
+        all.extend(self.conditioned.finish(self.definition));
         all
     }
 

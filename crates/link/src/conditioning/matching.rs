@@ -58,8 +58,21 @@ impl Match {
             && self.dst.as_ref().is_none_or(|hosts| hosts.contains(flow.dst))
     }
 
+    /// Whether all packets of `other` are certainly among these.
+    pub fn covers(&self, other: &Self) -> bool {
+        fn within<T>(whole: Option<&T>, part: Option<&T>, contains: impl Fn(&T, &T) -> bool) -> bool {
+            whole.is_none_or(|whole| part.is_some_and(|part| contains(whole, part)))
+        }
+        within(self.dscp.as_ref(), other.dscp.as_ref(), |whole, part| part.0 & !whole.0 == 0)
+            && within(self.protocol.as_ref(), other.protocol.as_ref(), |whole, part| whole == part)
+            && within(self.src_port.as_ref(), other.src_port.as_ref(), Ports::covers)
+            && within(self.dst_port.as_ref(), other.dst_port.as_ref(), Ports::covers)
+            && within(self.src.as_ref(), other.src.as_ref(), Hosts::covers)
+            && within(self.dst.as_ref(), other.dst.as_ref(), Hosts::covers)
+    }
+
     /// Its code points, if it looks at nothing else.
-    pub(crate) fn only_dscp(&self) -> Option<DscpSet> {
+    pub fn only_dscp(&self) -> Option<DscpSet> {
         let only = Self { dscp: self.dscp, ..Self::default() };
         self.dscp.filter(|_| *self == only)
     }
@@ -186,6 +199,18 @@ impl Hosts {
     }
 }
 
+impl Hosts {
+    /// Whether all addresses of `other` are certainly among these.
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Prefixes(whole), Self::Prefixes(part)) => {
+                part.iter().all(|part| whole.iter().any(|whole| whole.covers(*part)))
+            }
+            _ => self == other,
+        }
+    }
+}
+
 impl Serialize for Hosts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -238,6 +263,10 @@ impl Prefix {
             _ => return false,
         };
         bits >= u32::from(self.length)
+    }
+
+    fn covers(self, other: Self) -> bool {
+        self.length <= other.length && self.contains(other.network)
     }
 }
 
@@ -322,6 +351,10 @@ impl Ports {
     #[inline]
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.contains(other.first) && self.contains(other.last)
     }
 }
 
@@ -449,6 +482,29 @@ mod tests {
             let both = read(json!({ "dscp": "ef", "protocol": "udp", field: fails }));
             assert!(!both.holds(&header()), "{field} = {fails}");
         }
+    }
+
+    /// Of each field the wider value covers the narrower one, and not the other way round; nothing is widest.
+    #[test]
+    fn the_wider_covers_the_narrower() {
+        for (field, wide, narrow) in [
+            ("dscp", json!(["ef", "af11"]), json!("ef")),
+            ("src", json!("10.0.0.0/8"), json!("10.1.2.0/24")),
+            ("dst", json!("0.0.0.0/0"), json!("192.0.2.1")),
+            ("src_port", json!("1-9"), json!("2-9")),
+            ("dst_port", json!("1-9"), json!(1)),
+        ] {
+            let [wide, narrow] = [wide, narrow].map(|value| read(json!({ field: value, "protocol": "udp" })));
+            let bare = read(json!({ "protocol": "udp" }));
+            for (whole, part) in [(&wide, &narrow), (&bare, &wide), (&Match::default(), &bare)] {
+                assert!(whole.covers(part) && whole.covers(whole), "{whole:?} {part:?}");
+                assert!(!part.covers(whole), "{whole:?} {part:?}");
+            }
+        }
+        let [tcp, udp] = ["tcp", "udp"].map(|name| read(json!({ "protocol": name })));
+        assert!(!tcp.covers(&udp) && !udp.covers(&tcp));
+        let [v4, v6] = ["0.0.0.0/0", "fd00::/64"].map(|prefix| read(json!({ "src": prefix })));
+        assert!(!v4.covers(&v6));
     }
 
     #[test]

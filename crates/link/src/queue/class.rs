@@ -169,7 +169,7 @@ impl Class {
     }
 
     /// Which packets; the last class takes the rest, whatever this says.
-    fn matches(&self) -> Option<Cow<'_, Match>> {
+    pub fn matches(&self) -> Option<Cow<'_, Match>> {
         let of_phb = || self.phb.map(|phb| Cow::Owned(Match::dscp(phb.code_points().iter())));
         self.matches.as_ref().map(Cow::Borrowed).or_else(of_phb)
     }
