@@ -230,7 +230,7 @@ pub struct Export {
 
 /// Which packets of which run.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "One run (pcapng, sequence, delivery)")]
+#[command(next_help_heading = "One run (pcapng, sequence, delivery, events)")]
 pub struct Capture {
     /// The run: the first characters of its identity, as `netrig list` prints it. It is made again
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
@@ -239,6 +239,9 @@ pub struct Capture {
     /// capture NODE.pcapng in the folder `--out`. For delivery SENDER,RECEIVER
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub node: Vec<String>,
+    /// For events: look at this link, or at one direction of it (`NAME.forward`, `NAME.backward`); at all if not given
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
+    pub link: Vec<String>,
     /// Only packets from this moment of the run on: `2.5s`
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub from: Option<Duration>,
@@ -265,6 +268,8 @@ pub enum ExportFormat {
     Sequence,
     /// When each message of an SCTP association arrived in one run, and how long it waited, as a drawing
     Delivery,
+    /// What happened to each packet on a link in one run, a line for each event: CSV, or JSON in a file `.jsonl`
+    Events,
 }
 
 /// `netrig doctor`.

@@ -22,6 +22,7 @@ mod endpoint;
 mod frame;
 mod link;
 mod packet;
+mod packet_event;
 pub mod pcapng;
 pub mod quantity;
 mod random;
@@ -38,6 +39,7 @@ pub use link::{
     Waiting, Watch,
 };
 pub use packet::{Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
+pub use packet_event::{PacketEvent, Step};
 pub use random::{Seeds, Stream};
 pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject};
 pub use time::{Duration, Instant};

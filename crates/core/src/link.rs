@@ -149,6 +149,60 @@ impl<P, O: Observer<P>> Observer<P> for &mut O {
     }
 }
 
+/// An observer that may be absent.
+impl<P, O: Observer<P>> Observer<P> for Option<O> {
+    fn offered(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.offered(at, packet);
+        }
+    }
+    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
+        if let Some(observer) = self {
+            observer.conditioned(at, packet, rule, colour);
+        }
+    }
+    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
+        if let Some(observer) = self {
+            observer.classified(at, packet, class);
+        }
+    }
+    fn queued(&mut self, at: Instant, backlog: Backlog) {
+        if let Some(observer) = self {
+            observer.queued(at, backlog);
+        }
+    }
+    fn marked(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.marked(at, packet);
+        }
+    }
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        if let Some(observer) = self {
+            observer.served(at, packet, waited);
+        }
+    }
+    fn delivered(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.delivered(at, packet);
+        }
+    }
+    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
+        if let Some(observer) = self {
+            observer.dropped(at, packet, why);
+        }
+    }
+    fn duplicated(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.duplicated(at, packet);
+        }
+    }
+    fn repeated(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.repeated(at, packet);
+        }
+    }
+}
+
 impl<P, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     fn offered(&mut self, at: Instant, packet: &P) {
         self.0.offered(at, packet);

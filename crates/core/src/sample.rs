@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Frame, Instant};
+use crate::{Frame, Instant, PacketEvent};
 
 /// What kind of number a quantity is, and so how it may be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +129,17 @@ pub trait Sink {
     /// capture costs, it costs those who want one.
     fn wants_frames(&self, node: u32) -> bool {
         let _ = node;
+        false
+    }
+
+    /// Something happened to a packet on a link whose packets are wanted, in the order of time.
+    fn packet(&mut self, event: &PacketEvent) {
+        let _ = event;
+    }
+
+    /// Whether it is wanted what happens to each packet on this direction of this link. Asked once per run and direction.
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        let _ = (link, direction);
         false
     }
 }

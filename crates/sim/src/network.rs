@@ -10,6 +10,7 @@ use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
+use crate::event_log::{EventLog, Events};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::parcel::{Carriage, Parcel};
@@ -23,6 +24,25 @@ struct Wire {
     counters: Counters,
     waits: Waits,
     appointment: Appointment,
+    log: Option<Box<EventLog>>,
+}
+
+/// Calls a wire's line with all that watches it: with the log only where there is one, so that it costs nobody else
+/// anything.
+macro_rules! watched {
+    ($wire:expr, ($line:ident, $watch:ident) => $call:expr) => {{
+        let Wire { line: $line, counters, waits, log, .. } = $wire;
+        match log {
+            None => {
+                let $watch = &mut (counters, waits);
+                $call
+            }
+            Some(log) => {
+                let $watch = &mut ((counters, waits), &mut **log);
+                $call
+            }
+        }
+    }};
 }
 
 /// What is counted of a wire, of each of its classes, and of its rules, if anybody wants that.
@@ -69,6 +89,10 @@ pub(crate) struct Network {
     links: Vec<[Stop; 2]>,
     stops: Vec<Stop>,
     tap: Option<Box<Tap>>,
+    /// What happened to packets on the links whose packets are wanted.
+    events: Events,
+    /// Packets that hosts have sent.
+    sent: u32,
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -93,6 +117,8 @@ impl Network {
             links: vec![[Stop::End(0); 2]; scenario.links.len()],
             stops: Vec::new(),
             tap: Tap::new(scenario, sink),
+            events: Events::default(),
+            sent: 0,
         };
         for (number, link) in scenario.links.iter().enumerate() {
             for direction in [Direction::Forward, Direction::Backward] {
@@ -109,7 +135,7 @@ impl Network {
             for (lane, number) in lanes.iter().zip(0..) {
                 network.links[lane.link][lane.direction as usize] = Stop::Air(place, Lane(number));
             }
-            let air = Air::new(&lanes, &scenario.links, seeds, sink);
+            let air = Air::new(&lanes, &scenario.links, seeds, &network.events, sink);
             let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
             network.airs.push(air.map_err(failed)?);
         }
@@ -126,16 +152,17 @@ impl Network {
         sink: &dyn Sink,
     ) -> Result<(), RunError> {
         let name = format!("{}/{direction}", link.name);
+        let number = number as u32;
         let line = Line::new(settings, seeds, &name)
             .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
-        self.links[number][direction as usize] = Stop::Wire(self.wires.len() as u32);
+        self.links[number as usize][direction as usize] = Stop::Wire(self.wires.len() as u32);
         self.wires.push(Wire {
             line,
             counters: Counters::default(),
             waits: Waits::new(sink.wants(&quantity::WAITING_TIME), &settings.classes),
             appointment: Appointment::default(),
+            log: EventLog::new(number, direction, &self.events, sink).map(Box::new),
         });
-        let number = number as u32;
         let of_class = |(class, place): (&Class, u8)| {
             WireMeter::of_class(number, &link.name, direction, (place, class.name()), sink)
         };
@@ -177,7 +204,9 @@ impl Network {
         if let Some(tap) = &mut self.tap {
             tap.show(now, stop, Heading::Outbound, &packet, sink);
         }
-        let parcel = || Parcel(Box::new(Carriage { packet, conn, stop }));
+        self.sent = self.sent.wrapping_add(1);
+        let number = self.sent;
+        let parcel = || Parcel(Box::new(Carriage { packet, conn, number, stop }));
         match self.stops[stop as usize] {
             Stop::Wire(wire) => self.forward(now, wire, parcel()),
             Stop::Air(air, lane) => self.radiate(now, air, lane, parcel()),
@@ -198,8 +227,9 @@ impl Network {
             // A place is polled at its deadline, so `at` is `now`.
             let (at, parcel) = match place {
                 Place::Wire(wire) => {
-                    let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
-                    let Delivery { at, packet, .. } = line.poll_deliver(now, &mut (counters, waits))?;
+                    let wire = &mut self.wires[wire as usize];
+                    let delivery = watched!(wire, (line, watch) => line.poll_deliver(now, watch));
+                    let Delivery { at, packet, .. } = delivery?;
                     (at, packet)
                 }
                 Place::Air(air) => self.airs[air as usize].arrived(now)?,
@@ -271,8 +301,8 @@ impl Network {
     pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
         match self.links[link][direction as usize] {
             Stop::Wire(wire) => {
-                let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
-                line.apply(now, Lane::ONLY, event, &mut (counters, waits));
+                let changed = &mut self.wires[wire as usize];
+                watched!(changed, (line, watch) => line.apply(now, Lane::ONLY, event, watch));
                 self.reappoint(Place::Wire(wire));
             }
             Stop::Air(air, lane) => {
@@ -285,9 +315,9 @@ impl Network {
     }
 
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
-        let Wire { line, counters, waits, appointment, .. } = &mut self.wires[wire as usize];
-        line.offer(now, Lane::ONLY, parcel, &mut (counters, waits));
-        appointment.keep(line.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
+        let next = &mut self.wires[wire as usize];
+        watched!(&mut *next, (line, watch) => line.offer(now, Lane::ONLY, parcel, watch));
+        next.appointment.keep(next.line.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
     }
 
     fn radiate(&mut self, now: Instant, air: u32, lane: Lane, parcel: Parcel) {
@@ -297,10 +327,13 @@ impl Network {
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
-        for (Wire { line, counters, waits, .. }, meters) in self.wires.iter_mut().zip(&mut self.meters) {
+        for (at_work, meters) in self.wires.iter_mut().zip(&mut self.meters) {
             let Meters { wire, classes, rules } = meters;
+            if wire.is_wanted() || at_work.log.is_some() {
+                watched!(&mut *at_work, (line, watch) => line.catch_up(now, watch));
+            }
+            let Wire { line, counters, waits, .. } = at_work;
             if wire.is_wanted() {
-                line.catch_up(now, &mut (&mut *counters, &mut *waits));
                 wire.tick(now, counters, line.busy(now), journal, sink);
                 let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
                 for (meter, counters) in classes.iter_mut().zip(of_classes) {
@@ -314,6 +347,7 @@ impl Network {
             wire.report(classes, waits, sink);
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, journal, sink));
+        self.events.tell(sink);
         self.hosts.iter_mut().for_each(|host| host.tick(now, journal, sink));
     }
 

@@ -11,6 +11,7 @@ use crate::arguments::{Export, ExportFormat, Which};
 use crate::build::BUILD;
 use crate::commands::capture::capture;
 use crate::commands::delivery::delivery;
+use crate::commands::events::events;
 use crate::commands::report::{of, stored};
 use crate::commands::sequence::sequence;
 use crate::commands::version;
@@ -20,6 +21,9 @@ use crate::request::Request;
 
 /// Writes runs as CSV or Parquet, figures as SVG, or what one run sent as a capture or a figure.
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
+    if arguments.format != ExportFormat::Events && !arguments.capture.link.is_empty() {
+        return Err(Failure::request("--link is for events; packets are captured at a --node"));
+    }
     match (arguments.format, &arguments.experiment, &arguments.capture.run) {
         (ExportFormat::Pcapng, _, Some(run)) => return capture(arguments, run),
         (ExportFormat::Sequence, _, Some(run)) => return sequence(arguments, run),
@@ -28,15 +32,20 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
         }
         (ExportFormat::Svg, Some(experiment), _) => figures(arguments, &request(arguments, experiment)?)?,
         (ExportFormat::Delivery, _, Some(run)) => return delivery(arguments, run),
-        (ExportFormat::Pcapng | ExportFormat::Sequence | ExportFormat::Delivery, _, None) => {
+        (ExportFormat::Events, _, Some(run)) => return events(arguments, run),
+        (
+            ExportFormat::Pcapng | ExportFormat::Sequence | ExportFormat::Delivery | ExportFormat::Events,
+            _,
+            None,
+        ) => {
             return Err(Failure::request(
-                "pcapng, sequence and delivery are of one run: --run ID in the place of an experiment; `netrig list` prints \
+                "pcapng, sequence, delivery and events are of one run: --run ID in the place of an experiment; `netrig list` prints \
                  what there is",
             ));
         }
         (_, None, _) => {
             return Err(Failure::request(
-                "--run is for pcapng, sequence and delivery; csv, parquet and svg are of an experiment",
+                "--run is for pcapng, sequence, delivery and events; csv, parquet and svg are of an experiment",
             ));
         }
     }

@@ -5,6 +5,7 @@ mod check;
 mod compare;
 mod delivery;
 mod doctor;
+mod events;
 mod export;
 mod list;
 mod origin;
