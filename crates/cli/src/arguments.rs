@@ -267,7 +267,7 @@ pub enum Exported {
 
 /// Which packets of which run.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "One run (--pcapng, --figure)")]
+#[command(next_help_heading = "One run (--pcapng, --figure, --format events)")]
 pub struct Capture {
     /// The run: the first characters of its identity, as `netrig list` prints it. It is made again
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
@@ -276,6 +276,9 @@ pub struct Capture {
     /// capture NODE.pcapng in the folder `--out`. For the figure delivery SENDER,RECEIVER
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub node: Vec<String>,
+    /// For events: look at this link, or at one direction of it (`NAME.forward`, `NAME.backward`); at all if not given
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
+    pub link: Vec<String>,
     /// Only packets from this moment of the run on: `2.5s`
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub from: Option<Duration>,
@@ -298,6 +301,8 @@ pub enum ExportFormat {
     Svg,
     /// The packets that pass a node in one run, for Wireshark and tshark
     Pcapng,
+    /// What happened to each packet on a link in one run, a line for each event: CSV, or JSON in a file `.jsonl`
+    Events,
 }
 
 /// A figure of one run, made of its packets.

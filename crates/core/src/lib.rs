@@ -17,10 +17,12 @@
 #![forbid(unsafe_code)]
 
 mod data;
+mod dscp;
 mod endpoint;
 mod frame;
 mod link;
 mod packet;
+mod packet_event;
 pub mod pcapng;
 pub mod quantity;
 mod random;
@@ -29,6 +31,7 @@ mod time;
 pub mod units;
 
 pub use data::{CloseReason, ConnectionEvent, Data, StreamId};
+pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};
 pub use link::{
@@ -36,6 +39,7 @@ pub use link::{
     Waiting, Watch,
 };
 pub use packet::{Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
+pub use packet_event::{PacketEvent, Step};
 pub use random::{Seeds, Stream};
 pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject};
 pub use time::{Duration, Instant};

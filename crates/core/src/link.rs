@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Duration, Instant};
+use crate::{Colour, Duration, Instant};
 
 /// Why a packet was dropped. Every drop has exactly one reason, so that packets can be balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,11 +25,13 @@ pub enum DropReason {
     Undeliverable,
     /// The link layer had sent it as often as it does, and it was never acknowledged.
     RetryLimit,
+    /// A policer found its stream out of profile.
+    Policed,
 }
 
 impl DropReason {
     /// All reasons, in the order of [`DropReason::index`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::QueueFull,
         Self::Early,
         Self::Loss,
@@ -38,6 +40,7 @@ impl DropReason {
         Self::LinkDown,
         Self::Undeliverable,
         Self::RetryLimit,
+        Self::Policed,
     ];
 
     /// Its place in [`DropReason::ALL`], for tables of counters.
@@ -56,6 +59,7 @@ impl DropReason {
             Self::LinkDown => "link-down",
             Self::Undeliverable => "undeliverable",
             Self::RetryLimit => "retry-limit",
+            Self::Policed => "policed",
         }
     }
 }
@@ -69,6 +73,15 @@ pub trait Observer<P> {
     /// The packet arrived at the near end at `at`. It will be delivered, dropped, or be inside.
     fn offered(&mut self, at: Instant, packet: &P) {
         let _ = (at, packet);
+    }
+    /// The traffic conditioner's rule number `rule`, from 0, held for the packet, whose stream its meter found so. A
+    /// packet that goes on has its new code point already; one that does not is dropped next.
+    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
+        let _ = (at, packet, rule, colour);
+    }
+    /// The packet belongs to the class number `class`, from 0, of those that the line knows, and comes to its queue.
+    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
+        let _ = (at, packet, class);
     }
     /// From `at` on the queue holds `backlog`. These moments never run backwards; several may be told of one
     /// moment, and the last one holds.
@@ -107,6 +120,12 @@ impl<P, O: Observer<P>> Observer<P> for &mut O {
     fn offered(&mut self, at: Instant, packet: &P) {
         (**self).offered(at, packet);
     }
+    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
+        (**self).conditioned(at, packet, rule, colour);
+    }
+    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
+        (**self).classified(at, packet, class);
+    }
     fn queued(&mut self, at: Instant, backlog: Backlog) {
         (**self).queued(at, backlog);
     }
@@ -130,10 +149,72 @@ impl<P, O: Observer<P>> Observer<P> for &mut O {
     }
 }
 
+/// An observer that may be absent.
+impl<P, O: Observer<P>> Observer<P> for Option<O> {
+    fn offered(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.offered(at, packet);
+        }
+    }
+    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
+        if let Some(observer) = self {
+            observer.conditioned(at, packet, rule, colour);
+        }
+    }
+    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
+        if let Some(observer) = self {
+            observer.classified(at, packet, class);
+        }
+    }
+    fn queued(&mut self, at: Instant, backlog: Backlog) {
+        if let Some(observer) = self {
+            observer.queued(at, backlog);
+        }
+    }
+    fn marked(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.marked(at, packet);
+        }
+    }
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        if let Some(observer) = self {
+            observer.served(at, packet, waited);
+        }
+    }
+    fn delivered(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.delivered(at, packet);
+        }
+    }
+    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
+        if let Some(observer) = self {
+            observer.dropped(at, packet, why);
+        }
+    }
+    fn duplicated(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.duplicated(at, packet);
+        }
+    }
+    fn repeated(&mut self, at: Instant, packet: &P) {
+        if let Some(observer) = self {
+            observer.repeated(at, packet);
+        }
+    }
+}
+
 impl<P, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     fn offered(&mut self, at: Instant, packet: &P) {
         self.0.offered(at, packet);
         self.1.offered(at, packet);
+    }
+    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
+        self.0.conditioned(at, packet, rule, colour);
+        self.1.conditioned(at, packet, rule, colour);
+    }
+    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
+        self.0.classified(at, packet, class);
+        self.1.classified(at, packet, class);
     }
     fn queued(&mut self, at: Instant, backlog: Backlog) {
         self.0.queued(at, backlog);

@@ -2,8 +2,8 @@
 //!
 //! An application that measures something of its own declares its quantities beside itself.
 
-use crate::DropReason;
 use crate::sample::{Kind, Quantity};
+use crate::{Colour, DropReason};
 
 macro_rules! quantities {
     ($($(#[doc = $doc:literal])+ $id:ident = $name:literal, $unit:literal, $kind:ident;)+) => {
@@ -86,7 +86,8 @@ quantities! {
     DATAGRAMS_SENT = "datagrams_sent", "packets", Count;
     /// Datagrams received.
     DATAGRAMS_RECEIVED = "datagrams_received", "packets", Count;
-    // Links, one direction.
+    // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
+    // delivered what goes onto the line.
     /// Packets offered to the line.
     LINK_OFFERED = "link_offered", "packets", Count;
     /// Packets that came out of the far end.
@@ -111,6 +112,8 @@ quantities! {
     LINK_DROPPED_UNDELIVERABLE = "link_dropped_undeliverable", "packets", Count;
     /// Packets that the link layer gave up after having sent them as often as it does.
     LINK_DROPPED_RETRY_LIMIT = "link_dropped_retry_limit", "packets", Count;
+    /// Packets that a policer found out of profile.
+    LINK_DROPPED_POLICED = "link_dropped_policed", "packets", Count;
     /// Packets that left the queue for the line.
     LINK_SERVED = "link_served", "packets", Count;
     /// Time that the packets served had waited, added up.
@@ -124,6 +127,19 @@ quantities! {
     QUEUE_LENGTH = "queue_length", "packets", Level;
     /// Time one packet waited in the queue before it was sent.
     WAITING_TIME = "waiting_time", "s", Value;
+    // Rules of a traffic conditioner.
+    /// Packets for which the rule held and whose stream was in profile.
+    RULE_GREEN_PACKETS = "rule_green_packets", "packets", Count;
+    /// Packets for which the rule held and whose stream was beyond its profile by no more than is put up with.
+    RULE_YELLOW_PACKETS = "rule_yellow_packets", "packets", Count;
+    /// Packets for which the rule held and whose stream was beyond all that was agreed.
+    RULE_RED_PACKETS = "rule_red_packets", "packets", Count;
+    /// The IP lengths of the rule's green packets.
+    RULE_GREEN_BYTES = "rule_green_bytes", "B", Count;
+    /// The IP lengths of the rule's yellow packets.
+    RULE_YELLOW_BYTES = "rule_yellow_bytes", "B", Count;
+    /// The IP lengths of the rule's red packets.
+    RULE_RED_BYTES = "rule_red_bytes", "B", Count;
     // Nodes.
     /// Time that a host spent on packets that it received.
     HOST_BUSY = "host_busy", "s", Count;
@@ -145,6 +161,25 @@ pub const fn link_dropped(why: DropReason) -> &'static Quantity {
         DropReason::LinkDown => &LINK_DROPPED_LINK_DOWN,
         DropReason::Undeliverable => &LINK_DROPPED_UNDELIVERABLE,
         DropReason::RetryLimit => &LINK_DROPPED_RETRY_LIMIT,
+        DropReason::Policed => &LINK_DROPPED_POLICED,
+    }
+}
+
+/// What counts the packets that a rule's meter found to be of this colour.
+pub const fn rule_packets(colour: Colour) -> &'static Quantity {
+    match colour {
+        Colour::Green => &RULE_GREEN_PACKETS,
+        Colour::Yellow => &RULE_YELLOW_PACKETS,
+        Colour::Red => &RULE_RED_PACKETS,
+    }
+}
+
+/// What counts their bytes.
+pub const fn rule_bytes(colour: Colour) -> &'static Quantity {
+    match colour {
+        Colour::Green => &RULE_GREEN_BYTES,
+        Colour::Yellow => &RULE_YELLOW_BYTES,
+        Colour::Red => &RULE_RED_BYTES,
     }
 }
 
@@ -156,6 +191,14 @@ mod tests {
     fn the_reason_for_a_drop_is_in_the_name_of_what_counts_it() {
         for why in DropReason::ALL {
             assert_eq!(link_dropped(why).name, format!("link_dropped_{}", why.name().replace('-', "_")));
+        }
+    }
+
+    #[test]
+    fn the_colour_is_in_the_name_of_what_counts_it() {
+        for colour in Colour::ALL {
+            assert_eq!(rule_packets(colour).name, format!("rule_{}_packets", colour.name()));
+            assert_eq!(rule_bytes(colour).name, format!("rule_{}_bytes", colour.name()));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Frame, Instant};
+use crate::{Frame, Instant, PacketEvent};
 
 /// What kind of number a quantity is, and so how it may be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,10 @@ pub enum Subject {
     Path(u32, u8),
     /// One direction of a link.
     Link(u32, Direction),
+    /// One class of one direction of a link, by its place in the direction's list of classes.
+    Class(u32, Direction, u8),
+    /// One rule of the traffic conditioner of one direction of a link, by its place in the direction's list of rules.
+    Rule(u32, Direction, u16),
     /// One node.
     Node(u32),
 }
@@ -125,6 +129,17 @@ pub trait Sink {
     /// capture costs, it costs those who want one.
     fn wants_frames(&self, node: u32) -> bool {
         let _ = node;
+        false
+    }
+
+    /// Something happened to a packet on a link whose packets are wanted, in the order of time.
+    fn packet(&mut self, event: &PacketEvent) {
+        let _ = event;
+    }
+
+    /// Whether it is wanted what happens to each packet on this direction of this link. Asked once per run and direction.
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        let _ = (link, direction);
         false
     }
 }

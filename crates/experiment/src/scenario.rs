@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_core::{Direction, Duration, Instant, LinkEvent};
+use netrig_core::{Direction, Dscp, Duration, Instant, LinkEvent};
 use netrig_link::wifi::LaneSettings;
 use netrig_link::{LinkSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
@@ -161,6 +161,9 @@ pub struct Flow {
     pub transport: String,
     /// What carries it.
     pub carrier: Carrier,
+    /// The DiffServ code point with which both ends send all its packets.
+    #[serde(skip_serializing_if = "is_best_effort")]
+    pub dscp: Dscp,
     /// Its paths from `from` to `to`, the primary first; at least one.
     pub paths: Vec<Route>,
     /// Who sends what, when.
@@ -264,6 +267,10 @@ pub enum Action {
     },
 }
 
+fn is_best_effort(dscp: &Dscp) -> bool {
+    *dscp == Dscp::BE
+}
+
 fn write_direction<S: serde::Serializer>(direction: &Direction, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(direction.name())
 }
@@ -281,7 +288,8 @@ impl Scenario {
     /// How many things it is made of, for what keeps or visits many scenarios: with nodes, links and flows also what
     /// these hold lists of.
     pub(crate) fn parts(&self) -> usize {
-        let drops = self.links.iter().map(|link| link.forward.drop().len() + link.backward.drop().len());
+        let lists = |link: &LinkSettings| link.drop().len() + link.rules();
+        let drops = self.links.iter().map(|link| lists(&link.forward) + lists(&link.backward));
         let hops = self.flows.iter().flat_map(|flow| &flow.paths).map(|path| path.hops.len());
         self.nodes.len()
             + self.links.len()

@@ -322,6 +322,104 @@ fn topology() {
 }
 
 #[test]
+fn conditioning() {
+    const FILE: &str = "of = \"flow.file\"\nmetric = \"goodput\"";
+    const QUEUE: &str = "queue = { kind = \"fifo\", packets = 50 }";
+    let of = |what: &'static str, line: &str| -> Mistake { (what, QUEUE, line.to_owned().leak()) };
+    let rule = |what, rule: &str| of(what, &format!("{QUEUE}\ncondition = [{{ {rule} }}]"));
+    let classes = |what, kind: &str, classes: &str| {
+        of(what, &format!("queue = {{ kind = \"{kind}\", packets = 50 }}\nclasses = [{classes}]"))
+    };
+    show!(messages(&[
+        rule("an unknown node", r#"match = { src = "cleint" }, green = "ef""#),
+        rule("a prefix with bits behind its length", r#"match = { dst = "10.0.0.1/8" }, green = "ef""#),
+        rule("an unknown code point", r#"match = { dscp = "gold" }, green = "ef""#),
+        rule("an unknown field", r#"match = { source = "client" }, green = "ef""#),
+        rule("an unknown action", r#"green = "discard""#),
+        rule("no bucket", r#"meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "0 B" }"#),
+        rule("an unknown meter", r#"meter = { kind = "bucket", rate = "1 Mbit/s", burst = "1 KB" }"#),
+        rule(
+            "yellow of a token bucket",
+            r#"meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "1 KB" }, yellow = "be""#
+        ),
+        of("a schedule of no classes", r#"queue = { kind = "priority", packets = 50 }"#),
+        classes("a class of no packets", "priority", r#"{ name = "a" }, { phb = "be" }"#),
+        classes("an unknown behaviour", "priority", r#"{ phb = "gold" }, { phb = "be" }"#),
+        classes("two of one name", "priority", r#"{ phb = "ef" }, { name = "ef" }"#),
+        classes("low latency at no rate", "class-wfq", r#"{ phb = "ef" }, { phb = "be" }"#),
+        classes(
+            "more than may be reserved",
+            "class-wfq",
+            r#"{ phb = "ef", reserve = "0.8 Mbit/s" }, { phb = "be" }"#
+        ),
+        classes(
+            "nothing left",
+            "drr",
+            r#"{ phb = "ef", reserve = "1 Mbit/s" }, { phb = "be" }]
+reservable = "100 %"
+drop = [1"#
+        ),
+        ("a class of nothing", "of = \"flow.file\"", "of = \"link.line.class.\""),
+        ("an unknown class", FILE, "of = \"link.line.class.fe\"\nmetric = \"drops\""),
+        ("an unknown rule", FILE, "of = \"link.line.backward.rule.2\"\nmetric = \"packets_green\""),
+        classes(
+            "a class of another name",
+            "priority",
+            r#"{ phb = "ef" }, { phb = "af1" }, { phb = "be" }]
+[response.drops]
+of = "link.line.class.fe"
+metric = "drops"
+[link.other]
+between = ["client", "server"]
+rate = "1 Mbit/s"
+queue = { kind = "fifo", packets = 50 }
+drop = [1"#
+        ),
+        rule(
+            "a rule behind a wider one",
+            r#"match = { src = "client" }, green = "ef" }, { name = "gold", match = { src = "client", protocol = "tcp" }, green = "af11""#
+        ),
+        rule("a rule behind one for all", r#"green = "ef" }, { match = { dscp = "be" }, green = "af11""#),
+        rule(
+            "a narrower rule first",
+            r#"match = { src = "client", protocol = "tcp" }, green = "af11" }, { match = { src = "client" }, green = "ef""#
+        ),
+        rule("two rules of one name", r#"name = "gold", match = { src = "client" } }, { name = "gold""#),
+        rule(
+            "a rule with the name of another's number",
+            r#"name = "2", match = { src = "client" } }, { green = "ef""#
+        ),
+        rule("a name that cannot be", r#"name = "gold class""#),
+        classes(
+            "a class behind a wider one",
+            "priority",
+            r#"{ name = "tcp", match = { protocol = "tcp" } }, { name = "web", match = { protocol = "tcp", dst_port = 80 } }, { name = "rest" }"#
+        ),
+        classes(
+            "a class whose code points are taken",
+            "priority",
+            r#"{ name = "a", match = { dscp = ["be", "af11"] } }, { name = "b", match = { dscp = "be" } }, { name = "rest" }"#
+        ),
+        classes("a class that nobody marks", "priority", r#"{ phb = "ef" }, { phb = "be" }"#),
+        of(
+            "a class that a rule marks",
+            "queue = { kind = \"priority\", packets = 50 }\ncondition = [{ match = { src = \"client\" }, green = \"ef\" }]\nclasses = [{ phb = \"ef\" }, { phb = \"be\" }]"
+        ),
+        (
+            "a code point that is none",
+            "transport = \"tcp\"\napp",
+            "transport = \"tcp\"\ndscp = \"AF14\"\napp"
+        ),
+        ("a code point beyond six bits", "transport = \"tcp\"\napp", "transport = \"tcp\"\ndscp = 64\napp"),
+        (
+            "a metric that classes do not have",
+            "of = \"flow.file\"\nmetric = \"goodput\"",
+            "of = \"link.line.class.ef\"\nmetric = \"utilisation\""
+        ),
+    ]));
+}
+
+#[test]
 fn transports_and_flows() {
     show!(messages(&[
         ("an unknown transport", "transport = \"tcp\"", "transport = \"tpc\""),

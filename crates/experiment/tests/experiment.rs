@@ -4,11 +4,15 @@
 use std::collections::BTreeSet;
 
 use netrig_core::{Direction, Duration, InFlight, Instant, LinkEvent, Waiting};
-use netrig_experiment::{Action, Assignment, Carrier, Experiment, Plan, Scenario, SetError, TimedEvent};
+use netrig_experiment::{
+    Action, Assignment, Carrier, Experiment, LinkSettings, Plan, Scenario, SetError, TimedEvent,
+};
+use netrig_link::conditioning::Hosts;
 
 const MM1: &str = include_str!("files/mm1.toml");
 const LINK_DOWN: &str = include_str!("files/link-down.toml");
 const DUMBBELL: &str = include_str!("files/dumbbell.toml");
+const CONDITIONED: &str = include_str!("files/conditioned.toml");
 
 fn parse(text: &str) -> Experiment {
     Experiment::parse("test.toml", text).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
@@ -31,7 +35,7 @@ fn seconds(s: f64) -> Instant {
 
 #[test]
 fn good_files_are_accepted_without_a_warning() {
-    for text in [MM1, DUMBBELL] {
+    for text in [MM1, DUMBBELL, CONDITIONED] {
         assert!(parse(text).warnings().is_empty(), "{}", parse(text).warnings());
     }
 }
@@ -164,6 +168,19 @@ fn every_interface_has_an_address_of_its_own() {
     let scenario = parse(LINK_DOWN).plan().scenario(0).unwrap();
     // The second network of four addresses.
     assert_eq!(scenario.links[1].addresses.map(|address| address.to_string()), ["10.0.0.5", "10.0.0.6"]);
+}
+
+/// A node stands for the addresses of all its interfaces, in rules and in classes, of either direction.
+#[test]
+fn rules_and_classes_know_nodes_by_their_addresses() {
+    let scenario = parse(CONDITIONED).plan().scenario(0).unwrap();
+    let prefixes = |hosts: Option<&Hosts>| serde_json::to_value(hosts.unwrap()).unwrap();
+    let LinkSettings::Line(forward) = &scenario.links[1].forward else { panic!("it is a line") };
+    assert_eq!(prefixes(forward.condition[0].matches.src.as_ref()), "10.0.0.1");
+    let LinkSettings::Line(backward) = &scenario.links[1].backward else { panic!("it is a line") };
+    let of_router = serde_json::json!(["10.0.0.2", "10.0.0.5"]);
+    assert_eq!(prefixes(backward.classes[0].matches.as_ref().unwrap().dst.as_ref()), of_router);
+    assert!(backward.condition.is_empty());
 }
 
 fn link_events(events: &[TimedEvent]) -> Vec<(Instant, usize, Direction, LinkEvent)> {

@@ -7,10 +7,11 @@ use jsonschema::Validator;
 use netrig_experiment::{Experiment, schema};
 use serde_json::Value;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     include_str!("files/mm1.toml"),
     include_str!("files/link-down.toml"),
     include_str!("files/dumbbell.toml"),
+    include_str!("files/conditioned.toml"),
 ];
 
 fn validator() -> Validator {

@@ -13,7 +13,7 @@ pub struct Tally {
 
 impl Tally {
     #[inline]
-    fn add(&mut self, packet: &impl PacketMeta) {
+    pub(crate) fn add(&mut self, packet: &impl PacketMeta) {
         self.packets += 1;
         self.bytes += u64::from(packet.header().ip_len);
     }

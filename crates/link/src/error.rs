@@ -27,3 +27,10 @@ impl SettingsError {
 pub(crate) fn ensure(holds: bool, field: &str, why: &str) -> Result<(), SettingsError> {
     if holds { Ok(()) } else { Err(SettingsError::new(field, why)) }
 }
+
+/// Fails about `name` unless it can be one: of a rule, of a class.
+pub(crate) fn check_name(name: &str) -> Result<(), SettingsError> {
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    let why = "must be up to 64 letters, digits, `_` and `-`";
+    ensure(!name.is_empty() && name.len() <= 64 && name.bytes().all(fine), "name", why)
+}

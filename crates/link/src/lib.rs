@@ -33,8 +33,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod conditioning;
 mod counters;
 mod error;
+pub mod expedited;
 mod flight;
 mod framing;
 mod impairments;
@@ -46,13 +48,14 @@ mod service;
 mod settings;
 pub mod wifi;
 
+pub use conditioning::Condition;
 pub use counters::{Counters, Imbalance, Tally};
 pub use error::SettingsError;
 pub use framing::Framing;
 pub use impairments::{Corruption, Jitter, Pareto, Reorder, Shift, Spread};
 pub use line::Line;
 pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
-pub use queue::{Discipline, Queue};
+pub use queue::{Class, Discipline, Egress, Queue};
 pub use service::Service;
 pub use settings::{LineSettings, LinkSettings, Outage};
 pub use wifi::{Medium, WifiSettings};

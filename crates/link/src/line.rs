@@ -8,8 +8,8 @@ use netrig_core::{
 use crate::flight::{Flight, Flying};
 use crate::impairments::{Fate, Impairments};
 use crate::pace::Pace;
-use crate::queue::Place;
-use crate::{Discipline, LineSettings, SettingsError};
+use crate::queue::Egress;
+use crate::{LineSettings, SettingsError};
 
 /// One direction of a line: a queue discipline, then a rate with framing, then delay and impairments. It has one lane,
 /// [`Lane::ONLY`].
@@ -18,10 +18,10 @@ use crate::{Discipline, LineSettings, SettingsError};
 /// which packets start onto the line: what a line does depends on arrivals and link events alone, never on
 /// when or how often it is polled.
 ///
-/// `Q` is the discipline; a file names one of [`Discipline`], and any other can be put in place with
+/// `Q` is the discipline; what a file can say is an [`Egress`], and any other can be put in place with
 /// [`Line::with_queue`].
 #[derive(Clone, Debug)]
-pub struct Line<P, Q = Discipline<P>> {
+pub struct Line<P, Q = Egress<P>> {
     queue: Q,
     flight: Flight<P>,
     pace: Pace,
@@ -46,14 +46,15 @@ pub struct Line<P, Q = Discipline<P>> {
 
 impl<P: PacketMeta> Line<P> {
     /// The line that `settings` describe, called `name` (such as `primary/forward`): its random streams are
-    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate`, `/service` and `/red`.
+    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate`, `/service`, `/red` and `/flows`.
     ///
     /// # Errors
-    /// As [`LineSettings::check`].
+    /// As [`LineSettings::check`], and if a rule or a class names a node, whose addresses have not been put in its place
+    /// ([`LineSettings::resolve`]).
     pub fn new(settings: &LineSettings, seeds: &Seeds, name: &str) -> Result<Self, SettingsError> {
         settings.check()?;
-        let place = Place::new(seeds, name, settings.rate, settings.framing);
-        Self::with_queue(Discipline::new(&settings.queue, &place), settings, seeds, name)
+        settings.check_resolved()?;
+        Self::with_queue(Egress::new(settings, seeds, name), settings, seeds, name)
     }
 }
 
@@ -129,19 +130,19 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
     fn ask(&mut self, obs: &mut impl Observer<P>) {
         let start = self.ask_at;
         let next = self.queue.dequeue(start, obs);
-        obs.queued(start, self.queue.backlog());
-        self.follow(start, next, obs);
+        let left = self.queue.backlog();
+        obs.queued(start, left);
+        self.follow(start, next, left, obs);
     }
 
-    /// Does what the queue said at `start`.
+    /// Does what the queue said at `start`, in which so much is left.
     #[inline]
-    fn follow(&mut self, start: Instant, next: Dequeue<P>, obs: &mut impl Observer<P>) {
+    fn follow(&mut self, start: Instant, next: Dequeue<P>, left: Backlog, obs: &mut impl Observer<P>) {
         match next {
             Dequeue::Packet(packet, since) => {
                 obs.served(start, &packet, start.since(since));
                 self.send(start, packet, obs);
-                let more = self.queue.backlog().packets > 0;
-                self.ask_at = if more { self.free_at } else { Instant::NEVER };
+                self.ask_at = if left.packets > 0 { self.free_at } else { Instant::NEVER };
             }
             Dequeue::NotBefore(moment) => {
                 debug_assert!(moment > start, "a discipline must name a later moment");
@@ -191,10 +192,10 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         });
     }
 
-    /// The queue or the line may have changed, so whatever was planned is void.
+    /// The queue, in which so much waits, or the line may have changed, so whatever was planned is void.
     #[inline]
-    fn plan(&mut self, now: Instant, obs: &mut impl Observer<P>) {
-        let idle = self.outage.is_some() || self.queue.backlog().packets == 0;
+    fn plan(&mut self, now: Instant, waiting: Backlog, obs: &mut impl Observer<P>) {
+        let idle = self.outage.is_some() || waiting.packets == 0;
         self.ask_at = if idle { Instant::NEVER } else { self.free_at.max(now) };
         self.catch_up(now, obs);
     }
@@ -228,16 +229,21 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
         if self.outage == Some(Waiting::Drop) {
             return obs.dropped(now, &packet, DropReason::LinkDown);
         }
-        if self.free_at <= now && self.outage.is_none() && self.queue.backlog().packets == 0 {
+        // While the line is up it never asks only if nothing waits.
+        if self.free_at <= now && self.outage.is_none() && self.ask_at == Instant::NEVER {
             let next = self.queue.pass(now, packet, obs);
+            // The packet either went on at once or waits alone, held by a shaper.
+            let mut left = Backlog::default();
             if let Dequeue::NotBefore(_) = next {
-                obs.queued(now, self.queue.backlog());
+                left = self.queue.backlog();
+                obs.queued(now, left);
             }
-            return self.follow(now, next, obs);
+            return self.follow(now, next, left, obs);
         }
         self.queue.enqueue(now, packet, obs);
-        obs.queued(now, self.queue.backlog());
-        self.plan(now, obs);
+        let waiting = self.queue.backlog();
+        obs.queued(now, waiting);
+        self.plan(now, waiting, obs);
     }
 
     fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl Watch<P>) {
@@ -253,7 +259,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
                 self.impaired = true;
             }
         }
-        self.plan(now, obs);
+        self.plan(now, self.queue.backlog(), obs);
     }
 
     #[inline]

@@ -1,10 +1,14 @@
 //! A line as an experiment file describes it.
 
+use std::net::IpAddr;
+
 use netrig_core::{Duration, Fraction, InFlight, LinkEvent, Rate, Size, Waiting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::conditioning::{self, Condition};
 use crate::error::ensure;
+use crate::queue::class::{self, Class};
 use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError, WifiSettings};
 
 /// One direction of a line.
@@ -23,8 +27,22 @@ pub struct LineSettings {
     /// Whether a packet takes the time of its bits, or a random time with that mean. The former if not given.
     #[serde(default, skip_serializing_if = "Service::is_constant")]
     pub service: Service,
+    /// Rules of traffic conditioning, for packets on their way to the queue: the first that matches holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub condition: Vec<Condition>,
+    /// Classes of packets, counted apart, and scheduled by those queues that can: the first that matches has a packet,
+    /// and the last takes the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Class>,
+    /// Share of the rate that classes may reserve together, as routers bound it; it bounds no use. 75 % if not given.
+    #[serde(default = "three_quarters", skip_serializing_if = "is_three_quarters")]
+    pub reservable: Fraction,
     /// What waits in front of it.
     pub queue: Queue,
+    /// Packets that the interface takes from the queue ahead of the line, 0 to 65,536: they go in their order, whatever
+    /// comes to the queue meanwhile. 0 if not given.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ring: u32,
     /// The longest IP packet that it carries, above zero; longer ones are undeliverable. No limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
@@ -49,6 +67,19 @@ pub struct LineSettings {
     pub drop: Vec<u64>,
 }
 
+/// The rule of Cisco IOS, `max-reserved-bandwidth`.
+fn three_quarters() -> Fraction {
+    Fraction::new(0.75).unwrap_or_default()
+}
+
+fn is_three_quarters(share: &Fraction) -> bool {
+    *share == three_quarters()
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl LineSettings {
     /// A line of this rate, delay and queue that does nothing else to packets.
     pub fn new(rate: Rate, delay: Duration, queue: Queue) -> Self {
@@ -57,7 +88,11 @@ impl LineSettings {
             delay,
             framing: Framing::None,
             service: Service::Constant,
+            condition: Vec::new(),
+            classes: Vec::new(),
+            reservable: three_quarters(),
             queue,
+            ring: 0,
             mtu: None,
             jitter: None,
             loss: None,
@@ -75,6 +110,7 @@ impl LineSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         ensure(self.rate.bits_per_s() > 0, "rate", "must be above zero")?;
         self.queue.check().map_err(|e| e.within("queue"))?;
+        self.check_conditioning()?;
         ensure(self.mtu != Some(Size::default()), "mtu", "must be above zero")?;
         if let Some(jitter) = &self.jitter {
             jitter.check(self.delay).map_err(|e| e.within("jitter"))?;
@@ -83,6 +119,40 @@ impl LineSettings {
             loss.check().map_err(|e| e.within("loss"))?;
         }
         ensure(!self.drop.contains(&0), "drop", "counts packets from 1")
+    }
+
+    fn check_conditioning(&self) -> Result<(), SettingsError> {
+        conditioning::check(&self.condition)?;
+        class::check(&self.classes, self.rate, self.reservable)?;
+        self.queue.check_classes(&self.classes, self.rate)?;
+        ensure(self.ring <= 1 << 16, "ring", "must be at most 65536")
+    }
+
+    /// Whether it does more to packets that come than to let them wait in a queue.
+    pub fn is_conditioned(&self) -> bool {
+        !self.condition.is_empty() || !self.classes.is_empty() || self.ring > 0
+    }
+
+    /// Puts addresses in the place of the names of nodes in rules and classes. `addresses` gives those of all interfaces
+    /// of a node, and none if there is no such node.
+    ///
+    /// # Errors
+    /// Names the field that is neither a prefix nor a node.
+    pub fn resolve(&mut self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Result<(), SettingsError> {
+        for (n, condition) in self.condition.iter_mut().enumerate() {
+            let within = |e: SettingsError| e.within(&format!("condition.{n}.match"));
+            condition.matches.resolve(&addresses).map_err(within)?;
+        }
+        class::resolve(&mut self.classes, &addresses)
+    }
+
+    /// Fails if a rule or a class still names a node.
+    pub(crate) fn check_resolved(&self) -> Result<(), SettingsError> {
+        for (n, condition) in self.condition.iter().enumerate() {
+            let within = |e: SettingsError| e.within(&format!("condition.{n}.match"));
+            condition.matches.check_resolved().map_err(within)?;
+        }
+        class::check_resolved(&self.classes)
     }
 }
 
@@ -129,6 +199,33 @@ impl LinkSettings {
         match self {
             Self::Line(line) => &line.queue,
             Self::Wifi(wifi) => &wifi.queue,
+        }
+    }
+
+    /// The classes of packets that it knows.
+    pub fn classes(&self) -> &[Class] {
+        match self {
+            Self::Line(line) => &line.classes,
+            Self::Wifi(_) => &[],
+        }
+    }
+
+    /// The rules of its traffic conditioner.
+    pub fn conditions(&self) -> &[Condition] {
+        match self {
+            Self::Line(line) => &line.condition,
+            Self::Wifi(_) => &[],
+        }
+    }
+
+    /// How many rules, classes and curves it is made of: what a description may hold many of.
+    pub fn rules(&self) -> usize {
+        match self {
+            Self::Line(line) => {
+                let curves = line.classes.iter().filter_map(|class| class.queue.as_ref()).map(Queue::curves);
+                line.condition.len() + line.classes.len() + line.queue.curves() + curves.sum::<usize>()
+            }
+            Self::Wifi(wifi) => wifi.queue.curves(),
         }
     }
 
@@ -259,6 +356,106 @@ mod tests {
         assert_eq!(field(&|line| line.jitter = jitter(no_mean.clone())), "jitter.spread.shape");
         let loss = serde_json::from_value(json!({ "periodic": { "every": 0 } })).unwrap();
         assert_eq!(field(&|line| line.loss = Some(Loss::clone(&loss))), "loss.every");
+    }
+
+    fn conditioned() -> serde_json::Value {
+        json!({
+            "rate": "25 Mbit/s", "delay": "0 ns", "framing": "atm-llc",
+            "condition": [
+                { "match": { "src": "10.0.0.0/30", "protocol": "udp", "dst_port": "5001" },
+                  "meter": { "token-bucket": { "rate": "9 Mbit/s", "burst": "5.4 KB" } },
+                  "layer": "line", "green": "ef", "red": "be" },
+                { "match": { "dscp": ["af11", "af12"] },
+                  "meter": { "trtcm": { "cir": "1 Mbit/s", "cbs": "2 KB", "pir": "2 Mbit/s", "pbs": "3 KB",
+                    "colour_aware": true } },
+                  "green": "af11", "yellow": "af12" },
+            ],
+            "classes": [
+                { "phb": "ef", "reserve": "9 Mbit/s", "burst": "3 KB" },
+                { "phb": "af1", "reserve": "5 Mbit/s" },
+                { "name": "bulk", "match": { "dscp": "cs1" }, "queue": { "codel": {
+                    "packets": 100, "target": "5 ms", "interval": "100 ms", "ecn": false } } },
+                { "phb": "be" },
+            ],
+            "queue": { "class-wfq": {} }, "ring": 4,
+        })
+    }
+
+    #[test]
+    fn a_conditioned_line_reads_and_writes_back() {
+        let line = read(conditioned()).unwrap();
+        assert_eq!(line.check(), Ok(()));
+        assert!(line.is_conditioned() && !plain().is_conditioned());
+        assert_eq!(serde_json::to_value(&line).unwrap(), conditioned());
+    }
+
+    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. What is reserved is bounded, and what bounds it can be set.
+    #[test]
+    fn three_quarters_of_a_line_may_be_reserved() {
+        let reserving = |rate: &str, reservable: Option<&str>| {
+            let mut value = conditioned();
+            value["classes"][1]["reserve"] = rate.into();
+            if let Some(share) = reservable {
+                value["reservable"] = share.into();
+            }
+            read(value).unwrap().check()
+        };
+        assert_eq!(reserving("9.75 Mbit/s", None), Ok(()));
+        let error = reserving("9750001 bit/s", None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`classes` reserve 18750.001 kbit/s together, and 75 % of 25 Mbit/s is 18.75 Mbit/s (`reservable`)"
+        );
+        assert_eq!(reserving("9750001 bit/s", Some("80 %")), Ok(()));
+        let error = reserving("16 Mbit/s", Some("100 %")).unwrap_err().to_string();
+        assert_eq!(error, "`classes.2.reserve` must be given: the other classes reserve all of the line");
+    }
+
+    #[test]
+    fn impossible_classes_are_refused_by_field() {
+        let field = |path: &[&str], change: serde_json::Value| {
+            let mut value = conditioned();
+            let mut place = &mut value;
+            for key in path {
+                place = match key.parse::<usize>() {
+                    Ok(index) => &mut place[index],
+                    Err(_) => &mut place[*key],
+                };
+            }
+            *place = change;
+            read(value).unwrap().check().unwrap_err().field
+        };
+        let fifo = || json!({ "fifo": { "packets": 5 } });
+        assert_eq!(field(&["classes", "2", "name"], json!("ef")), "classes.2.name");
+        assert_eq!(field(&["classes", "2", "name"], json!("a.b")), "classes.2.name");
+        assert_eq!(field(&["classes", "2"], json!({ "queue": fifo() })), "classes.2.name");
+        assert_eq!(field(&["classes", "2"], json!({ "name": "x", "queue": fifo() })), "classes.2.match");
+        assert_eq!(field(&["classes", "3", "match"], json!({ "dscp": 0 })), "classes.3.match");
+        assert_eq!(field(&["classes", "2", "queue"], json!({ "priority": {} })), "classes.2.queue");
+        assert_eq!(field(&["classes", "2", "queue"], json!({ "fifo": {} })), "classes.2.queue.packets");
+        assert_eq!(field(&["classes", "2", "queue"], json!(null)), "classes.2.queue");
+        assert_eq!(field(&["classes", "0", "reserve"], json!(null)), "classes.0.reserve");
+        assert_eq!(field(&["classes", "0", "reserve"], json!("0 bit/s")), "classes.0.reserve");
+        assert_eq!(field(&["classes"], json!([])), "classes");
+        assert_eq!(field(&["queue"], json!({ "drr": { "quantum": "0 B" } })), "queue.quantum");
+        assert_eq!(field(&["queue"], json!({ "priority": { "packets": 0 } })), "queue.packets");
+        assert_eq!(field(&["queue"], json!({ "wfq": {} })), "queue.packets");
+        assert_eq!(field(&["queue"], json!({ "wfq": { "packets": 9, "queues": 0 } })), "queue.queues");
+        assert_eq!(field(&["ring"], json!(65_537)), "ring");
+        let rule = "condition.0.meter.burst";
+        assert_eq!(field(&["condition", "0", "meter", "token-bucket", "burst"], json!("0 B")), rule);
+    }
+
+    #[test]
+    fn nodes_are_named_until_their_addresses_are_known() {
+        let mut value = conditioned();
+        value["condition"][0]["match"]["src"] = "Qs".into();
+        let mut line = read(value).unwrap();
+        assert_eq!(line.check(), Ok(()));
+        assert_eq!(line.check_resolved().unwrap_err().field, "condition.0.match.src");
+        assert_eq!(line.clone().resolve(|_| Vec::new()).unwrap_err().field, "condition.0.match.src");
+        line.resolve(|name| if name == "Qs" { vec![[10, 0, 0, 1].into()] } else { Vec::new() }).unwrap();
+        assert_eq!(line.check_resolved(), Ok(()));
     }
 
     #[test]

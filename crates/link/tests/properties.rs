@@ -7,15 +7,23 @@ use std::collections::BTreeMap;
 
 use common::{END, Packet, Polling, Record, Step, header, play};
 use netrig_core::{
-    Delivery, DropReason, Duration, Fraction, Header, InFlight, Instant, Lane, Link, LinkEvent, Observer,
-    PacketMeta, Rate, Seeds, Size, Waiting,
+    Delivery, DropReason, Dscp, Duration, Fraction, Header, InFlight, Instant, Lane, Link, LinkEvent,
+    Observer, PacketMeta, Rate, Seeds, Size, Waiting,
 };
+use netrig_link::conditioning::{Action, Layer, Match, Meter, Trtcm};
+use netrig_link::queue::PerClass;
+use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::codel::Codel;
+use netrig_link::queue::drr::Drr;
 use netrig_link::queue::fifo::Fifo;
+use netrig_link::queue::fq_codel::FqCodel;
 use netrig_link::queue::red::{Red, Thresholds};
+use netrig_link::queue::shaped::Shaped;
+use netrig_link::queue::wfq::{Weights, Wfq};
+use netrig_link::queue::wred::{Curve, Wred};
 use netrig_link::{
-    Bernoulli, Bursts, Corruption, Framing, GilbertElliott, Jitter, Line, LineSettings, Loss, Pareto,
-    Periodic, Queue, Reorder, Service, Shift, Spread,
+    Bernoulli, Bursts, Condition, Corruption, Framing, GilbertElliott, Jitter, Line, LineSettings, Loss,
+    Pareto, Periodic, Queue, Reorder, Service, Shift, Spread,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -57,7 +65,86 @@ fn queue() -> impl Strategy<Value = Queue> {
         let (target, interval) = (Duration::from_millis(1), Duration::from_millis(5));
         Queue::Codel(Codel { packets: Some(packets), bytes: None, target, interval, ecn })
     });
-    prop_oneof![2 => fifo, 1 => red, 1 => codel]
+    prop_oneof![2 => fifo, 1 => red, 1 => codel, 2 => of_conversations(), 2 => of_classes(), 1 => shaped()]
+}
+
+/// Queues that look at more of a packet than its place.
+fn of_conversations() -> impl Strategy<Value = Queue> {
+    let wfq = (1u64..20, any::<bool>()).prop_map(|(packets, weighted)| {
+        let weights = if weighted { Weights::Precedence } else { Weights::Equal };
+        Queue::Wfq(Wfq { packets: Some(packets), bytes: None, queues: 16, weights })
+    });
+    let fq_codel = (1u64..20, 500u64..3000, any::<bool>()).prop_map(|(packets, quantum, ecn)| {
+        let (target, interval) = (Duration::from_millis(1), Duration::from_millis(5));
+        let quantum = Size::from_bytes(quantum);
+        Queue::FqCodel(FqCodel { packets, flows: 16, quantum, target, interval, ecn })
+    });
+    let wred = (1u64..20, 0.01f64..=1.0).prop_map(|(packets, weight)| {
+        let curve = |dscp: Option<Dscp>, max| Curve {
+            dscp: dscp.map(|dscp| [dscp].into_iter().collect()),
+            thresholds: Thresholds::Packets { min: 1.0, max },
+            max_p: Fraction::new(0.3).unwrap(),
+        };
+        Queue::Wred(Wred {
+            packets: Some(packets),
+            bytes: None,
+            curves: vec![curve(Some(Dscp::af(1, 2)), 3.0), curve(None, 9.0)],
+            weight,
+            gentle: true,
+            ecn: false,
+            mean_packet: Size::from_bytes(500),
+        })
+    });
+    prop_oneof![wfq, fq_codel, wred]
+}
+
+/// Queues of the classes that [`settings`] gives every line that has one.
+fn of_classes() -> impl Strategy<Value = Queue> {
+    (1u64..20, 300u64..3000, 0..3).prop_map(|(packets, quantum, kind)| {
+        let room = PerClass { packets: Some(packets), bytes: None };
+        match kind {
+            0 => Queue::Priority(room),
+            1 => Queue::ClassWfq(room),
+            _ => Queue::Drr(Drr { packets: Some(packets), bytes: None, quantum: Size::from_bytes(quantum) }),
+        }
+    })
+}
+
+fn shaped() -> impl Strategy<Value = Queue> {
+    let codel = Queue::Codel(Codel {
+        packets: Some(10),
+        bytes: None,
+        target: Duration::from_millis(1),
+        interval: Duration::from_millis(5),
+        ecn: false,
+    });
+    (100_000u64..5_000_000, 1000u64..5000).prop_map(move |(rate, burst)| {
+        Queue::Shaped(Shaped {
+            rate: Rate::from_bits_per_s(rate),
+            burst: Size::from_bytes(burst),
+            layer: Layer::Ip,
+            queue: Box::new(codel.clone()),
+        })
+    })
+}
+
+/// A rule that makes of a stream three, and the classes in which they wait: one that goes first, one that is shaped, and
+/// the rest.
+fn conditioning(rate: Rate) -> impl Strategy<Value = (Vec<Condition>, Vec<Class>)> {
+    let part = move |of: u64| Rate::from_bits_per_s(rate.bits_per_s() / of);
+    (2u64..8, 500u64..3000, any::<bool>(), option::of(shaped())).prop_map(move |(of, burst, drops, queue)| {
+        let burst = Size::from_bytes(burst);
+        let meter = Trtcm { cir: part(2 * of), cbs: burst, pir: part(of), pbs: burst, colour_aware: false };
+        let rule = Condition {
+            meter: Some(Meter::Trtcm(meter)),
+            yellow: Some(Action::Mark(Dscp::af(1, 2))),
+            red: if drops { Action::Drop } else { Action::Pass },
+            ..Condition::mark(Match::default(), Dscp::EF)
+        };
+        let ef = Class { phb: Some(Phb::Ef), reserve: Some(part(4)), burst: Some(burst), ..Class::default() };
+        let af = Class { phb: Some(Phb::Af1), reserve: Some(part(8)), queue, ..Class::default() };
+        (vec![rule], vec![ef, af, Class::new("rest", None)])
+    })
 }
 
 fn loss() -> impl Strategy<Value = Loss> {
@@ -130,6 +217,15 @@ fn settings() -> impl Strategy<Value = LineSettings> {
                 }
             },
         )
+        .prop_flat_map(|line| (conditioning(line.rate), any::<bool>(), 0u32..4, Just(line)))
+        .prop_map(|((condition, classes), conditioned, ring, line)| {
+            let ring = if conditioned { ring } else { 0 };
+            if conditioned || line.queue.is_of_classes() {
+                LineSettings { condition, classes, ring, ..line }
+            } else {
+                line
+            }
+        })
 }
 
 fn event() -> impl Strategy<Value = LinkEvent> {
@@ -206,6 +302,8 @@ proptest! {
     #[test]
     fn order_is_kept_when_asked(mut settings in settings(), schedule in schedule(arrival())) {
         settings.reorder = None;
+        // Of marked packets those of a better class overtake.
+        settings.condition.clear();
         settings.jitter = settings.jitter.map(|jitter| Jitter { keep_order: true, ..jitter });
         let (record, _) = play(&settings, &schedule, Polling::WhenAsked);
         prop_assert!(record.delivered.is_sorted_by_key(|(at, id)| (*at, *id)));

@@ -146,7 +146,8 @@ fn notes(trace: &Trace, scenario: &Scenario) -> Vec<NoteLine> {
 }
 
 /// A subject by the names of the file, as it stands in the store: `flow/web`, `flow/web/path/primary`,
-/// `link/primary/forward`, `node/client`, `run`. One that the scenario does not have keeps its number.
+/// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`, `node/client`, `run`. One
+/// that the scenario does not have keeps its number.
 fn name(subject: Subject, scenario: &Scenario) -> String {
     let or_number = |name: Option<&str>, number: u32| name.map_or(number.to_string(), str::to_owned);
     let flow = |number: u32| scenario.flows.get(number as usize);
@@ -161,6 +162,18 @@ fn name(subject: Subject, scenario: &Scenario) -> String {
         Subject::Link(l, direction) => {
             let link = or_number(scenario.links.get(l as usize).map(|link| link.name.as_str()), l);
             format!("link/{link}/{direction}")
+        }
+        Subject::Class(l, direction, c) => {
+            let link = scenario.links.get(l as usize);
+            let class = link.and_then(|link| link.towards(direction).classes().get(usize::from(c)));
+            let class = or_number(class.map(|class| class.name()), c.into());
+            format!("{}/class/{class}", name(Subject::Link(l, direction), scenario))
+        }
+        Subject::Rule(l, direction, r) => {
+            let link = scenario.links.get(l as usize);
+            let rule = link.and_then(|link| link.towards(direction).conditions().get(usize::from(r)));
+            let rule = or_number(rule.map(|rule| rule.name(r.into())).as_deref(), r.into());
+            format!("{}/rule/{rule}", name(Subject::Link(l, direction), scenario))
         }
         Subject::Node(n) => {
             format!("node/{}", or_number(scenario.nodes.get(n as usize).map(|node| node.name.as_str()), n))

@@ -5,6 +5,7 @@ use netrig_experiment::{LinkSpec, WifiLane};
 use netrig_link::{Counters, Medium, SettingsError};
 
 use crate::agenda::Appointment;
+use crate::event_log::{EventLog, Events};
 use crate::journal::Journal;
 use crate::parcel::Parcel;
 use crate::wire_meter::{Waits, WireMeter};
@@ -18,7 +19,9 @@ pub(crate) struct Air {
 }
 
 /// What watches each lane.
-struct Lanes(Vec<(Counters, Waits)>);
+struct Lanes(Vec<Watched>);
+
+type Watched = ((Counters, Waits), Option<EventLog>);
 
 impl Watch<Parcel> for Lanes {
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<Parcel> {
@@ -35,16 +38,21 @@ impl Air {
         lanes: &[WifiLane<'_>],
         links: &[LinkSpec],
         seeds: &Seeds,
+        events: &Events,
         sink: &dyn Sink,
     ) -> Result<Self, SettingsError> {
         let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
-        let waits = || Waits::new(sink.wants(&quantity::WAITING_TIME));
+        let watched = |lane: &WifiLane<'_>| -> Watched {
+            let waits = Waits::new(sink.wants(&quantity::WAITING_TIME), &[]);
+            let log = EventLog::new(lane.link as u32, lane.direction, events, sink);
+            ((Counters::default(), waits), log)
+        };
         let meter = |lane: &WifiLane<'_>| {
             WireMeter::new(lane.link as u32, &links[lane.link].name, lane.direction, sink)
         };
         Ok(Self {
             medium: Medium::new(&settings, seeds)?,
-            watched: Lanes(lanes.iter().map(|_| (Counters::default(), waits())).collect()),
+            watched: Lanes(lanes.iter().map(watched).collect()),
             meters: lanes.iter().map(meter).collect(),
             appointment: Appointment::default(),
         })
@@ -74,19 +82,21 @@ impl Air {
     /// Reports what the lanes counted since the last tick.
     pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
         self.medium.catch_up(now, &mut self.watched);
-        for (place, ((counters, waits), meter)) in self.watched.0.iter_mut().zip(&mut self.meters).enumerate()
-        {
+        let watched = self.watched.0.iter_mut().map(|(watched, _)| watched);
+        for (place, ((counters, waits), meter)) in watched.zip(&mut self.meters).enumerate() {
             if meter.is_wanted() {
                 let busy = self.medium.occupied(Lane(place as u32), now);
                 meter.tick(now, counters, busy, journal, sink);
             }
-            meter.report(waits, sink);
+            meter.report(&[], waits, sink);
         }
     }
 
     /// For each lane its name, its counters, and the packets that it holds.
     pub fn account(&self) -> impl Iterator<Item = (&WireMeter, &Counters, usize)> {
         let lanes = self.meters.iter().zip(&self.watched.0).enumerate();
-        lanes.map(|(place, (meter, (counters, _)))| (meter, counters, self.medium.inside(Lane(place as u32))))
+        lanes.map(|(place, (meter, ((counters, _), _)))| {
+            (meter, counters, self.medium.inside(Lane(place as u32)))
+        })
     }
 }

@@ -98,6 +98,8 @@ pub(crate) struct Blueprint {
     /// Whether changes of the window are traced, at this end.
     pub traces: bool,
     pub carrier: Carrier,
+    /// DiffServ code point of all packets that it sends.
+    pub dscp: Dscp,
     pub answering: Answering,
     pub paths: Vec<Path>,
     /// Own port and the other end's; of several connections the first's.
@@ -328,7 +330,7 @@ impl FlowEnd {
         self.gone.data_packets_sent += 1;
         let number = self.datagrams;
         self.datagrams += 1;
-        let header = Header { flow, ip_len, dscp: Dscp::default(), ecn: Ecn::NotEct };
+        let header = Header { flow, ip_len, dscp: self.plan.dscp, ecn: Ecn::NotEct };
         let payload = Payload::Udp(Datagram { number, sent: now, data });
         let way = self.plan.paths[0].way;
         world.network.send(now, Packet { header, payload }, None, way, world.sink);

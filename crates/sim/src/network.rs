@@ -4,15 +4,18 @@ use netrig_core::{
     Delivery, Direction, Duration, Heading, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity,
 };
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
-use netrig_link::{Counters, Line, LineSettings};
+use netrig_link::queue::Port;
+use netrig_link::{Class, Counters, Line, LineSettings};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
+use crate::event_log::{EventLog, Events};
 use crate::flow_end::EndId;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::parcel::{Carriage, Parcel};
+use crate::rule_meter::RuleMeter;
 use crate::tap::Tap;
 use crate::wire_meter::{Waits, WireMeter};
 
@@ -22,6 +25,32 @@ struct Wire {
     counters: Counters,
     waits: Waits,
     appointment: Appointment,
+    log: Option<Box<EventLog>>,
+}
+
+/// Calls a wire's line with all that watches it: with the log only where there is one, so that it costs nobody else
+/// anything.
+macro_rules! watched {
+    ($wire:expr, ($line:ident, $watch:ident) => $call:expr) => {{
+        let Wire { line: $line, counters, waits, log, .. } = $wire;
+        match log {
+            None => {
+                let $watch = &mut (counters, waits);
+                $call
+            }
+            Some(log) => {
+                let $watch = &mut ((counters, waits), &mut **log);
+                $call
+            }
+        }
+    }};
+}
+
+/// What is counted of a wire, of each of its classes, and of its rules, if anybody wants that.
+struct Meters {
+    wire: WireMeter,
+    classes: Vec<WireMeter>,
+    rules: Vec<RuleMeter>,
 }
 
 /// What holds packets until their moment has come, by its number.
@@ -60,7 +89,7 @@ pub(crate) struct Network {
     pub agenda: Agenda,
     wires: Vec<Wire>,
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
-    meters: Vec<WireMeter>,
+    meters: Vec<Meters>,
     airs: Vec<Air>,
     /// Nodes that need time for what they receive, and their places in the scenario.
     hosts: Vec<Host>,
@@ -68,6 +97,10 @@ pub(crate) struct Network {
     links: Vec<[Passage; 2]>,
     stops: Vec<Stop>,
     tap: Option<Box<Tap>>,
+    /// What happened to packets on the links whose packets are wanted.
+    events: Events,
+    /// Packets that hosts have sent.
+    sent: u32,
 }
 
 const fn opposite(direction: Direction) -> Direction {
@@ -92,6 +125,8 @@ impl Network {
             links: vec![[Passage::Wire(u32::MAX); 2]; scenario.links.len()],
             stops: Vec::new(),
             tap: Tap::new(scenario, sink),
+            events: Events::default(),
+            sent: 0,
         };
         for (number, link) in scenario.links.iter().enumerate() {
             for direction in [Direction::Forward, Direction::Backward] {
@@ -108,7 +143,7 @@ impl Network {
             for (lane, number) in lanes.iter().zip(0..) {
                 network.links[lane.link][lane.direction as usize] = Passage::Air(place, Lane(number));
             }
-            let air = Air::new(&lanes, &scenario.links, seeds, sink);
+            let air = Air::new(&lanes, &scenario.links, seeds, &network.events, sink);
             let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
             network.airs.push(air.map_err(failed)?);
         }
@@ -125,16 +160,26 @@ impl Network {
         sink: &dyn Sink,
     ) -> Result<(), RunError> {
         let name = format!("{}/{direction}", link.name);
+        let number = number as u32;
         let line = Line::new(settings, seeds, &name)
             .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
-        self.links[number][direction as usize] = Passage::Wire(self.wires.len() as u32);
+        self.links[number as usize][direction as usize] = Passage::Wire(self.wires.len() as u32);
         self.wires.push(Wire {
             line,
             counters: Counters::default(),
-            waits: Waits::new(sink.wants(&quantity::WAITING_TIME)),
+            waits: Waits::new(sink.wants(&quantity::WAITING_TIME), &settings.classes),
             appointment: Appointment::default(),
+            log: EventLog::new(number, direction, &self.events, sink).map(Box::new),
         });
-        self.meters.push(WireMeter::new(number as u32, &link.name, direction, sink));
+        let of_class = |(class, place): (&Class, u8)| {
+            WireMeter::of_class(number, &link.name, direction, (place, class.name()), sink)
+        };
+        let of_rule = |place| RuleMeter::new(number, direction, place, sink);
+        self.meters.push(Meters {
+            wire: WireMeter::new(number, &link.name, direction, sink),
+            classes: settings.classes.iter().zip(0..).map(of_class).collect(),
+            rules: (0..).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect(),
+        });
         Ok(())
     }
 
@@ -173,7 +218,9 @@ impl Network {
         if let Some(tap) = &mut self.tap {
             tap.show(now, stop, Heading::Outbound, &packet, sink);
         }
-        let parcel = || Parcel(Box::new(Carriage { packet, conn, stop }));
+        self.sent = self.sent.wrapping_add(1);
+        let number = self.sent;
+        let parcel = || Parcel(Box::new(Carriage { packet, conn, number, stop }));
         match self.stops[stop as usize] {
             Stop::Over(passage) => self.pass(now, passage, parcel()),
             // A way begins with a hop.
@@ -193,8 +240,9 @@ impl Network {
             // A place is polled at its deadline, so `at` is `now`.
             let (at, parcel) = match place {
                 Place::Wire(wire) => {
-                    let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
-                    let Delivery { at, packet, .. } = line.poll_deliver(now, &mut (counters, waits))?;
+                    let wire = &mut self.wires[wire as usize];
+                    let delivery = watched!(wire, (line, watch) => line.poll_deliver(now, watch));
+                    let Delivery { at, packet, .. } = delivery?;
                     (at, packet)
                 }
                 Place::Air(air) => self.airs[air as usize].arrived(now)?,
@@ -265,8 +313,8 @@ impl Network {
     pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
         match self.links[link][direction as usize] {
             Passage::Wire(wire) => {
-                let Wire { line, counters, waits, .. } = &mut self.wires[wire as usize];
-                line.apply(now, Lane::ONLY, event, &mut (counters, waits));
+                let changed = &mut self.wires[wire as usize];
+                watched!(changed, (line, watch) => line.apply(now, Lane::ONLY, event, watch));
                 self.reappoint(Place::Wire(wire));
             }
             Passage::Air(air, lane) => {
@@ -285,9 +333,9 @@ impl Network {
     }
 
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
-        let Wire { line, counters, waits, appointment, .. } = &mut self.wires[wire as usize];
-        line.offer(now, Lane::ONLY, parcel, &mut (counters, waits));
-        appointment.keep(line.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
+        let next = &mut self.wires[wire as usize];
+        watched!(&mut *next, (line, watch) => line.offer(now, Lane::ONLY, parcel, watch));
+        next.appointment.keep(next.line.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
     }
 
     fn radiate(&mut self, now: Instant, air: u32, lane: Lane, parcel: Parcel) {
@@ -297,14 +345,27 @@ impl Network {
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
-        for (Wire { line, counters, waits, .. }, meter) in self.wires.iter_mut().zip(&mut self.meters) {
-            if meter.is_wanted() {
-                line.catch_up(now, &mut (&mut *counters, &mut *waits));
-                meter.tick(now, counters, line.busy(now), journal, sink);
+        for (at_work, meters) in self.wires.iter_mut().zip(&mut self.meters) {
+            let Meters { wire, classes, rules } = meters;
+            if wire.is_wanted() || at_work.log.is_some() {
+                watched!(&mut *at_work, (line, watch) => line.catch_up(now, watch));
             }
-            meter.report(waits, sink);
+            let Wire { line, counters, waits, .. } = at_work;
+            if wire.is_wanted() {
+                wire.tick(now, counters, line.busy(now), journal, sink);
+                let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
+                for (meter, counters) in classes.iter_mut().zip(of_classes) {
+                    meter.tick(now, counters, Duration::ZERO, journal, sink);
+                }
+            }
+            let of_rules = line.queue().port().into_iter().flat_map(Port::rules);
+            for (meter, account) in rules.iter_mut().zip(of_rules) {
+                meter.tick(now, account, sink);
+            }
+            wire.report(classes, waits, sink);
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, journal, sink));
+        self.events.tell(sink);
         self.hosts.iter_mut().for_each(|host| host.tick(now, journal, sink));
     }
 
@@ -315,7 +376,7 @@ impl Network {
     pub fn balance(&self) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
         let wires = self.wires.iter().zip(&self.meters);
-        let wires = wires.map(|(wire, meter)| (meter, &wire.counters, wire.line.inside(Lane::ONLY)));
+        let wires = wires.map(|(wire, meters)| (&meters.wire, &wire.counters, wire.line.inside(Lane::ONLY)));
         for (meter, counters, inside) in wires.chain(self.airs.iter().flat_map(Air::account)) {
             let failed = |error| RunError::Failed(format!("{meter}: {error}"));
             counters.balance(inside).map_err(failed)?;

@@ -39,7 +39,9 @@ impl FlowEnd {
             Carrier::Tcp(config) => {
                 let isn = Serial(random.bits() as u32);
                 let flow = self.five_tuple(0, protocol::TCP, ports);
-                Party::Tcp(Box::new(tcp::Connection::connect(config.clone(), flow, isn)))
+                Party::Tcp(Box::new(
+                    tcp::Connection::connect(config.clone(), flow, isn).with_dscp(self.plan.dscp),
+                ))
             }
             Carrier::Sctp(config) => {
                 let mut pairs = pairs(&self.plan.paths);
@@ -48,7 +50,7 @@ impl FlowEnd {
                     remote_port: ports[1],
                     primary: pairs.remove(0),
                     alternates: pairs,
-                    dscp: Dscp::default(),
+                    dscp: self.plan.dscp,
                 };
                 Party::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
             }
@@ -81,7 +83,8 @@ impl FlowEnd {
                 }
                 let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).bits() as u32);
-                let party = tcp::Connection::accept(config, packet.header.flow.reversed(), isn);
+                let party = tcp::Connection::accept(config, packet.header.flow.reversed(), isn)
+                    .with_dscp(self.plan.dscp);
                 self.accepted(conn, Party::Tcp(Box::new(party)), world);
                 Some(packet)
             }
@@ -128,7 +131,7 @@ pub(crate) fn pairs(paths: &[Path]) -> Vec<PathAddresses> {
 /// How an end with these paths answers calls.
 pub(crate) fn answering(
     carrier: &Carrier,
-    port: u16,
+    (port, dscp): (u16, Dscp),
     paths: &[Path],
     seeds: &Seeds,
     name: &str,
@@ -137,13 +140,7 @@ pub(crate) fn answering(
         Carrier::Tcp(config) => Answering::Tcp(config.clone()),
         Carrier::Sctp(config) => {
             let random = seeds.stream(&format!("flow/{name}/listener"));
-            Answering::Sctp(Box::new(Listener::new(
-                config.clone(),
-                port,
-                pairs(paths),
-                Dscp::default(),
-                random,
-            )))
+            Answering::Sctp(Box::new(Listener::new(config.clone(), port, pairs(paths), dscp, random)))
         }
         Carrier::Udp { .. } | Carrier::Mptcp(_) => Answering::Nothing,
     }

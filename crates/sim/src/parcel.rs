@@ -13,6 +13,8 @@ pub(crate) struct Carriage {
     pub packet: Packet,
     /// The connection it belongs to, by the number that both ends know it by; `None` for a datagram.
     pub conn: Option<u32>,
+    /// How many packets hosts had sent in the run when this one was sent, itself included.
+    pub number: u32,
     /// Where it is, or goes next: a place in the network's list of stops.
     pub stop: u32,
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use netrig_core::{
-    Direction, DropReason, Duration, Instant, Observer, Quantity, Sample, Sink, Subject, quantity,
+    Direction, DropReason, Duration, Instant, Observer, PacketMeta, Quantity, Sample, Sink, Subject, quantity,
 };
 use netrig_link::Counters;
+use netrig_link::queue::class::{Class, Classifier};
 
 use crate::journal::{self, Journal};
 
@@ -63,11 +64,26 @@ impl fmt::Display for WireMeter {
 impl WireMeter {
     /// A meter of one direction of the link of that number and name, for `sink`.
     pub fn new(number: u32, name: &str, direction: Direction, sink: &dyn Sink) -> Self {
+        Self::of(Subject::Link(number, direction), journal::direction_of(name, direction), sink)
+    }
+
+    /// A meter of a class of it, by its place and name.
+    pub fn of_class(
+        number: u32,
+        name: &str,
+        direction: Direction,
+        (place, class): (u8, &str),
+        sink: &dyn Sink,
+    ) -> Self {
+        let name = format!("{}, class {class}", journal::direction_of(name, direction));
+        Self::of(Subject::Class(number, direction, place), name, sink)
+    }
+
+    fn of(subject: Subject, name: String, sink: &dyn Sink) -> Self {
         let reasons = DropReason::ALL.map(|why| sink.wants(quantity::link_dropped(why)));
         let mut others = COUNTS.iter().map(|count| count.quantity).chain([&quantity::QUEUE_LENGTH]);
         let wanted =
             sink.wants_notes() || reasons.contains(&true) || others.any(|quantity| sink.wants(quantity));
-        let (subject, name) = (Subject::Link(number, direction), journal::direction_of(name, direction));
         Self { subject, name, wanted, reasons, before: Reading::default() }
     }
 
@@ -120,31 +136,43 @@ impl WireMeter {
         }
     }
 
-    /// Reports each packet's wait since the last time.
-    pub fn report(&self, waits: &mut Waits, sink: &mut dyn Sink) {
-        for (at, waited) in waits.0.iter_mut().flat_map(|waits| waits.drain(..)) {
-            let value = waited.as_secs_f64();
-            sink.sample(self.subject, Sample { at, quantity: &quantity::WAITING_TIME, value });
+    /// Reports each packet's wait since the last time, also to the meters of the classes.
+    pub fn report(&self, classes: &[Self], waits: &mut Waits, sink: &mut dyn Sink) {
+        for (at, waited, class) in waits.0.iter_mut().flat_map(|noted| noted.packets.drain(..)) {
+            let sample = Sample { at, quantity: &quantity::WAITING_TIME, value: waited.as_secs_f64() };
+            sink.sample(self.subject, sample);
+            if let Some(meter) = classes.get(usize::from(class)) {
+                sink.sample(meter.subject, sample);
+            }
         }
     }
 }
 
 /// Notes how long each packet waited, if that was asked for.
-#[derive(Default)]
-pub(crate) struct Waits(Option<Vec<(Instant, Duration)>>);
+pub(crate) struct Waits(Option<Box<Noted>>);
+
+struct Noted {
+    /// When it went, how long it had waited, and the number of its class.
+    packets: Vec<(Instant, Duration, u8)>,
+    /// Of a line with classes.
+    classifier: Option<Classifier>,
+}
 
 impl Waits {
     /// Notes only if `wanted`.
-    pub fn new(wanted: bool) -> Self {
-        Self(wanted.then(Vec::new))
+    pub fn new(wanted: bool, classes: &[Class]) -> Self {
+        let classifier = || (!classes.is_empty()).then(|| Classifier::new(classes));
+        Self(wanted.then(|| Box::new(Noted { packets: Vec::new(), classifier: classifier() })))
     }
 }
 
-impl<P> Observer<P> for Waits {
+impl<P: PacketMeta> Observer<P> for Waits {
     #[inline]
-    fn served(&mut self, at: Instant, _packet: &P, waited: Duration) {
-        if let Some(waits) = &mut self.0 {
-            waits.push((at, waited));
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        if let Some(noted) = &mut self.0 {
+            let class = noted.classifier.as_ref().map_or(0, |of| of.class_of(packet.header()));
+            // A line has at most 64 classes.
+            noted.packets.push((at, waited, class as u8));
         }
     }
 }

@@ -241,7 +241,7 @@ fn ends_of(
     let end = |side, paths: Vec<Path>, ports: [u16; 2], application| {
         let sends_data = (side == Side::Server) == answers;
         FlowEnd::new(Blueprint {
-            answering: answering(&flow.carrier, ports[0], &paths, &seeds, &flow.name),
+            answering: answering(&flow.carrier, (ports[0], flow.dscp), &paths, &seeds, &flow.name),
             id: EndId::of(number, side),
             flow: number,
             name: flow.name.clone(),
@@ -249,6 +249,7 @@ fn ends_of(
             sends_data,
             traces: traces && sends_data,
             carrier: flow.carrier.clone(),
+            dscp: flow.dscp,
             paths,
             ports,
             seeds,

@@ -127,7 +127,9 @@ fn part(scenario: &Scenario, subject: Subject, several: bool) -> String {
                 .join(" over ")
         }
         Subject::Flow(index) => member(flow(index).map(|flow| &flow.name)),
-        Subject::Link(index, _) => member(scenario.links.get(index as usize).map(|link| &link.name)),
+        Subject::Link(index, _) | Subject::Class(index, ..) | Subject::Rule(index, ..) => {
+            member(scenario.links.get(index as usize).map(|link| &link.name))
+        }
         Subject::Node(index) => member(scenario.nodes.get(index as usize).map(|node| &node.name)),
         Subject::Run => String::new(),
     }

@@ -185,8 +185,11 @@ fn try_points(
         }
         parts += PARTS_OF_A_POINT;
         if problems.len() > Diagnostics::SHOWN * 10 || parts > TRIED_PARTS {
-            break;
+            return problems;
         }
+    }
+    if problems.is_empty() {
+        problems = warnings.unknown_parts();
     }
     problems
 }

@@ -1,6 +1,7 @@
 //! Reading an experiment file: text, values, sections, and what is wrong with them.
 
 mod check;
+mod conditioned;
 pub(crate) mod diagnostic;
 pub(crate) mod document;
 mod error;

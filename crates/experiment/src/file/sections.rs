@@ -1,6 +1,6 @@
 //! The sections of an experiment file as Rust types. Their words are the descriptions of the JSON schema.
 
-use netrig_core::{Direction, Duration, Fraction, InFlight, Rate, Waiting};
+use netrig_core::{Direction, Dscp, Duration, Fraction, InFlight, Rate, Waiting};
 use netrig_transport::Profile;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -236,6 +236,10 @@ pub(crate) struct FlowSection {
     pub(crate) transport: Option<String>,
     /// Who sends what, when.
     pub(crate) application: netrig_traffic::Settings,
+    /// The DiffServ code point with which both ends send all packets of the flow: `ef`, `af41`, `cs1`, or a number from
+    /// 0 to 63. Best effort, `be`, if not given.
+    #[serde(default)]
+    pub(crate) dscp: Dscp,
     /// So many of them, `name#1` and on. If not given, as many as the larger of its two ends has nodes.
     #[serde(default)]
     pub(crate) count: Option<u32>,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use netrig_core::{Direction, Duration};
 use netrig_link::LinkSettings;
 
+use super::conditioned::Conditioned;
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Value;
 use super::load::{Offer, offers, travelled};
@@ -28,6 +29,7 @@ pub(super) struct Warnings<'a> {
     /// Groups of flows whose sizes have no variance.
     unbounded: BTreeSet<String>,
     misfits: Misfits,
+    conditioned: Conditioned,
 }
 
 /// A link that is offered at least as much as it carries.
@@ -67,6 +69,7 @@ impl<'a> Warnings<'a> {
             links_used: BTreeSet::new(),
             unbounded: BTreeSet::new(),
             misfits: Misfits::default(),
+            conditioned: Conditioned::default(),
         }
     }
 
@@ -88,6 +91,7 @@ impl<'a> Warnings<'a> {
         }
         self.look_for_overloads(scenario, levels);
         self.misfits.look_at(scenario);
+        self.conditioned.look_at(scenario, self.definition);
     }
 
     fn look_for_overloads(&mut self, scenario: &Scenario, levels: &[usize]) {
@@ -130,6 +134,11 @@ impl<'a> Warnings<'a> {
         }
     }
 
+    /// Responses of classes and rules that no link has, if points with all levels have been looked at.
+    pub(super) fn unknown_parts(&self) -> Vec<Diagnostic> {
+        self.design.map_or_else(Vec::new, |design| self.conditioned.unknown(self.definition, design))
+    }
+
     /// Everything that is doubtful.
     pub(super) fn finish(self) -> Vec<Diagnostic> {
         let mut all: Vec<Diagnostic> = Vec::new();
@@ -146,6 +155,7 @@ impl<'a> Warnings<'a> {
         all.extend(self.events_in_warm_up());
         all.extend(self.means_without_variance());
         all.extend(self.misfits.finish(self.definition));
+        all.extend(self.conditioned.finish(self.definition));
         all
     }
 

@@ -40,6 +40,8 @@ impl Bench {
         let layout = Layout {
             flows: vec![FlowPlace { place: place("web"), start: Instant::ZERO, paths: 2 }],
             links: vec![place("primary")],
+            classes: vec![[vec!["premium".to_owned(), "rest".to_owned()], Vec::new()]],
+            rules: vec![[vec!["1".to_owned(), "video".to_owned()], Vec::new()]],
             nodes: vec![place("client"), place("server")],
             outage: None,
             sample_every: Duration::from_millis(100),

@@ -1,6 +1,7 @@
 //! What a reduction needs to know of a scenario.
 
 use netrig_core::{Duration, Instant, LinkEvent};
+use netrig_link::LinkSettings;
 
 use crate::{Action, Scenario};
 
@@ -9,6 +10,10 @@ use crate::{Action, Scenario};
 pub(crate) struct Layout {
     pub flows: Vec<FlowPlace>,
     pub links: Vec<Place>,
+    /// By link: the names of the classes of its two directions.
+    pub classes: Vec<[Vec<String>; 2]>,
+    /// By link: the names of the rules of its two directions.
+    pub rules: Vec<[Vec<String>; 2]>,
     pub nodes: Vec<Place>,
     /// The first outage, if a link or an interface goes down.
     pub outage: Option<Outage>,
@@ -51,11 +56,28 @@ impl Layout {
         Self {
             flows: flows.collect(),
             links: scenario.links.iter().map(|link| place(&link.name, &link.group)).collect(),
+            classes: of_links(scenario, classes),
+            rules: of_links(scenario, rules),
             nodes: scenario.nodes.iter().map(|node| place(&node.name, &node.group)).collect(),
             outage: first_outage(scenario),
             sample_every: scenario.sample_every,
         }
     }
+}
+
+/// By link: something of both directions.
+fn of_links<T>(scenario: &Scenario, of: impl Fn(&LinkSettings) -> T) -> Vec<[T; 2]> {
+    scenario.links.iter().map(|link| [of(&link.forward), of(&link.backward)]).collect()
+}
+
+/// The names of a direction's rules.
+fn rules(settings: &LinkSettings) -> Vec<String> {
+    settings.conditions().iter().enumerate().map(|(n, rule)| rule.name(n).into_owned()).collect()
+}
+
+/// The names of a direction's classes.
+fn classes(settings: &LinkSettings) -> Vec<String> {
+    settings.classes().iter().map(|class| class.name().to_owned()).collect()
 }
 
 /// Which link an action takes down or up.

@@ -108,6 +108,8 @@ struct Routes {
     flows: Vec<Vec<Route>>,
     paths: Vec<Vec<Vec<Route>>>,
     links: Vec<[Vec<Route>; 2]>,
+    classes: Vec<[Vec<Vec<Route>>; 2]>,
+    rules: Vec<[Vec<Vec<Route>>; 2]>,
     /// Every quantity that a route is for, once.
     wanted: Vec<&'static Quantity>,
 }
@@ -287,12 +289,17 @@ impl Sink for Reduction {
 impl Routes {
     fn for_layout(layout: &Layout) -> Self {
         let paths = |flow: &layout::FlowPlace| vec![Vec::new(); usize::from(flow.paths)];
+        let parts = |[forward, backward]: &[Vec<String>; 2]| {
+            [vec![Vec::new(); forward.len()], vec![Vec::new(); backward.len()]]
+        };
         Self {
             run: Vec::new(),
             nodes: vec![Vec::new(); layout.nodes.len()],
             flows: vec![Vec::new(); layout.flows.len()],
             paths: layout.flows.iter().map(paths).collect(),
             links: vec![[Vec::new(), Vec::new()]; layout.links.len()],
+            classes: layout.classes.iter().map(parts).collect(),
+            rules: layout.rules.iter().map(parts).collect(),
             wanted: Vec::new(),
         }
     }
@@ -311,6 +318,12 @@ impl Routes {
             (_, Subject::Node(node)) => self.nodes[node as usize].push(route),
             (_, Subject::Flow(flow)) => self.flows[flow as usize].push(route),
             (_, Subject::Link(link, direction)) => self.links[link as usize][direction as usize].push(route),
+            (_, Subject::Class(link, direction, class)) => {
+                self.classes[link as usize][direction as usize][usize::from(class)].push(route);
+            }
+            (_, Subject::Rule(link, direction, rule)) => {
+                self.rules[link as usize][direction as usize][usize::from(rule)].push(route);
+            }
             (_, Subject::Path(flow, path)) => self.paths[flow as usize][usize::from(path)].push(route),
         }
     }
@@ -322,6 +335,14 @@ impl Routes {
             Subject::Flow(flow) => self.flows.get(flow as usize),
             Subject::Link(link, direction) => {
                 self.links.get(link as usize).map(|both| &both[direction as usize])
+            }
+            Subject::Class(link, direction, class) => {
+                let both = self.classes.get(link as usize);
+                both.and_then(|both| both[direction as usize].get(usize::from(class)))
+            }
+            Subject::Rule(link, direction, rule) => {
+                let both = self.rules.get(link as usize);
+                both.and_then(|both| both[direction as usize].get(usize::from(rule)))
             }
             Subject::Path(flow, path) => {
                 self.paths.get(flow as usize).and_then(|flow| flow.get(usize::from(path)))

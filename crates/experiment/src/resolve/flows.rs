@@ -168,6 +168,7 @@ impl<'a> FlowFile<'a, '_> {
                 to,
                 transport: section.transport.clone().unwrap_or_else(|| "udp".to_owned()),
                 carrier: carrier.clone(),
+                dscp: section.dscp,
                 paths,
                 application: section.application.clone(),
                 start: start(i),

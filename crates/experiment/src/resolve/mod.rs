@@ -27,6 +27,8 @@ pub(crate) const MAX_FLOWS: u64 = 10_000;
 pub(crate) const MAX_HOPS: usize = 1_000_000;
 /// The most packets that a scenario may name to be dropped, over all links.
 pub(crate) const MAX_DROPS: usize = 1_000_000;
+/// The most rules, classes and curves that the links of a scenario may have together.
+pub(crate) const MAX_RULES: usize = 200_000;
 /// The most sampling intervals that a run may have: each keeps counted samples of every flow and link.
 const MAX_INTERVALS: u64 = 10_000_000;
 

@@ -6,7 +6,8 @@ use netrig_core::{Direction, Duration};
 use netrig_link::{LinkSettings, SettingsError, wifi};
 
 use super::{
-    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, between, check_name, made_of, members, tables, wired,
+    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, made_of, members, tables,
+    wired,
 };
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
@@ -22,6 +23,8 @@ pub(super) struct Topology {
     link_groups: Groups,
     /// Packets that links are to drop by their number.
     drops: usize,
+    /// Rules, classes and curves of links.
+    rules: usize,
 }
 
 impl Topology {
@@ -33,6 +36,7 @@ impl Topology {
             node_groups: Groups::new(),
             link_groups: Groups::new(),
             drops: 0,
+            rules: 0,
         };
         let mut whole = true;
         for entry in tables(root, "node", reader) {
@@ -42,6 +46,7 @@ impl Topology {
             whole &= topology.read_link(entry, reader, ip, whole).is_some();
         }
         whole &= topology.check_channels(root, reader).is_some();
+        whole &= topology.resolve_hosts(root, reader).is_some();
         whole.then_some(topology)
     }
 
@@ -152,6 +157,12 @@ impl Topology {
             reader.report(reader.about(&entry.value, &["drop"], why));
             return None;
         }
+        self.rules += count.number.saturating_mul(forward.rules() + backward.rules());
+        if self.rules > MAX_RULES {
+            let why = format!("{} rules, classes and curves; at most {MAX_RULES} can be handled", self.rules);
+            reader.report(reader.about(&entry.value, &[], why));
+            return None;
+        }
         let first = self.links.len();
         let is_wifi = matches!(forward, LinkSettings::Wifi(_));
         let channel =
@@ -175,18 +186,40 @@ impl Topology {
             let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
             let Err((place, error)) = wifi::check(&settings) else { continue };
             let WifiLane { link, direction, .. } = lanes[place];
-            let mut value = root.at(&["link", &self.links[link].group]);
-            // The way back has a value of its own only if it stands in `reverse`.
-            let reverse = value.table().and_then(|table| table.get("reverse"));
-            let has =
-                |reverse: &&Value| reverse.table().is_some_and(|table| table.get(&error.field).is_some());
-            if let (Direction::Backward, Some(reverse)) = (direction, reverse.filter(has)) {
-                value = reverse;
-            }
+            let of_link = root.at(&["link", &self.links[link].group]);
+            let value = place_of(of_link, direction == Direction::Backward, &error);
             reader.report(about_setting(value, reader, &error).note(format!("the channel is `{channel}`")));
             return None;
         }
         Some(())
+    }
+
+    /// Puts addresses in the place of the nodes that rules and classes name.
+    fn resolve_hosts(&mut self, root: &Value, reader: &Reader<'_>) -> Option<()> {
+        let (nodes, groups) = (self.addresses_of_nodes(), &self.node_groups);
+        let addresses =
+            |name: &str| members(groups, name).map_or(Vec::new(), |nodes_of| nodes[nodes_of].concat());
+        for link in &mut self.links {
+            for (back, settings) in [(false, &mut link.forward), (true, &mut link.backward)] {
+                let LinkSettings::Line(line) = settings else { continue };
+                let Err(error) = line.resolve(addresses) else { continue };
+                let value = place_of(root.at(&["link", &link.group]), back, &error);
+                reader.report(about_setting(value, reader, &error));
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// By node: the addresses of its interfaces.
+    fn addresses_of_nodes(&self) -> Vec<Vec<IpAddr>> {
+        let mut nodes = vec![Vec::new(); self.nodes.len()];
+        for link in &self.links {
+            for (node, address) in link.ends.iter().zip(link.addresses) {
+                nodes[*node].push(address);
+            }
+        }
+        nodes
     }
 
     fn ends(
@@ -269,6 +302,15 @@ fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LinkSettings> {
         return None;
     }
     Some(line)
+}
+
+/// The table in which the setting stands that an error is about: the way back has a value of its own only if it stands in
+/// `reverse`.
+fn place_of<'v>(link: &'v Value, back: bool, error: &SettingsError) -> &'v Value {
+    let key = error.field.split('.').next().unwrap_or_default();
+    let reverse = link.table().and_then(|table| table.get("reverse")).filter(|_| back);
+    let has = |reverse: &&Value| reverse.table().is_some_and(|table| table.get(key).is_some());
+    reverse.filter(has).unwrap_or(link)
 }
 
 fn about_setting(value: &Value, reader: &Reader<'_>, error: &SettingsError) -> Diagnostic {

@@ -158,7 +158,7 @@ impl ResponseSpec {
         let known = match &self.of {
             Of::Run => &[][..],
             Of::Flow(_) => subjects.flows,
-            Of::Link(..) => subjects.links,
+            Of::Link(..) | Of::Class(..) | Of::Rule(..) => subjects.links,
             Of::Node(_) => subjects.nodes,
         };
         if self.of != Of::Run && !known.contains(&self.of.group()) {
@@ -184,7 +184,7 @@ impl ResponseSpec {
 
     fn check_against(&self, metric: &dyn metric::Metric, errors: &mut Vec<SpecError>) {
         let about = metric.about();
-        if about.subject != self.of.kind() {
+        if !about.is_of(self.of.kind()) {
             let why = format!("`{}` is measured of {}, not of {}", about.name, about.subject, self.of.kind());
             refuse(errors, "metric", why);
         }

@@ -13,7 +13,8 @@ use crate::check::from_text;
 use crate::reduce::{Layout, Place};
 
 /// What a response is about: `flow.web` (all of them, if there are several), `flow.web#3` (one of them),
-/// `link.primary` or `link.primary.backward`, `node.server`, `run`.
+/// `link.primary` or `link.primary.backward`, `link.primary.class.premium`,
+/// `link.primary.rule.1`, `node.server`, `run`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     /// The run as a whole.
@@ -22,6 +23,10 @@ pub enum Of {
     Flow(String),
     /// One direction of the links of this name.
     Link(String, Direction),
+    /// The class of this name, of one direction of the links of this name.
+    Class(String, Direction, String),
+    /// The rule of this name, or of this number from 1, of one direction of the links of this name.
+    Rule(String, Direction, String),
     /// Nodes of this name.
     Node(String),
 }
@@ -35,6 +40,10 @@ pub enum SubjectKind {
     Flow,
     /// One direction of a link.
     Link,
+    /// A class of one direction of a link.
+    Class,
+    /// A rule of the traffic conditioner of one direction of a link.
+    Rule,
     /// A node.
     Node,
 }
@@ -45,6 +54,8 @@ impl fmt::Display for SubjectKind {
             Self::Run => "the run",
             Self::Flow => "a flow",
             Self::Link => "a link",
+            Self::Class => "a class",
+            Self::Rule => "a rule",
             Self::Node => "a node",
         })
     }
@@ -57,6 +68,8 @@ impl Of {
             Self::Run => SubjectKind::Run,
             Self::Flow(_) => SubjectKind::Flow,
             Self::Link(..) => SubjectKind::Link,
+            Self::Class(..) => SubjectKind::Class,
+            Self::Rule(..) => SubjectKind::Rule,
             Self::Node(_) => SubjectKind::Node,
         }
     }
@@ -65,9 +78,11 @@ impl Of {
     pub fn group(&self) -> &str {
         match self {
             Self::Run => "",
-            Self::Flow(name) | Self::Link(name, _) | Self::Node(name) => {
-                name.split_once('#').map_or(name.as_str(), |(group, _)| group)
-            }
+            Self::Flow(name)
+            | Self::Link(name, _)
+            | Self::Class(name, ..)
+            | Self::Rule(name, ..)
+            | Self::Node(name) => name.split_once('#').map_or(name.as_str(), |(group, _)| group),
         }
     }
 
@@ -88,6 +103,24 @@ impl Of {
                 let link = |index| Subject::Link(index, *direction);
                 matching(name, layout.links.iter()).into_iter().map(link).collect()
             }
+            Self::Class(name, direction, class) => {
+                let place = |link: u32| {
+                    let classes = &layout.classes[link as usize][*direction as usize];
+                    // At most 64 classes.
+                    let number = classes.iter().position(|known| known == class)? as u8;
+                    Some(Subject::Class(link, *direction, number))
+                };
+                matching(name, layout.links.iter()).into_iter().filter_map(place).collect()
+            }
+            Self::Rule(name, direction, rule) => {
+                let place = |link: u32| {
+                    let rules = &layout.rules[link as usize][*direction as usize];
+                    // At most 65,536 rules.
+                    let number = rules.iter().position(|known| known == rule)? as u16;
+                    Some(Subject::Rule(link, *direction, number))
+                };
+                matching(name, layout.links.iter()).into_iter().filter_map(place).collect()
+            }
             Self::Node(name) => matching(name, layout.nodes.iter()).into_iter().map(Subject::Node).collect(),
         }
     }
@@ -97,7 +130,7 @@ impl Of {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is nothing that can be measured: expected `flow.<name>`, `link.<name>`, `link.<name>.backward`, \
-     `node.<name>` or `run`"
+     `link.<name>.class.<name>`, `link.<name>.rule.<name>`, `node.<name>` or `run`"
 )]
 pub struct OfError(String);
 
@@ -113,6 +146,18 @@ impl FromStr for Of {
             ["flow", flow] => Ok(Self::Flow(name(flow)?)),
             ["link", link] | ["link", link, "forward"] => Ok(Self::Link(name(link)?, Direction::Forward)),
             ["link", link, "backward"] => Ok(Self::Link(name(link)?, Direction::Backward)),
+            ["link", link, "class", class] | ["link", link, "forward", "class", class] => {
+                Ok(Self::Class(name(link)?, Direction::Forward, name(class)?))
+            }
+            ["link", link, "backward", "class", class] => {
+                Ok(Self::Class(name(link)?, Direction::Backward, name(class)?))
+            }
+            ["link", link, "rule", rule] | ["link", link, "forward", "rule", rule] => {
+                Ok(Self::Rule(name(link)?, Direction::Forward, name(rule)?))
+            }
+            ["link", link, "backward", "rule", rule] => {
+                Ok(Self::Rule(name(link)?, Direction::Backward, name(rule)?))
+            }
             ["node", node] => Ok(Self::Node(name(node)?)),
             _ => Err(OfError(text.to_owned())),
         }
@@ -126,6 +171,10 @@ impl fmt::Display for Of {
             Self::Flow(name) => write!(f, "flow.{name}"),
             Self::Link(name, Direction::Forward) => write!(f, "link.{name}"),
             Self::Link(name, Direction::Backward) => write!(f, "link.{name}.backward"),
+            Self::Class(name, Direction::Forward, class) => write!(f, "link.{name}.class.{class}"),
+            Self::Class(name, Direction::Backward, class) => write!(f, "link.{name}.backward.class.{class}"),
+            Self::Rule(name, Direction::Forward, rule) => write!(f, "link.{name}.rule.{rule}"),
+            Self::Rule(name, Direction::Backward, rule) => write!(f, "link.{name}.backward.rule.{rule}"),
             Self::Node(name) => write!(f, "node.{name}"),
         }
     }
@@ -150,9 +199,9 @@ impl JsonSchema for Of {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "pattern": "^(run|(flow|node)\\.[^.]+|link\\.[^.]+(\\.(forward|backward))?)$",
-            "description": "What is measured: a flow, one direction of a link, a node, or the run.",
-            "examples": ["flow.web", "link.primary", "link.primary.backward", "run"]
+            "pattern": "^(run|(flow|node)\\.[^.]+|link\\.[^.]+(\\.(forward|backward))?(\\.(class|rule)\\.[^.]+)?)$",
+            "description": "What is measured: a flow, one direction of a link or a class or a rule of it, a node, or the run.",
+            "examples": ["flow.web", "link.primary", "link.primary.backward", "link.primary.class.ef", "run"]
         })
     }
 }
@@ -163,12 +212,32 @@ mod tests {
 
     #[test]
     fn reads_what_it_writes() {
-        for text in ["run", "flow.web", "flow.web#3", "link.primary", "link.primary.backward", "node.server"]
-        {
+        for text in [
+            "run",
+            "flow.web",
+            "flow.web#3",
+            "link.primary",
+            "link.primary.backward",
+            "link.primary.class.ef",
+            "link.primary.rule.1",
+            "link.primary#2.backward.rule.video",
+            "link.primary#2.backward.class.ef",
+            "node.server",
+        ] {
             assert_eq!(text.parse::<Of>().unwrap().to_string(), text);
         }
         assert_eq!("link.a.forward".parse::<Of>().unwrap().to_string(), "link.a");
-        for wrong in ["web", "flow", "flow.", "link.a.sideways", "run.x", ""] {
+        for wrong in [
+            "web",
+            "flow",
+            "flow.",
+            "link.a.sideways",
+            "link.a.class",
+            "link.a.class.",
+            "link.a.rule",
+            "run.x",
+            "",
+        ] {
             assert!(wrong.parse::<Of>().is_err(), "{wrong}");
         }
     }

@@ -23,6 +23,12 @@ impl Limit {
         }
     }
 
+    /// Whether a packet of this IP length may wait beside what waits.
+    #[inline]
+    pub(crate) fn has_room_for(self, backlog: Backlog, ip_len: u32) -> bool {
+        backlog.packets < self.packets && backlog.bytes + u64::from(ip_len) <= self.bytes
+    }
+
     /// Refuses a limit of nothing.
     pub(crate) fn check(packets: Option<u64>, bytes: Option<Size>) -> Result<(), SettingsError> {
         const WHY: &str = "must be above zero: the packet on the line is not counted";
@@ -46,8 +52,7 @@ impl<P: PacketMeta> Buffer<P> {
 
     #[inline]
     pub(crate) fn has_room_for(&self, packet: &P) -> bool {
-        let bytes = self.bytes + u64::from(packet.header().ip_len);
-        self.waiting.len() < self.limit.packets && bytes <= self.limit.bytes
+        self.limit.has_room_for(self.backlog(), packet.header().ip_len)
     }
 
     /// Takes the packet, or drops it if there is no room.
@@ -56,8 +61,14 @@ impl<P: PacketMeta> Buffer<P> {
         if !self.has_room_for(&packet) {
             return obs.dropped(now, &packet, DropReason::QueueFull);
         }
+        self.push_since(now, packet);
+    }
+
+    /// Takes a packet that has waited elsewhere since the given moment, room or not.
+    #[inline]
+    pub(crate) fn push_since(&mut self, since: Instant, packet: P) {
         self.bytes += u64::from(packet.header().ip_len);
-        self.waiting.push_back((now, packet));
+        self.waiting.push_back((since, packet));
     }
 
     #[inline]

@@ -120,6 +120,11 @@ impl Control {
 impl<P: PacketMeta> CodelQueue<P> {
     /// An empty queue; it does not depend on its place.
     pub fn new(settings: &Codel, _place: &Place<'_>) -> Self {
+        Self::unplaced(settings)
+    }
+
+    /// An empty queue, wherever it stands.
+    pub(super) fn unplaced(settings: &Codel) -> Self {
         let control = Control {
             settings: settings.clone(),
             maxpacket: 0,
@@ -131,6 +136,13 @@ impl<P: PacketMeta> CodelQueue<P> {
         };
         let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
         Self { buffer, control: Box::new(control) }
+    }
+
+    /// Drops the packet that has waited longest.
+    pub(super) fn drop_first(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
+        if let Dequeue::Packet(packet, _) = self.buffer.pop() {
+            obs.dropped(now, &packet, why);
+        }
     }
 
     /// The next packet and whether it may be dropped: `dodequeue` of the RFC.

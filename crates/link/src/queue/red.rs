@@ -90,6 +90,18 @@ impl Thresholds {
             Self::Bytes { min, max } => (min.bytes() as f64, max.bytes() as f64),
         }
     }
+
+    /// Whether there is anything between them.
+    pub(super) fn check(self) -> Result<(), SettingsError> {
+        let (min, max) = self.range();
+        ensure(min >= 0.0, "min", "must not be negative")?;
+        ensure(min < max && max.is_finite(), "max", "must be above `min`")
+    }
+
+    /// Whether both are in one unit.
+    pub(super) fn is_like(self, other: Self) -> bool {
+        matches!(self, Self::Bytes { .. }) == matches!(other, Self::Bytes { .. })
+    }
 }
 
 impl Red {
@@ -100,9 +112,7 @@ impl Red {
     pub fn check(&self) -> Result<(), SettingsError> {
         Limit::check(self.packets, self.bytes)?;
         ensure(self.packets.is_some() || self.bytes.is_some(), "packets", "or `bytes` must be given")?;
-        let (min, max) = self.thresholds.range();
-        ensure(min >= 0.0, "thresholds.min", "must not be negative")?;
-        ensure(min < max && max.is_finite(), "thresholds.max", "must be above `min`")?;
+        self.thresholds.check().map_err(|e| e.within("thresholds"))?;
         ensure(self.max_p.get() > 0.0, "max_p", "must be above zero")?;
         ensure(self.weight > 0.0 && self.weight <= 1.0, "weight", "must be above 0 and at most 1")?;
         ensure(self.mean_packet > Size::default(), "mean_packet", "must be above zero")
@@ -120,24 +130,42 @@ pub struct RedQueue<P> {
 /// Watches the average queue and judges each packet by it.
 #[derive(Clone, Debug)]
 struct Detector {
-    settings: Red,
-    /// The lower and upper threshold.
-    range: (f64, f64),
+    average: Average,
+    slope: Slope,
+    ecn: bool,
+    luck: Stream,
+}
+
+/// The average queue.
+#[derive(Clone, Debug)]
+pub(super) struct Average {
+    in_bytes: bool,
+    weight: f64,
     /// s of the paper: time that a typical packet takes on the line. It stays what it was at the start.
     packet_time: Duration,
     /// avg: the average queue, in the unit of the thresholds.
     average: f64,
     /// q_time: since when the queue has been empty.
     empty_since: Instant,
+}
+
+/// How likely a packet is dropped at an average.
+#[derive(Clone, Debug)]
+pub(super) struct Slope {
+    /// The lower and upper threshold.
+    range: (f64, f64),
+    max_p: f64,
+    gentle: bool,
+    /// Of thresholds in bytes, the length of the packet whose probability is the curve's.
+    mean_packet: Option<f64>,
     /// Packets since the last one that was marked or dropped early while the average lay between the
     /// thresholds; −1 before the first.
     count: i64,
-    luck: Stream,
 }
 
 /// What the average makes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     Pass,
     /// Mark it if it can be marked, else drop it.
     Notify,
@@ -148,13 +176,14 @@ impl<P: PacketMeta> RedQueue<P> {
     /// An empty queue, whose chances are the stream `link/<line>/red`.
     pub fn new(settings: &Red, place: &Place<'_>) -> Self {
         let detector = Detector {
-            range: settings.thresholds.range(),
-            packet_time: place.packet_time(settings.mean_packet),
-            average: 0.0,
-            empty_since: Instant::ZERO,
-            count: -1,
+            average: Average::new(
+                settings.thresholds,
+                settings.weight,
+                place.packet_time(settings.mean_packet),
+            ),
+            slope: Slope::new(settings.thresholds, settings.max_p, settings.gentle, settings.mean_packet),
+            ecn: settings.ecn,
             luck: place.stream("red"),
-            settings: settings.clone(),
         };
         let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
         Self { buffer, detector: Box::new(detector) }
@@ -162,57 +191,74 @@ impl<P: PacketMeta> RedQueue<P> {
 
     /// The average queue as of the last arrival, in the unit of the thresholds.
     pub fn average(&self) -> f64 {
-        self.detector.average
+        self.detector.average.get()
     }
 }
 
-impl Detector {
+impl Average {
+    /// Of an empty queue, in the unit of these thresholds.
+    pub(super) fn new(thresholds: Thresholds, weight: f64, packet_time: Duration) -> Self {
+        let in_bytes = matches!(thresholds, Thresholds::Bytes { .. });
+        Self { in_bytes, weight, packet_time, average: 0.0, empty_since: Instant::ZERO }
+    }
+
+    pub(super) fn get(&self) -> f64 {
+        self.average
+    }
+
     /// The paper's average: each arrival moves it towards the queue that it finds; an arrival to an empty
     /// queue lets it decay as if m small packets had found the queue empty since.
-    fn update_average(&mut self, now: Instant, backlog: Backlog) {
-        let weight = self.settings.weight;
+    pub(super) fn update(&mut self, now: Instant, backlog: Backlog) {
         if backlog.packets == 0 {
             let idle = now.since(self.empty_since).as_nanos() as f64;
             let m = idle / (self.packet_time.as_nanos() as f64).max(1.0);
-            self.average *= libm::pow(1.0 - weight, m);
+            self.average *= libm::pow(1.0 - self.weight, m);
             // The arrival may be dropped and leave the queue empty: what has been counted is counted.
             self.empty_since = now;
         } else {
-            let queue = match self.settings.thresholds {
-                Thresholds::Packets { .. } => backlog.packets as f64,
-                Thresholds::Bytes { .. } => backlog.bytes as f64,
-            };
-            self.average += weight * (queue - self.average);
+            let queue = if self.in_bytes { backlog.bytes as f64 } else { backlog.packets as f64 };
+            self.average += self.weight * (queue - self.average);
         }
     }
 
+    /// The queue ran empty.
+    pub(super) fn ran_empty(&mut self, now: Instant) {
+        self.empty_since = now;
+    }
+}
+
+impl Slope {
+    pub(super) fn new(thresholds: Thresholds, max_p: Fraction, gentle: bool, mean_packet: Size) -> Self {
+        let in_bytes = matches!(thresholds, Thresholds::Bytes { .. });
+        let mean_packet = in_bytes.then_some(mean_packet.bytes() as f64);
+        Self { range: thresholds.range(), max_p: max_p.get(), gentle, mean_packet, count: -1 }
+    }
+
     /// p_b: the probability that belongs to the average. `None` where everything is dropped.
-    fn base_probability(&self) -> Option<f64> {
+    fn base_probability(&self, average: f64) -> Option<f64> {
         let (min, max) = self.range;
-        let max_p = self.settings.max_p.get();
-        if self.average < max {
-            Some(max_p * (self.average - min) / (max - min))
-        } else if self.settings.gentle && self.average < 2.0 * max {
-            Some(max_p + (1.0 - max_p) * (self.average - max) / max)
+        let max_p = self.max_p;
+        if average < max {
+            Some(max_p * (average - min) / (max - min))
+        } else if self.gentle && average < 2.0 * max {
+            Some(max_p + (1.0 - max_p) * (average - max) / max)
         } else {
             None
         }
     }
 
-    fn judge(&mut self, now: Instant, backlog: Backlog, ip_len: u32) -> Verdict {
-        self.update_average(now, backlog);
-        // One draw per arrival, used or not: the luck of the n-th arrival depends on nothing else.
-        let draw = self.luck.uniform();
-        if self.average < self.range.0 {
+    /// What becomes of a packet that has drawn this number.
+    pub(super) fn judge(&mut self, average: f64, draw: f64, ip_len: u32) -> Verdict {
+        if average < self.range.0 {
             self.count = -1;
             return Verdict::Pass;
         }
-        let Some(mut p_b) = self.base_probability() else {
+        let Some(mut p_b) = self.base_probability(average) else {
             self.count = 0;
             return Verdict::Drop;
         };
-        if let Thresholds::Bytes { .. } = self.settings.thresholds {
-            p_b *= f64::from(ip_len) / self.settings.mean_packet.bytes() as f64;
+        if let Some(mean_packet) = self.mean_packet {
+            p_b *= f64::from(ip_len) / mean_packet;
         }
         self.count += 1;
         if draw < spaced(p_b, self.count) {
@@ -229,25 +275,40 @@ fn spaced(p_b: f64, count: i64) -> f64 {
     if left <= p_b { 1.0 } else { p_b / left }
 }
 
+/// Does to a packet what the verdict says: it waits, perhaps marked, or is dropped.
+pub(super) fn admit<P: PacketMeta>(
+    buffer: &mut Buffer<P>,
+    now: Instant,
+    mut packet: P,
+    verdict: Verdict,
+    ecn: bool,
+    obs: &mut impl Observer<P>,
+) {
+    // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
+    let markable = ecn && packet.header().ecn != Ecn::NotEct;
+    if verdict == Verdict::Drop || verdict == Verdict::Notify && !markable {
+        return obs.dropped(now, &packet, DropReason::Early);
+    }
+    if verdict == Verdict::Notify && buffer.has_room_for(&packet) {
+        packet.header_mut().ecn = Ecn::Ce;
+        obs.marked(now, &packet);
+    }
+    buffer.push(now, packet, obs);
+}
+
 impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, obs: &mut impl Observer<P>) {
-        let verdict = self.detector.judge(now, self.buffer.backlog(), packet.header().ip_len);
-        // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
-        let markable = self.detector.settings.ecn && packet.header().ecn != Ecn::NotEct;
-        if verdict == Verdict::Drop || verdict == Verdict::Notify && !markable {
-            return obs.dropped(now, &packet, DropReason::Early);
-        }
-        if verdict == Verdict::Notify && self.buffer.has_room_for(&packet) {
-            packet.header_mut().ecn = Ecn::Ce;
-            obs.marked(now, &packet);
-        }
-        self.buffer.push(now, packet, obs);
+    fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+        let Detector { average, slope, ecn, luck } = &mut *self.detector;
+        average.update(now, self.buffer.backlog());
+        // One draw per arrival, used or not: the luck of the n-th arrival depends on nothing else.
+        let verdict = slope.judge(average.get(), luck.uniform(), packet.header().ip_len);
+        admit(&mut self.buffer, now, packet, verdict, *ecn, obs);
     }
 
     fn dequeue(&mut self, now: Instant, _obs: &mut impl Observer<P>) -> Dequeue<P> {
         let next = self.buffer.pop();
         if matches!(next, Dequeue::Packet(..)) && self.buffer.backlog().packets == 0 {
-            self.detector.empty_since = now;
+            self.detector.average.ran_empty(now);
         }
         next
     }
@@ -255,7 +316,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
         if self.buffer.backlog().packets > 0 {
             self.buffer.clear(now, why, obs);
-            self.detector.empty_since = now;
+            self.detector.average.ran_empty(now);
         }
     }
 

@@ -94,6 +94,7 @@ impl WifiSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         self.standard.check_rate(self.rate)?;
         self.queue.check().map_err(|e| e.within("queue"))?;
+        ensure(!self.queue.is_of_classes(), "queue", "must not be one of classes, which only lines have")?;
         let powers = |window: u32| window < 1 << 15 && (window + 1).is_power_of_two();
         const WINDOW: &str = "must be a power of two less one, 0 to 32767";
         ensure(powers(self.cw_min), "cw_min", WINDOW)?;

@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use netrig_core::{
-    Backlog, Delivery, DropReason, Dscp, Duration, Ecn, FiveTuple, Header, Instant, Lane, Link, LinkEvent,
-    Observer, PacketMeta, Rate, Seeds,
+    Backlog, Colour, Delivery, DropReason, Dscp, Duration, Ecn, FiveTuple, Header, Instant, Lane, Link,
+    LinkEvent, Observer, PacketMeta, Rate, Seeds,
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::{Counters, Line, LineSettings, Queue};
@@ -78,6 +78,8 @@ pub struct Record {
     pub duplicated: Vec<(Instant, u64)>,
     pub marked: Vec<(Instant, u64)>,
     pub queued: Vec<(Instant, Backlog)>,
+    pub conditioned: Vec<(Instant, u64, usize, Colour)>,
+    pub classified: Vec<(Instant, u64, usize)>,
 }
 
 impl Record {
@@ -92,6 +94,12 @@ impl Record {
 impl Observer<Packet> for Record {
     fn offered(&mut self, at: Instant, packet: &Packet) {
         self.offered.push((at, packet.id));
+    }
+    fn conditioned(&mut self, at: Instant, packet: &Packet, rule: usize, colour: Colour) {
+        self.conditioned.push((at, packet.id, rule, colour));
+    }
+    fn classified(&mut self, at: Instant, packet: &Packet, class: usize) {
+        self.classified.push((at, packet.id, class));
     }
     fn queued(&mut self, at: Instant, backlog: Backlog) {
         self.queued.push((at, backlog));

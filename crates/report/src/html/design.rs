@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use netrig_core::Dscp;
 use netrig_experiment::{IntervalMethod, LinkSettings, LinkSpec, Replications, Scenario, WarmUp};
 use netrig_store::Provenance;
 
@@ -117,9 +118,11 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
                 let count = scenario.flows.iter().filter(|other| other.group == flow.group).count();
                 let node = |n: usize| scenario.nodes.get(n).map_or("", |node| node.name.as_str());
                 let paths: Vec<&str> = flow.paths.iter().map(|path| path.name.as_str()).collect();
+                let marked = (flow.dscp != Dscp::BE).then(|| format!(", marked {}", flow.dscp));
+                let transport = flow.transport.clone() + &marked.unwrap_or_default();
                 m.inside("tr", &[], |m| {
                     m.element("th", &[("scope", "row")], times(&flow.group, count));
-                    for text in [node(flow.from), node(flow.to), &flow.transport, &paths.join(", ")] {
+                    for text in [node(flow.from), node(flow.to), &transport, &paths.join(", ")] {
                         m.element("td", &[], text);
                     }
                     m.element("td", &[], settings(&flow.application));
@@ -133,6 +136,9 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
 fn impairments(link: &LinkSpec) -> String {
     let LinkSettings::Line(line) = &link.forward else { return on_wifi(link) };
     let all = [
+        ("conditioning", !line.condition.is_empty()),
+        ("classes", !line.classes.is_empty()),
+        ("transmit ring", line.ring > 0),
         ("jitter", line.jitter.is_some()),
         ("loss", line.loss.is_some()),
         ("reordering", line.reorder.is_some()),

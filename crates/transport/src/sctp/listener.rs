@@ -59,6 +59,8 @@ impl Listener {
     /// A packet that belongs to no association.
     pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<Response> {
         let crate::Packet { header, payload: Payload::Sctp(sctp) } = packet else { return None };
+        // Routers on the way may have marked it; answers go as this end sends.
+        let header = Header { dscp: self.dscp, ..header };
         match sctp.chunks.first() {
             Some(Chunk::Init(init)) => {
                 // RFC 9260 section 8.5.1 A.
@@ -162,7 +164,7 @@ impl Listener {
     }
 }
 
-/// A packet with one chunk back to where one came from.
+/// A packet with one chunk back to where one came from, with the code point that came.
 fn reply(to: &Header, verification_tag: u32, chunk: Chunk) -> crate::Packet {
     let flow = to.flow.reversed();
     let packet = Packet {

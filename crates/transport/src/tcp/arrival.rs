@@ -286,7 +286,7 @@ impl Connection {
         let header = netrig_core::Header {
             flow: self.flow.reversed(),
             ip_len: self.flow.ip_header_len() + HEADER_LEN,
-            dscp: netrig_core::Dscp::default(),
+            dscp: self.dscp,
             ecn: Ecn::NotEct,
         };
         let arrived = Packet { header, payload: Payload::Tcp(segment.clone()) };

@@ -24,6 +24,8 @@ const LITTLE: u64 = 65_536;
 pub struct Connection {
     /// This end is the source.
     pub(super) flow: FiveTuple,
+    /// DiffServ code point of all packets.
+    pub(super) dscp: Dscp,
     pub(super) config: Arc<Config>,
     pub(super) state: State,
     /// ISS: this end's initial sequence number.
@@ -83,10 +85,17 @@ impl Connection {
         connection
     }
 
+    /// The same connection, all of whose packets have this DiffServ code point; best effort if not told.
+    #[must_use]
+    pub fn with_dscp(self, dscp: Dscp) -> Self {
+        Self { dscp, ..self }
+    }
+
     fn new(config: Arc<Config>, flow: FiveTuple, iss: Serial, opened_actively: bool) -> Self {
         let iss = if config.handshake == Handshake::None { Serial(0) } else { iss };
         Self {
             flow,
+            dscp: Dscp::BE,
             state: State::Closed,
             iss,
             opening: Opening { due: false, sent: 0, sent_at: Instant::ZERO, again_at: Instant::NEVER },
@@ -199,7 +208,7 @@ impl Connection {
             OptionBytes::Free => 0,
         };
         let len = self.flow.ip_header_len() + HEADER_LEN + options + segment.data.size() as u32;
-        Header { flow: self.flow, ip_len: len, dscp: Dscp::default(), ecn }
+        Header { flow: self.flow, ip_len: len, dscp: self.dscp, ecn }
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 mod capture;
 mod delivery;
+mod events;
 mod playback;
 mod run_figure;
 mod sequence;
@@ -22,23 +23,31 @@ use crate::output::{replace, tell};
 use crate::request::Request;
 
 use capture::capture;
+use events::events;
 use run_figure::run_figure;
 
 /// Writes runs as CSV or Parquet, figures as SVG, or what one run sent as a capture or a figure.
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
-    let format = match (arguments.form.exported(), &arguments.capture.run) {
+    let exported = arguments.form.exported();
+    if exported != Exported::Format(ExportFormat::Events) && !arguments.capture.link.is_empty() {
+        return Err(Failure::request("--link is for events; packets are captured at a --node"));
+    }
+    let format = match (exported, &arguments.capture.run) {
         (Exported::Format(ExportFormat::Pcapng), Some(run)) => return capture(arguments, run),
+        (Exported::Format(ExportFormat::Events), Some(run)) => return events(arguments, run),
         (Exported::Figure(figure), Some(run)) => return run_figure(arguments, figure, run),
-        (Exported::Format(ExportFormat::Pcapng) | Exported::Figure(_), None) => {
+        (Exported::Format(ExportFormat::Pcapng | ExportFormat::Events) | Exported::Figure(_), None) => {
             return Err(Failure::request(
-                "--pcapng and --figure are of one run: --run ID in the place of an experiment; `netrig list` prints what \
-                 there is",
+                "--pcapng, --figure and --format events are of one run: --run ID in the place of an experiment; \
+                 `netrig list` prints what there is",
             ));
         }
         (Exported::Format(format), _) => format,
     };
     let experiment = arguments.experiment.as_ref().ok_or_else(|| {
-        Failure::request("--run is for --pcapng and --figure; csv, parquet and svg are of an experiment")
+        Failure::request(
+            "--run is for --pcapng, --figure and --format events; csv, parquet and svg are of an experiment",
+        )
     })?;
     let request =
         Request::new(&Which { experiment: experiment.clone(), changes: arguments.changes.clone() })?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Frame, Instant, Quantity, Sample, Sink, Subject};
-use netrig_experiment::{Run, RunError, Scenario};
+use netrig_experiment::{Outcome, Run, RunError, Scenario};
 use netrig_store::{Replication, Store};
 
 use crate::arguments::{Capture, Export};
@@ -20,8 +20,9 @@ pub struct Playback {
     run: Run,
     /// The first moment that is wanted, and the last.
     pub from: Instant,
-    to: Instant,
-    cancel: Arc<AtomicBool>,
+    pub to: Instant,
+    /// Ends it early.
+    pub cancel: Arc<AtomicBool>,
 }
 
 /// Gets the frames of one node as they come, from the start of the run to the end of what is wanted.
@@ -102,10 +103,15 @@ impl Playback {
         Ok(places)
     }
 
+    /// Makes the run again. The inner error is the run's own.
+    pub fn make(&self, sink: &mut dyn Sink) -> Result<Result<Outcome, RunError>, Failure> {
+        Ok(substrate(&self.replication.run.substrate)?.run(&self.run, sink, &self.cancel))
+    }
+
     /// Makes the run again and gives each listener what passes its node; `None` if the person interrupts it.
     pub fn play<L: Listener>(&self, listeners: Vec<L>) -> Result<Option<Vec<L>>, Failure> {
         let mut audience = Audience { listeners, to: self.to, state: State::Listening, cancel: &self.cancel };
-        let ended = substrate(&self.replication.run.substrate)?.run(&self.run, &mut audience, &self.cancel);
+        let ended = self.make(&mut audience)?;
         match (audience.state, ended) {
             (State::Lost(failure), _) => Err(failure),
             (State::Listening, Err(RunError::Cancelled)) => Ok(None),

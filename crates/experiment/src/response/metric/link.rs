@@ -25,6 +25,7 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &DROPS_LINK_DOWN,
     &DROPS_UNDELIVERABLE,
     &DROPS_RETRY_LIMIT,
+    &DROPS_POLICED,
     &REPEATED,
 ];
 
@@ -46,8 +47,10 @@ static RATE: Rate = Rate {
         "rate",
         "bit/s",
         Link,
-        "Bits of the IP packets that came out of the far end, per second of the measuring window.",
-    ),
+        "Bits of the IP packets that came out of the far end, or of a class of those that it sent, per second of the \
+         measuring window.",
+    )
+    .of_classes(),
     quantity: &LINK_BYTES,
     times: 8.0,
 };
@@ -57,10 +60,11 @@ static LOSS_RATIO: Share = Share {
         "loss_ratio",
         "1",
         Link,
-        "Packets dropped, for whatever reason, divided by packets offered to the link in the measuring \
-         window.",
+        "Packets dropped, for whatever reason, divided by packets offered to the link (or to the queue of a class, \
+         behind the policers) in the measuring window.",
     )
-    .pooled(),
+    .pooled()
+    .of_classes(),
     part: &[&LINK_DROPPED],
     whole: &[&LINK_OFFERED],
     nothing: "no packet was offered",
@@ -72,13 +76,14 @@ static DROPS: Total = Total {
         "packets",
         Link,
         "Packets dropped in the measuring window, for whatever reason.",
-    ),
+    )
+    .of_classes(),
     quantity: &LINK_DROPPED,
 };
 
 /// Packets dropped for one reason.
 const fn drops_for(why: DropReason, name: &'static str, definition: &'static str) -> Total {
-    Total { about: About::new(name, "packets", Link, definition), quantity: link_dropped(why) }
+    Total { about: About::new(name, "packets", Link, definition).of_classes(), quantity: link_dropped(why) }
 }
 
 static DROPS_QUEUE_FULL: Total = drops_for(
@@ -129,6 +134,19 @@ static DROPS_RETRY_LIMIT: Total = drops_for(
     "Packets that the link layer of a WiFi link gave up in the measuring window, having sent them as often as it does.",
 );
 
+static DROPS_POLICED: Total = Total {
+    about: About::new(
+        "drops_policed",
+        "packets",
+        Link,
+        "Packets dropped by policers in the measuring window: by the rules of the line, by one of them, or, of a class, by \
+         its reservation.",
+    )
+    .of_classes()
+    .of_rules(),
+    quantity: link_dropped(DropReason::Policed),
+};
+
 static REPEATED: Total = Total {
     about: About::new(
         "repeated",
@@ -149,7 +167,8 @@ static QUEUE_LENGTH_MEAN: About = About::new(
     "Packets that wait, averaged over the time of the measuring window; the packet on the line is not \
      among them.",
 )
-.per(Per::Mean);
+.per(Per::Mean)
+.of_classes();
 
 impl Metric for QueueLength {
     fn about(&self) -> &About {
@@ -181,7 +200,8 @@ static QUEUE_LENGTH_MAX: About = About::new(
     Link,
     "Packets that wait, averaged over the sampling interval of the measuring window in which they were most.",
 )
-.per(Per::Max);
+.per(Per::Max)
+.of_classes();
 
 impl Metric for QueueLengthMax {
     fn about(&self) -> &About {
@@ -210,7 +230,8 @@ static WAITING: About = About::new(
     "Time that a packet waited in the queue before it was sent, over the packets that left for the line in \
      the measuring window.",
 )
-.observed();
+.observed()
+.of_classes();
 
 impl Metric for WaitingTime {
     fn about(&self) -> &About {

@@ -10,6 +10,7 @@ mod moments;
 mod node;
 mod observed;
 mod outage;
+mod rule;
 mod run;
 mod sent;
 
@@ -35,6 +36,10 @@ pub struct About {
     pub pools: bool,
     /// Whether it has many observations per run, of which the file chooses a statistic.
     pub observed: bool,
+    /// Of a metric of links, whether it is measured of their classes, too.
+    pub classes: bool,
+    /// Of a metric of links, whether it is measured of their rules, too.
+    pub rules: bool,
 }
 
 impl About {
@@ -44,7 +49,17 @@ impl About {
         subject: SubjectKind,
         definition: &'static str,
     ) -> Self {
-        Self { name, unit, definition, subject, per: Per::Sum, pools: false, observed: false }
+        Self {
+            name,
+            unit,
+            definition,
+            subject,
+            per: Per::Sum,
+            pools: false,
+            observed: false,
+            classes: false,
+            rules: false,
+        }
     }
 
     const fn per(self, per: Per) -> Self {
@@ -57,6 +72,21 @@ impl About {
 
     const fn observed(self) -> Self {
         Self { observed: true, ..self.pooled() }
+    }
+
+    const fn of_classes(self) -> Self {
+        Self { classes: true, ..self }
+    }
+
+    const fn of_rules(self) -> Self {
+        Self { rules: true, ..self }
+    }
+
+    /// Whether it is measured of this kind of subject.
+    pub fn is_of(&self, kind: SubjectKind) -> bool {
+        self.subject == kind
+            || kind == SubjectKind::Class && self.classes
+            || kind == SubjectKind::Rule && self.rules
     }
 }
 
@@ -120,8 +150,17 @@ pub trait Metric: Sync {
 
 /// All metrics, family by family.
 pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
-    let families =
-        [carried::ALL, sent::ALL, observed::ALL, moments::ALL, outage::ALL, link::ALL, node::ALL, run::ALL];
+    let families = [
+        carried::ALL,
+        sent::ALL,
+        observed::ALL,
+        moments::ALL,
+        outage::ALL,
+        link::ALL,
+        rule::ALL,
+        node::ALL,
+        run::ALL,
+    ];
     families.into_iter().flatten().copied()
 }
 
@@ -132,7 +171,7 @@ pub fn find(name: &str) -> Option<&'static dyn Metric> {
 
 /// The metrics of one kind of subject.
 pub fn of_kind(kind: SubjectKind) -> impl Iterator<Item = &'static dyn Metric> {
-    all().filter(move |metric| metric.about().subject == kind)
+    all().filter(move |metric| metric.about().is_of(kind))
 }
 
 /// The sum of a count over the measuring window.

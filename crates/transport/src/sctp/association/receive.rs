@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netrig_core::{CloseReason, ConnectionEvent, Instant, StreamId};
+use netrig_core::{CloseReason, ConnectionEvent, Header, Instant, StreamId};
 
 use super::{Association, Outgoing, State};
 use crate::Payload;
@@ -37,7 +37,8 @@ impl Association {
         let Payload::Sctp(mut sctp) = packet.payload else { return };
         self.counters.packets_received += 1;
         if self.state == State::Closed {
-            let answer = out_of_the_blue(&packet.header, &sctp);
+            let header = Header { dscp: self.dscp, ..packet.header };
+            let answer = out_of_the_blue(&header, &sctp);
             self.outgoing.extend(answer.map(Outgoing::Packet));
             return;
         }

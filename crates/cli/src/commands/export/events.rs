@@ -1,0 +1,280 @@
+//! `netrig export --format events`: what happened to each packet on a link.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Direction, Ecn, Instant, PacketEvent, Quantity, Sample, Sink, Step, Subject, protocol};
+use netrig_experiment::{RunError, Scenario};
+
+use super::playback::{Playback, interrupted};
+use crate::arguments::Export;
+use crate::failure::Failure;
+use crate::output::{Outgoing, tell};
+
+/// Makes the run whose identity begins with `id` again, and writes a line for each event: as CSV, or as JSON if `--out` ends
+/// with `.jsonl`.
+pub fn events(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
+    if arguments.capture.snap.is_some() || !arguments.capture.node.is_empty() {
+        return Err(Failure::request("--node and --snap are for captures; events are of a --link"));
+    }
+    let playback = Playback::of(arguments, id)?;
+    let wanted = ways(playback.scenario(), &arguments.capture.link)?;
+    let as_json = arguments.out.extension().is_some_and(|extension| extension == "jsonl");
+    let mut listing = Listing {
+        scenario: playback.scenario(),
+        wanted,
+        window: (playback.from, playback.to),
+        as_json,
+        file: Outgoing::open(&arguments.out)?,
+        known: BTreeMap::new(),
+        lines: 0,
+        ended: None,
+        cancel: &playback.cancel,
+    };
+    listing.head()?;
+    let made = playback.make(&mut listing)?;
+    match (listing.ended.take(), made) {
+        (Some(Err(failure)), _) => return Err(failure),
+        (None, Err(RunError::Cancelled)) => return Ok(interrupted()),
+        (None, Err(error)) => return Err(Failure::failed(error)),
+        (Some(Ok(())), _) | (None, Ok(_)) => {}
+    }
+    let lines = listing.lines;
+    listing.file.finish()?;
+    tell(&arguments.out, &format!("{lines} events: {}", arguments.out.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The directions of the links of these names, such as `line` or `line.backward`; with none, all.
+fn ways(scenario: &Scenario, names: &[String]) -> Result<Vec<(u32, Direction)>, Failure> {
+    const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
+    let numbered = || (0..).zip(&scenario.links);
+    if names.is_empty() {
+        return Ok(numbered().flat_map(|(link, _)| BOTH.map(|direction| (link, direction))).collect());
+    }
+    let mut ways = Vec::new();
+    for name in names {
+        let (link, directions) = match name.rsplit_once('.') {
+            Some((link, "forward")) => (link, &BOTH[..1]),
+            Some((link, "backward")) => (link, &BOTH[1..]),
+            _ => (name.as_str(), &BOTH[..]),
+        };
+        let before = ways.len();
+        for (number, _) in numbered().filter(|(_, spec)| spec.name == link || spec.group == link) {
+            ways.extend(directions.iter().map(|direction| (number, *direction)));
+        }
+        if ways.len() == before {
+            let known: Vec<_> = scenario.links.iter().map(|link| link.name.as_str()).collect();
+            return Err(Failure::request(format!(
+                "the run has no link `{link}`; it has: {}",
+                known.join(", ")
+            )));
+        }
+    }
+    Ok(ways)
+}
+
+/// Writes events down as they come.
+struct Listing<'a> {
+    scenario: &'a Scenario,
+    wanted: Vec<(u32, Direction)>,
+    window: (Instant, Instant),
+    as_json: bool,
+    file: Outgoing,
+    /// By link, direction and packet, of those that are there: what has been found out about it.
+    known: BTreeMap<(u32, Direction, u32), Findings>,
+    lines: u64,
+    /// The window is over, or what was written is lost.
+    ended: Option<Result<(), Failure>>,
+    /// Stops the run.
+    cancel: &'a AtomicBool,
+}
+
+/// What a line has found out about a packet.
+#[derive(Clone, Copy, Default)]
+struct Findings {
+    /// The rule that held for it, and its colour.
+    rule: Option<(usize, &'static str)>,
+    class: Option<usize>,
+}
+
+/// A value of a line.
+enum Cell {
+    Number(String),
+    Text(String),
+}
+
+/// The columns, in the order of [`Listing::cells`].
+const COLUMNS: [&str; 20] = [
+    "time_s",
+    "link",
+    "direction",
+    "packet",
+    "event",
+    "src",
+    "src_port",
+    "dst",
+    "dst_port",
+    "protocol",
+    "bytes",
+    "dscp",
+    "ecn",
+    "rule",
+    "colour",
+    "class",
+    "queue_packets",
+    "queue_bytes",
+    "waited_s",
+    "reason",
+];
+
+impl Listing<'_> {
+    fn head(&mut self) -> Result<(), Failure> {
+        if self.as_json { Ok(()) } else { self.file.write(format!("{}\n", COLUMNS.join(",")).as_bytes()) }
+    }
+
+    fn write(&mut self, event: &PacketEvent) -> Result<(), Failure> {
+        let findings = self.learn(event);
+        if event.at < self.window.0 {
+            return Ok(());
+        }
+        let cells = COLUMNS.into_iter().zip(self.cells(event, findings));
+        let mut line = if self.as_json { json(cells) } else { csv(cells) };
+        line.push('\n');
+        self.lines += 1;
+        self.file.write(line.as_bytes())
+    }
+
+    /// What is known of the packet with this event.
+    fn learn(&mut self, event: &PacketEvent) -> Findings {
+        let key = (event.link, event.direction, event.packet);
+        let mut findings = self.known.get(&key).copied().unwrap_or_default();
+        match event.step {
+            Step::Conditioned { rule, colour } => findings.rule = Some((rule, colour.name())),
+            Step::Classified { class } => findings.class = Some(class),
+            Step::Delivered | Step::Dropped(_) => {
+                self.known.remove(&key);
+                return findings;
+            }
+            _ => return findings,
+        }
+        self.known.insert(key, findings);
+        findings
+    }
+
+    fn cells(&self, event: &PacketEvent, findings: Findings) -> [Option<Cell>; COLUMNS.len()] {
+        let link = &self.scenario.links[event.link as usize];
+        let way = link.towards(event.direction);
+        let rule =
+            findings.rule.and_then(|(rule, _)| Some(way.conditions().get(rule)?.name(rule).into_owned()));
+        let class = findings.class.and_then(|class| Some(way.classes().get(class)?.name().to_owned()));
+        let (flow, step) = (event.header.flow, event.step);
+        let queue = if let Step::Queued(backlog) = step { Some(backlog) } else { None };
+        let waited = if let Step::Sent { waited } = step { Some(waited) } else { None };
+        let reason = if let Step::Dropped(why) = step { Some(why.name()) } else { None };
+        [
+            number(seconds(event.at.as_nanos())),
+            text(&link.name),
+            text(event.direction.name()),
+            number(event.packet),
+            text(step.name()),
+            text(flow.src),
+            number(flow.src_port),
+            text(flow.dst),
+            number(flow.dst_port),
+            text(protocol_name(flow.protocol)),
+            number(event.header.ip_len),
+            text(event.header.dscp),
+            text(ecn_name(event.header.ecn)),
+            rule.and_then(text),
+            findings.rule.and_then(|(_, colour)| text(colour)),
+            class.and_then(text),
+            queue.and_then(|queue| number(queue.packets)),
+            queue.and_then(|queue| number(queue.bytes)),
+            waited.and_then(|waited| number(seconds(waited.as_nanos()))),
+            reason.and_then(text),
+        ]
+    }
+
+    fn end(&mut self, how: Result<(), Failure>) {
+        self.ended = Some(how);
+        self.cancel.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Sink for Listing<'_> {
+    fn sample(&mut self, _: Subject, _: Sample) {}
+
+    fn wants(&self, _: &'static Quantity) -> bool {
+        false
+    }
+
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        self.wanted.contains(&(link, direction))
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        if self.ended.is_some() {
+            return;
+        }
+        if event.at > self.window.1 {
+            return self.end(Ok(()));
+        }
+        if let Err(failure) = self.write(event) {
+            self.end(Err(failure));
+        }
+    }
+}
+
+fn number(value: impl ToString) -> Option<Cell> {
+    Some(Cell::Number(value.to_string()))
+}
+
+fn text(value: impl ToString) -> Option<Cell> {
+    Some(Cell::Text(value.to_string()))
+}
+
+/// `1.000000250`: to the nanosecond, as the simulator knows it.
+fn seconds(nanos: u64) -> String {
+    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+fn protocol_name(number: u8) -> String {
+    match number {
+        protocol::TCP => "tcp".to_owned(),
+        protocol::UDP => "udp".to_owned(),
+        protocol::SCTP => "sctp".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The words of RFC 3168 section 5.
+const fn ecn_name(ecn: Ecn) -> &'static str {
+    match ecn {
+        Ecn::NotEct => "not-ect",
+        Ecn::Ect0 => "ect0",
+        Ecn::Ect1 => "ect1",
+        Ecn::Ce => "ce",
+    }
+}
+
+/// Names have no commas and no quotes, so nothing needs to be quoted.
+fn csv(cells: impl Iterator<Item = (&'static str, Option<Cell>)>) -> String {
+    let value = |cell: Option<Cell>| match cell {
+        None => String::new(),
+        Some(Cell::Number(value) | Cell::Text(value)) => value,
+    };
+    cells.map(|(_, cell)| value(cell)).collect::<Vec<_>>().join(",")
+}
+
+/// One object; what is not known or does not apply is left out.
+fn json(cells: impl Iterator<Item = (&'static str, Option<Cell>)>) -> String {
+    let member = |(name, cell): (&str, Option<Cell>)| {
+        Some(match cell? {
+            Cell::Number(value) => format!("\"{name}\": {value}"),
+            Cell::Text(value) => format!("\"{name}\": {}", serde_json::Value::String(value)),
+        })
+    };
+    format!("{{{}}}", cells.filter_map(member).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,198 @@
+//! Rules and classes of links that no packet can reach, and names of rules and classes that no link has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netrig_core::Direction;
+use netrig_link::LinkSettings;
+use netrig_link::conditioning::{Action, DscpSet, Match};
+
+use super::diagnostic::{Diagnostic, Span};
+use crate::experiment::Definition;
+use crate::judge::Design;
+use crate::response::Of;
+use crate::{LinkSpec, Scenario};
+
+/// Looks at points, and says at the end what none of them has, or what no packet can reach at any of them.
+#[derive(Default)]
+pub(super) struct Conditioned {
+    /// Names of classes and of rules by group of links and direction.
+    classes: Names,
+    rules: Names,
+    /// By where a rule or class stands in the file: why no packet reaches it.
+    unreached: BTreeMap<Vec<String>, Unreached>,
+    /// Where rules and classes stand that packets reach at one point at least.
+    reached: BTreeSet<Vec<String>>,
+}
+
+type Names = BTreeMap<(String, Direction), BTreeSet<String>>;
+
+struct Unreached {
+    message: String,
+    help: &'static str,
+}
+
+/// One direction of a link.
+struct Way<'a> {
+    definition: &'a Definition,
+    link: &'a LinkSpec,
+    direction: Direction,
+}
+
+impl Way<'_> {
+    fn settings(&self) -> &LinkSettings {
+        self.link.towards(self.direction)
+    }
+
+    /// Where the n-th of its `list` stands in the file: the way back has a list of its own only if it stands in `reverse`.
+    fn place(&self, list: &str, n: usize) -> Vec<String> {
+        let link = ["link", &self.link.group];
+        let reverse = self.definition.root.at(&link).table().and_then(|table| table.get("reverse"));
+        let own = reverse.and_then(|reverse| reverse.table()).is_some_and(|table| table.get(list).is_some());
+        let back = (self.direction == Direction::Backward && own).then_some("reverse");
+        let number = n.to_string();
+        link.into_iter().chain(back).chain([list, &number]).map(str::to_owned).collect()
+    }
+}
+
+impl Conditioned {
+    pub(super) fn look_at(&mut self, scenario: &Scenario, definition: &Definition) {
+        let mut seen = BTreeSet::new();
+        let mut sent: Option<DscpSet> = None;
+        for link in &scenario.links {
+            let conditions = !link.forward.conditions().is_empty() || !link.backward.conditions().is_empty();
+            let classes = !link.forward.classes().is_empty() || !link.backward.classes().is_empty();
+            if !(conditions || classes) || !seen.insert(&link.group) {
+                continue;
+            }
+            let sent = *sent.get_or_insert_with(|| code_points(scenario));
+            for direction in [Direction::Forward, Direction::Backward] {
+                let way = Way { definition, link, direction };
+                self.look_at_rules(&way);
+                self.look_at_classes(&way, sent);
+            }
+        }
+    }
+
+    fn look_at_rules(&mut self, way: &Way<'_>) {
+        let rules = way.settings().conditions();
+        let names = self.rules.entry((way.link.group.clone(), way.direction)).or_default();
+        names.extend(rules.iter().enumerate().map(|(n, rule)| rule.name(n).into_owned()));
+        for (n, rule) in rules.iter().enumerate() {
+            let before = rules[..n].iter().position(|before| before.matches.covers(&rule.matches));
+            let why = before.map(|before| Unreached {
+                message: format!(
+                    "rule `{}` never holds: rule `{}` before it matches all its packets",
+                    rule.name(n),
+                    rules[before].name(before)
+                ),
+                help: "of all rules the first that matches holds; put the narrower one first",
+            });
+            self.note(way.place("condition", n), why);
+        }
+    }
+
+    /// Looks for classes that others hide, and for those of code points that are not among those `sent`.
+    fn look_at_classes(&mut self, way: &Way<'_>, sent: DscpSet) {
+        let classes = way.settings().classes();
+        let names = self.classes.entry((way.link.group.clone(), way.direction)).or_default();
+        names.extend(classes.iter().map(|class| class.name().to_owned()));
+        let matches: Vec<Match> =
+            classes.iter().map(|class| class.matches().unwrap_or_default().into_owned()).collect();
+        let mut taken = DscpSet::default();
+        for (n, class) in classes.iter().enumerate() {
+            let is_last = n + 1 == classes.len();
+            let rest = Match::default();
+            let own = if is_last { &rest } else { &matches[n] };
+            let left = |set: DscpSet| set.iter().any(|dscp| !taken.contains(dscp));
+            let hidden = matches[..n].iter().any(|before| before.covers(own))
+                || own.dscp.is_some_and(|own| !left(own));
+            let absent = own.only_dscp().is_some_and(|own| !own.iter().any(|dscp| sent.contains(dscp)));
+            let why = if hidden {
+                Some(Unreached {
+                    message: format!(
+                        "class `{}` is always empty: classes before it match all its packets",
+                        class.name()
+                    ),
+                    help: "of all classes the first that matches has a packet; put the narrower one first",
+                })
+            } else if absent {
+                Some(Unreached {
+                    message: format!(
+                        "class `{}` is always empty: no flow sends its code point, and no rule gives it",
+                        class.name()
+                    ),
+                    help: "`dscp` of a flow is what its hosts send; a rule of `condition` marks what passes",
+                })
+            } else {
+                None
+            };
+            if let Some(own) = matches[n].only_dscp() {
+                taken = taken.iter().chain(own.iter()).collect();
+            }
+            self.note(way.place("classes", n), why);
+        }
+    }
+
+    fn note(&mut self, place: Vec<String>, why: Option<Unreached>) {
+        match why {
+            Some(why) => {
+                self.unreached.entry(place).or_insert(why);
+            }
+            None => {
+                self.reached.insert(place);
+            }
+        }
+    }
+
+    /// Responses of classes and rules that no link has, at no point.
+    pub(super) fn unknown(&self, definition: &Definition, design: &Design) -> Vec<Diagnostic> {
+        let mut all = Vec::new();
+        for (name, spec) in &design.responses {
+            let (known, direction, part, kind) = match &spec.of {
+                Of::Class(_, direction, class) => (&self.classes, direction, class, "class"),
+                Of::Rule(_, direction, rule) => (&self.rules, direction, rule, "rule"),
+                _ => continue,
+            };
+            let group = spec.of.group();
+            let known = known.get(&(group.to_owned(), *direction));
+            if known.is_some_and(|known| known.contains(part)) {
+                continue;
+            }
+            let back = if *direction == Direction::Backward { ", backward," } else { "" };
+            let message = format!("no {kind} of link `{group}`{back} is called `{part}`");
+            let problem = Diagnostic::error(place(definition, &["response", name, "of"]), message);
+            all.push(match known.filter(|known| !known.is_empty()) {
+                Some(known) => problem.among(part, known.iter().map(String::as_str)),
+                None if kind == "class" => {
+                    problem.help(format!("its classes are listed as [[link.{group}.classes]]"))
+                }
+                None => problem.help(format!("its rules are listed as [[link.{group}.condition]]")),
+            });
+        }
+        all
+    }
+
+    /// Everything that no packet reaches, each where it stands.
+    pub(super) fn finish(self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
+        let Self { unreached, reached, .. } = self;
+        unreached.into_iter().filter(move |(place, _)| !reached.contains(place)).map(|(path, why)| {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            Diagnostic::warning(place(definition, &path), why.message).help(why.help)
+        })
+    }
+}
+
+fn place(definition: &Definition, path: &[&str]) -> Span {
+    definition.root.at(path).span.clone()
+}
+
+/// The code points that packets may have: those that flows send, and those that rules give.
+fn code_points(scenario: &Scenario) -> DscpSet {
+    let sent = scenario.flows.iter().map(|flow| flow.dscp);
+    let ways = scenario.links.iter().flat_map(|link| [&link.forward, &link.backward]);
+    let given = ways.flat_map(LinkSettings::conditions).flat_map(|rule| {
+        let actions = [Some(rule.green), rule.yellow, Some(rule.red)].into_iter().flatten();
+        actions.filter_map(|action| if let Action::Mark(dscp) = action { Some(dscp) } else { None })
+    });
+    sent.chain(given).collect()
+}

@@ -1,0 +1,312 @@
+//! Meters: how far a stream is from its profile. A token bucket, the single-rate three-colour marker (RFC 2697) and the
+//! two-rate one (RFC 2698).
+//!
+//! Tokens are counted exactly, in billionths of a bit: a bucket filled at *r* bit/s gains *r* of them in a nanosecond.
+//! So over any time *t* no more than *r*·*t* + *burst* passes, to the bit.
+
+use netrig_core::{Colour, Dscp, Duration, Header, Instant, Rate, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ensure;
+use crate::{Framing, SettingsError};
+
+/// Bits per byte times nanoseconds per second: tokens of a byte.
+const PER_BYTE: u64 = 8_000_000_000;
+
+/// The deepest bucket: 2 GB, whose tokens still fit into 64 bits.
+const DEEPEST: Size = Size::from_bytes(2_000_000_000);
+
+/// A bucket into which tokens drip at a rate, and out of which a packet takes as many as it is long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenBucket {
+    bits_per_s: u64,
+    /// Tokens that it holds at most, billionths of a bit.
+    depth: u64,
+    tokens: u64,
+    /// Since when it has not been filled.
+    at: Instant,
+}
+
+impl TokenBucket {
+    /// A full bucket at the start of the run; `burst` is at most 2 GB.
+    pub fn new(rate: Rate, burst: Size) -> Self {
+        let depth = burst.bytes().min(DEEPEST.bytes()) * PER_BYTE;
+        Self { bits_per_s: rate.bits_per_s(), depth, tokens: depth, at: Instant::ZERO }
+    }
+
+    /// Lets tokens drip until `now`, and returns those for which there is no room.
+    #[inline]
+    fn fill(&mut self, now: Instant) -> u64 {
+        let gained = self.bits_per_s.saturating_mul(now.since(self.at).as_nanos());
+        self.at = now;
+        let room = self.depth - self.tokens;
+        if gained <= room {
+            self.tokens += gained;
+            0
+        } else {
+            self.tokens = self.depth;
+            gained - room
+        }
+    }
+
+    /// More tokens, as far as there is room.
+    #[inline]
+    fn pour(&mut self, tokens: u64) {
+        self.tokens = self.depth.min(self.tokens.saturating_add(tokens));
+    }
+
+    #[inline]
+    fn holds(&self, bytes: u64) -> bool {
+        self.tokens >= bytes.saturating_mul(PER_BYTE)
+    }
+
+    #[inline]
+    fn take(&mut self, bytes: u64) {
+        self.tokens -= bytes * PER_BYTE;
+    }
+
+    /// Whether so many bytes are in profile at `now`; if they are, their tokens are gone.
+    #[inline]
+    pub fn pass(&mut self, now: Instant, bytes: u64) -> bool {
+        self.fill(now);
+        let passes = self.holds(bytes);
+        if passes {
+            self.take(bytes);
+        }
+        passes
+    }
+
+    /// From when on so many bytes are in profile, if nothing else passes: at once if that is not later than `now`, never
+    /// if they are more than the bucket holds.
+    pub fn ready(&mut self, now: Instant, bytes: u64) -> Instant {
+        self.fill(now);
+        let wanted = bytes.saturating_mul(PER_BYTE);
+        if wanted > self.depth || self.bits_per_s == 0 && wanted > self.tokens {
+            return Instant::NEVER;
+        }
+        let short = wanted.saturating_sub(self.tokens);
+        now + Duration::from_nanos(short.div_ceil(self.bits_per_s.max(1)))
+    }
+}
+
+/// What is counted of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// The IP packet, as RFC 2697 and RFC 2698 count it.
+    #[default]
+    Ip,
+    /// The same with the line's framing: what it takes from the line.
+    Line,
+}
+
+impl Layer {
+    /// Bytes of a packet in front of a line of this framing.
+    #[inline]
+    pub fn bytes(self, header: &Header, framing: Framing) -> u64 {
+        match self {
+            Self::Ip => u64::from(header.ip_len),
+            Self::Line => framing.line_bytes(header.ip_len),
+        }
+    }
+
+    /// As it is if nothing is said.
+    pub(crate) fn is_ip(&self) -> bool {
+        *self == Self::Ip
+    }
+}
+
+/// A meter as an experiment file describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(extend("x-tag" = "kind"))]
+pub enum Meter {
+    /// A token bucket: what it holds is green, all else red.
+    TokenBucket(Bucket),
+    /// Single rate, three colours (RFC 2697).
+    Srtcm(Srtcm),
+    /// Two rates, three colours (RFC 2698).
+    Trtcm(Trtcm),
+}
+
+/// A token bucket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    /// The rate of the profile, above zero.
+    pub rate: Rate,
+    /// What may pass at once after a pause, above zero and at most 2 GB: a packet longer than this never passes.
+    pub burst: Size,
+}
+
+/// The single-rate three-colour marker (RFC 2697).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Srtcm {
+    /// Committed information rate, above zero.
+    pub cir: Rate,
+    /// Committed burst size: what is green after a pause.
+    pub cbs: Size,
+    /// Excess burst size: what is yellow beyond that. One of the two is above zero.
+    pub ebs: Size,
+    /// Whether a packet that comes with a drop precedence of assured forwarding is taken for yellow (2) or red (3)
+    /// already, and gets no better. Colour-blind if not given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub colour_aware: bool,
+}
+
+/// The two-rate three-colour marker (RFC 2698).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trtcm {
+    /// Committed information rate, above zero.
+    pub cir: Rate,
+    /// Committed burst size, above zero: what is green after a pause.
+    pub cbs: Size,
+    /// Peak information rate, not below the committed one.
+    pub pir: Rate,
+    /// Peak burst size, above zero: what is not red after a pause.
+    pub pbs: Size,
+    /// Whether a packet that comes with a drop precedence of assured forwarding is taken for yellow (2) or red (3)
+    /// already, and gets no better. Colour-blind if not given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub colour_aware: bool,
+}
+
+impl Meter {
+    /// Whether there can be such a meter.
+    ///
+    /// # Errors
+    /// Names the field that is out of range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let rate = |field, rate: Rate| ensure(rate.bits_per_s() > 0, field, "must be above zero");
+        let depth = |field, size: Size| ensure(size <= DEEPEST, field, "must be at most 2 GB");
+        let burst = |field, size: Size| {
+            ensure(size > Size::default(), field, "must be above zero: no packet fits into an empty bucket")?;
+            depth(field, size)
+        };
+        match self {
+            Self::TokenBucket(bucket) => {
+                rate("rate", bucket.rate)?;
+                burst("burst", bucket.burst)
+            }
+            Self::Srtcm(srtcm) => {
+                rate("cir", srtcm.cir)?;
+                depth("cbs", srtcm.cbs)?;
+                depth("ebs", srtcm.ebs)?;
+                // RFC 2697 section 2: at least one of CBS and EBS is larger than 0.
+                let some = srtcm.cbs > Size::default() || srtcm.ebs > Size::default();
+                ensure(some, "cbs", "or `ebs` must be above zero")
+            }
+            Self::Trtcm(trtcm) => {
+                rate("cir", trtcm.cir)?;
+                burst("cbs", trtcm.cbs)?;
+                burst("pbs", trtcm.pbs)?;
+                // RFC 2698 section 2: PIR is equal to or greater than CIR.
+                ensure(trtcm.pir >= trtcm.cir, "pir", "must not be below `cir`")
+            }
+        }
+    }
+
+    /// Whether it tells yellow from red.
+    pub(crate) const fn has_yellow(&self) -> bool {
+        !matches!(self, Self::TokenBucket(_))
+    }
+}
+
+/// A meter at work.
+#[derive(Clone, Debug)]
+pub struct Metering {
+    buckets: Buckets,
+    colour_aware: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Buckets {
+    One(TokenBucket),
+    /// Tc and Te of RFC 2697; Te gets what does not fit into Tc.
+    Single {
+        committed: TokenBucket,
+        excess: TokenBucket,
+    },
+    /// Tc and Tp of RFC 2698.
+    Two {
+        committed: TokenBucket,
+        peak: TokenBucket,
+    },
+}
+
+impl Metering {
+    /// The meter that `settings` describe, which must have passed [`Meter::check`], with full buckets.
+    pub fn new(settings: &Meter) -> Self {
+        match settings {
+            Meter::TokenBucket(Bucket { rate, burst }) => {
+                Self { buckets: Buckets::One(TokenBucket::new(*rate, *burst)), colour_aware: false }
+            }
+            Meter::Srtcm(Srtcm { cir, cbs, ebs, colour_aware }) => {
+                let committed = TokenBucket::new(*cir, *cbs);
+                // Its own rate is zero: it lives on what the other has no room for.
+                let excess = TokenBucket::new(Rate::from_bits_per_s(0), *ebs);
+                Self { buckets: Buckets::Single { committed, excess }, colour_aware: *colour_aware }
+            }
+            Meter::Trtcm(Trtcm { cir, cbs, pir, pbs, colour_aware }) => {
+                let (committed, peak) = (TokenBucket::new(*cir, *cbs), TokenBucket::new(*pir, *pbs));
+                Self { buckets: Buckets::Two { committed, peak }, colour_aware: *colour_aware }
+            }
+        }
+    }
+
+    /// The colour of a packet of so many bytes that comes at `now` with this code point.
+    #[inline]
+    pub fn colour(&mut self, now: Instant, bytes: u64, dscp: Dscp) -> Colour {
+        let before = if self.colour_aware { precoloured(dscp) } else { Colour::Green };
+        match &mut self.buckets {
+            Buckets::One(bucket) => {
+                if bucket.pass(now, bytes) {
+                    Colour::Green
+                } else {
+                    Colour::Red
+                }
+            }
+            Buckets::Single { committed, excess } => {
+                // RFC 2697 section 3: if Tc is less than CBS, Tc is incremented, else if Te is less than EBS, Te is.
+                let beyond = committed.fill(now);
+                excess.pour(beyond);
+                if before == Colour::Green && committed.holds(bytes) {
+                    committed.take(bytes);
+                    Colour::Green
+                } else if before <= Colour::Yellow && excess.holds(bytes) {
+                    excess.take(bytes);
+                    Colour::Yellow
+                } else {
+                    Colour::Red
+                }
+            }
+            Buckets::Two { committed, peak } => {
+                committed.fill(now);
+                peak.fill(now);
+                // RFC 2698 section 3: red is decided by the peak rate first; yellow takes from Tp alone, green from both.
+                if before == Colour::Red || !peak.holds(bytes) {
+                    return Colour::Red;
+                }
+                peak.take(bytes);
+                if before == Colour::Yellow || !committed.holds(bytes) {
+                    return Colour::Yellow;
+                }
+                committed.take(bytes);
+                Colour::Green
+            }
+        }
+    }
+}
+
+/// The colour that a packet comes with: the drop precedence of assured forwarding (RFC 2597 section 2); all else comes
+/// green.
+fn precoloured(dscp: Dscp) -> Colour {
+    match dscp.as_af() {
+        Some((_, 2)) => Colour::Yellow,
+        Some((_, 3)) => Colour::Red,
+        _ => Colour::Green,
+    }
+}

@@ -1,0 +1,330 @@
+//! Classes of packets, and the per-hop behaviours that they are given.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use netrig_core::{Dscp, Fraction, Header, Rate, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::fifo::Fifo;
+use super::red::Thresholds;
+use super::wred::{Curve, Wred};
+use super::{PerClass, Queue};
+use crate::SettingsError;
+use crate::conditioning::{DscpSet, Match};
+use crate::error::{check_name, ensure};
+
+/// The most classes that a line may have.
+const MOST: usize = 64;
+
+/// A class of packets on a line. Of all classes the first that matches has a packet; the last takes what none matched.
+///
+/// What a discipline has no use for it leaves alone: in a `fifo` all classes wait together, and are only counted apart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Class {
+    /// The per-hop behaviour that it gives, from which comes what is not said: a name, the code points, the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phb: Option<Phb>,
+    /// Its name in responses and traces, up to 64 letters, digits, `_` and `-`; the behaviour's if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which packets; the behaviour's code points if not given. The last class takes the rest, and has none.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matches: Option<Match>,
+    /// The rate that is reserved for it, of what the line sends, framing included. Classes without one share evenly what
+    /// nobody reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<Rate>,
+    /// For `class-wfq`: whether it goes before all classes that have none, and is policed to its reservation. True for
+    /// the behaviour `ef`, else false if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_latency: Option<bool>,
+    /// For a class of low latency: what may go at once beyond its reservation; 200 ms of it if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Size>,
+    /// What waits in it: any discipline but one of classes. If not given the behaviour's, else a `fifo` with the room
+    /// that the line's `queue` gives each class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
+}
+
+/// A per-hop behaviour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Phb {
+    /// Expedited forwarding (RFC 3246): low delay, low loss, at an assured rate.
+    Ef,
+    /// Assured forwarding, class 1 (RFC 2597), with three drop precedences.
+    Af1,
+    /// Assured forwarding, class 2.
+    Af2,
+    /// Assured forwarding, class 3.
+    Af3,
+    /// Assured forwarding, class 4.
+    Af4,
+    /// Class selector 1 (RFC 2474 section 4.2.2).
+    Cs1,
+    /// Class selector 2.
+    Cs2,
+    /// Class selector 3.
+    Cs3,
+    /// Class selector 4.
+    Cs4,
+    /// Class selector 5.
+    Cs5,
+    /// Class selector 6.
+    Cs6,
+    /// Class selector 7.
+    Cs7,
+    /// Best effort, the default (RFC 2474 section 4.1).
+    Be,
+}
+
+impl Phb {
+    /// Its word in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ef => "ef",
+            Self::Af1 => "af1",
+            Self::Af2 => "af2",
+            Self::Af3 => "af3",
+            Self::Af4 => "af4",
+            Self::Cs1 => "cs1",
+            Self::Cs2 => "cs2",
+            Self::Cs3 => "cs3",
+            Self::Cs4 => "cs4",
+            Self::Cs5 => "cs5",
+            Self::Cs6 => "cs6",
+            Self::Cs7 => "cs7",
+            Self::Be => "be",
+        }
+    }
+
+    /// The class of assured forwarding.
+    const fn af(self) -> Option<u8> {
+        match self {
+            Self::Af1 => Some(1),
+            Self::Af2 => Some(2),
+            Self::Af3 => Some(3),
+            Self::Af4 => Some(4),
+            _ => None,
+        }
+    }
+
+    /// The recommended code points.
+    pub fn code_points(self) -> DscpSet {
+        let cs = |precedence| DscpSet::from_iter([Dscp::cs(precedence)]);
+        match self {
+            Self::Ef => DscpSet::from_iter([Dscp::EF]),
+            Self::Be => DscpSet::from_iter([Dscp::BE]),
+            Self::Cs1 => cs(1),
+            Self::Cs2 => cs(2),
+            Self::Cs3 => cs(3),
+            Self::Cs4 => cs(4),
+            Self::Cs5 => cs(5),
+            Self::Cs6 => cs(6),
+            Self::Cs7 => cs(7),
+            Self::Af1 | Self::Af2 | Self::Af3 | Self::Af4 => {
+                let class = self.af().unwrap_or(1);
+                (1..=3).map(|precedence| Dscp::af(class, precedence)).collect()
+            }
+        }
+    }
+
+    /// What waits in such a class: 64 packets in order, and of assured forwarding WRED, by the numbers that routers
+    /// (Cisco IOS) have if nothing is said.
+    fn queue(self) -> Queue {
+        let Some(class) = self.af() else {
+            return Queue::Fifo(Fifo { packets: Some(64), ..Fifo::default() });
+        };
+        let max_p = Fraction::new(0.1).unwrap_or_default();
+        let curve = |precedence: Option<u8>, min: f64| Curve {
+            dscp: precedence.map(|precedence| DscpSet::from_iter([Dscp::af(class, precedence)])),
+            thresholds: Thresholds::Packets { min, max: 40.0 },
+            max_p,
+        };
+        Queue::Wred(Wred {
+            packets: Some(64),
+            bytes: None,
+            curves: vec![curve(Some(3), 24.0), curve(Some(2), 28.0), curve(None, 33.0)],
+            weight: 1.0 / 512.0,
+            gentle: false,
+            ecn: false,
+            mean_packet: Size::from_bytes(500),
+        })
+    }
+}
+
+impl Class {
+    /// A class of this name that takes these packets, or with none of them the rest.
+    pub fn new(name: &str, matches: Option<Match>) -> Self {
+        Self { name: Some(name.to_owned()), matches, ..Self::default() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().or(self.phb.map(Phb::name)).unwrap_or_default()
+    }
+
+    /// Which packets; the last class takes the rest, whatever this says.
+    pub fn matches(&self) -> Option<Cow<'_, Match>> {
+        let of_phb = || self.phb.map(|phb| Cow::Owned(Match::dscp(phb.code_points().iter())));
+        self.matches.as_ref().map(Cow::Borrowed).or_else(of_phb)
+    }
+
+    /// Whether it goes first, and no faster than its reservation.
+    pub(crate) fn is_low_latency(&self) -> bool {
+        self.low_latency.unwrap_or(self.phb == Some(Phb::Ef))
+    }
+
+    /// The depth of the policer of a class of low latency.
+    pub(crate) fn burst(&self) -> Size {
+        let fifth = self.reserve.map_or(0, |reserve| reserve.bits_per_s() / 8 / 5);
+        self.burst.unwrap_or(Size::from_bytes(fifth))
+    }
+
+    /// What waits in it, with `room` for a class that says nothing.
+    pub(crate) fn queue(&self, room: &PerClass) -> Queue {
+        let of_room = || Queue::Fifo(Fifo { packets: room.packets, bytes: room.bytes, ..Fifo::default() });
+        self.queue.clone().or(self.phb.map(Phb::queue)).unwrap_or_else(of_room)
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        let name = self.name();
+        ensure(!name.is_empty(), "name", "or `phb` must be given")?;
+        check_name(name)?;
+        if let Some(matches) = &self.matches {
+            matches.check().map_err(|e| e.within("match"))?;
+        }
+        ensure(self.reserve.is_none_or(|rate| rate.bits_per_s() > 0), "reserve", "must be above zero")?;
+        ensure(self.burst != Some(Size::default()), "burst", "must be above zero")?;
+        let Some(queue) = &self.queue else { return Ok(()) };
+        ensure(!queue.is_of_classes(), "queue", "must not be one of classes: this is one")?;
+        queue.check().map_err(|e| e.within("queue"))
+    }
+}
+
+/// Whether a line of this rate can have these classes, of whose rate only the share `reservable` may be reserved.
+///
+/// # Errors
+/// Names the field that is out of range, seen from the line.
+pub(crate) fn check(classes: &[Class], rate: Rate, reservable: Fraction) -> Result<(), SettingsError> {
+    ensure(classes.len() <= MOST, "classes", "must be at most 64")?;
+    for (n, class) in classes.iter().enumerate() {
+        let within = |e: SettingsError| e.within(&format!("classes.{n}"));
+        class.check().map_err(within)?;
+        let named_before = classes[..n].iter().any(|other| other.name() == class.name());
+        ensure(!named_before, "name", "must not be that of another class").map_err(within)?;
+        if n + 1 == classes.len() {
+            let why = "is of no use in the last class, which takes what matches no other";
+            ensure(class.matches.is_none(), "match", why).map_err(within)?;
+        } else {
+            let why = "or `phb` must be given: only the last class takes the rest";
+            ensure(class.matches().is_some(), "match", why).map_err(within)?;
+        }
+    }
+    check_reservations(classes, rate, reservable)
+}
+
+/// The vendor's rule: only so much of the line may be reserved. It bounds what is reserved, never what is used.
+fn check_reservations(classes: &[Class], rate: Rate, reservable: Fraction) -> Result<(), SettingsError> {
+    let sum =
+        classes.iter().filter_map(|class| class.reserve).map(Rate::bits_per_s).fold(0, u64::saturating_add);
+    let most = (rate.bits_per_s() as f64 * reservable.get()).floor();
+    if sum as f64 <= most {
+        return Ok(());
+    }
+    let (sum, most) = (Rate::from_bits_per_s(sum), Rate::from_bits_per_s(most as u64));
+    let why = format!("reserve {sum} together, and {reservable} of {rate} is {most} (`reservable`)");
+    Err(SettingsError::new("classes", why))
+}
+
+/// Replaces names of nodes in what classes match by their addresses.
+pub(crate) fn resolve(
+    classes: &mut [Class],
+    addresses: &impl Fn(&str) -> Vec<IpAddr>,
+) -> Result<(), SettingsError> {
+    for (n, class) in classes.iter_mut().enumerate() {
+        let Some(matches) = &mut class.matches else { continue };
+        matches.resolve(addresses).map_err(|e| e.within(&format!("classes.{n}.match")))?;
+    }
+    Ok(())
+}
+
+/// Fails if a class still names a node.
+pub(crate) fn check_resolved(classes: &[Class]) -> Result<(), SettingsError> {
+    for (n, class) in classes.iter().enumerate() {
+        let Some(matches) = &class.matches else { continue };
+        matches.check_resolved().map_err(|e| e.within(&format!("classes.{n}.match")))?;
+    }
+    Ok(())
+}
+
+/// What each class gets of a line of this rate while all have something to send, bit/s: what it reserved, or an even
+/// part of what nobody reserved. Nothing for those that are `exempt`.
+pub(crate) fn shares(classes: &[Class], rate: Rate, exempt: impl Fn(&Class) -> bool) -> Vec<u64> {
+    let reserved: u64 = classes.iter().filter_map(|class| class.reserve).map(Rate::bits_per_s).sum();
+    let sharing = classes.iter().filter(|class| class.reserve.is_none() && !exempt(class)).count() as u64;
+    let even = rate.bits_per_s().saturating_sub(reserved) / sharing.max(1);
+    let share = |class: &Class| match class.reserve {
+        _ if exempt(class) => 0,
+        Some(reserve) => reserve.bits_per_s(),
+        None => even,
+    };
+    classes.iter().map(share).collect()
+}
+
+/// Fails if nothing is left for a class that reserved nothing.
+pub(crate) fn check_shares(
+    classes: &[Class],
+    rate: Rate,
+    exempt: impl Fn(&Class) -> bool,
+) -> Result<(), SettingsError> {
+    let shares = shares(classes, rate, &exempt);
+    let starved = |(class, share): (&Class, u64)| share == 0 && !exempt(class);
+    let Some(n) = classes.iter().zip(shares).position(starved) else { return Ok(()) };
+    let why = "must be given: the other classes reserve all of the line";
+    Err(SettingsError::new("reserve", why).within(&format!("classes.{n}")))
+}
+
+/// Says which class a packet belongs to.
+#[derive(Clone, Debug)]
+pub struct Classifier(Box<Matches>);
+
+#[derive(Clone, Debug)]
+struct Matches {
+    /// All but the last class's.
+    several: Vec<Match>,
+    /// The class of each code point, if classes look at nothing else.
+    by_dscp: Option<[u8; 64]>,
+}
+
+impl Classifier {
+    /// Of these classes, which must have passed the line's check; without any all packets are of one.
+    pub fn new(classes: &[Class]) -> Self {
+        let before_last = classes.len().saturating_sub(1);
+        let matches = |class: &Class| class.matches().map(Cow::into_owned).unwrap_or_default();
+        let several: Vec<Match> = classes[..before_last].iter().map(matches).collect();
+        let sets: Option<Vec<DscpSet>> = several.iter().map(Match::only_dscp).collect();
+        let class_of = |sets: &[DscpSet], dscp: Dscp| {
+            // At most 64 classes.
+            sets.iter().position(|set| set.contains(dscp)).unwrap_or(before_last) as u8
+        };
+        let table = |sets: Vec<DscpSet>| std::array::from_fn(|value| class_of(&sets, Dscp(value as u8)));
+        Self(Box::new(Matches { several, by_dscp: sets.map(table) }))
+    }
+
+    /// The place of the packet's class among them.
+    #[inline]
+    pub fn class_of(&self, header: &Header) -> usize {
+        match &self.0.by_dscp {
+            Some(table) => usize::from(table[usize::from(header.dscp.0 & 63)]),
+            None => {
+                let several = &self.0.several;
+                several.iter().position(|matches| matches.holds(header)).unwrap_or(several.len())
+            }
+        }
+    }
+}

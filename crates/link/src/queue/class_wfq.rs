@@ -1,0 +1,121 @@
+//! Class-based weighted fair queueing with queues of low latency: what routers call CBWFQ and LLQ.
+
+use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
+
+use super::bands::Bands;
+use super::class::{self, Class};
+use super::fluid::{FluidClock, Tag};
+use super::{PerClass, Place};
+use crate::Framing;
+use crate::conditioning::TokenBucket;
+
+/// Class-based weighted fair queueing at work.
+///
+/// Classes of low latency go first, in their order, each policed to its reservation, so that they cannot starve the
+/// others; these share what is left in proportion to what they reserved.
+#[derive(Clone, Debug)]
+pub struct ClassWfqQueue<P>(Box<Shared<P>>);
+
+#[derive(Clone, Debug)]
+struct Shared<P> {
+    bands: Bands<P, Tag>,
+    /// By class: the policer of those of low latency.
+    policers: Vec<Option<TokenBucket>>,
+    clock: FluidClock,
+    framing: Framing,
+    /// By class, in a search for the next packet: whether a shaper holds it.
+    held: Vec<bool>,
+}
+
+impl<P: PacketMeta> ClassWfqQueue<P> {
+    /// Empty queues for the classes of this place.
+    pub fn new(settings: &PerClass, place: &Place<'_>) -> Self {
+        let policer = |class: &Class| {
+            let reserve = class.reserve.filter(|_| class.is_low_latency())?;
+            Some(TokenBucket::new(reserve, class.burst()))
+        };
+        let shares = class::shares(place.classes(), place.rate(), Class::is_low_latency);
+        Self(Box::new(Shared {
+            bands: Bands::new(settings, place),
+            policers: place.classes().iter().map(policer).collect(),
+            clock: FluidClock::new(shares.iter().map(|share| (*share).max(1) as f64), place),
+            framing: place.framing(),
+            held: vec![false; place.classes().len()],
+        }))
+    }
+}
+
+impl<P: PacketMeta> Shared<P> {
+    fn is_fast(&self, class: usize) -> bool {
+        self.policers[class].is_some()
+    }
+
+    /// The class whose oldest packet the fluid server would be done with first, of those that no shaper holds.
+    fn first_done(&self) -> Option<usize> {
+        let candidates = (0..self.bands.len()).filter(|class| !self.is_fast(*class) && !self.held[*class]);
+        candidates.filter_map(|class| Some((*self.bands.first(class)?, class))).min().map(|(_, class)| class)
+    }
+
+    fn next_fast(&mut self, now: Instant, soonest: &mut Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
+        for class in 0..self.bands.len() {
+            if !self.is_fast(class) || self.bands.is_empty(class) {
+                continue;
+            }
+            match self.bands.pop(class, now, obs) {
+                Dequeue::NotBefore(moment) => *soonest = (*soonest).min(moment),
+                Dequeue::Empty => {}
+                packet => return packet,
+            }
+        }
+        Dequeue::Empty
+    }
+}
+
+impl<P: PacketMeta> QueueDiscipline<P> for ClassWfqQueue<P> {
+    fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+        let Shared { bands, policers, clock, framing, .. } = &mut *self.0;
+        let (class, ip_len) = (bands.class_of(&packet), packet.header().ip_len);
+        if let Some(policer) = &mut policers[class] {
+            if !policer.pass(now, framing.line_bytes(ip_len)) {
+                return obs.dropped(now, &packet, DropReason::Policed);
+            }
+            bands.push(class, now, packet, obs, Tag::default);
+            return;
+        }
+        let waiting = bands.backlog().packets;
+        bands.push(class, now, packet, obs, || clock.arrival(now, class, ip_len, waiting));
+    }
+
+    fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
+        let shared = &mut *self.0;
+        let mut soonest = Instant::NEVER;
+        let fast = shared.next_fast(now, &mut soonest, obs);
+        if matches!(fast, Dequeue::Packet(..)) {
+            return fast;
+        }
+        shared.held.fill(false);
+        while let Some(class) = shared.first_done() {
+            match shared.bands.pop(class, now, obs) {
+                Dequeue::Packet(packet, since) => {
+                    shared.clock.departure(now, packet.header().ip_len);
+                    return Dequeue::Packet(packet, since);
+                }
+                Dequeue::NotBefore(moment) => {
+                    soonest = soonest.min(moment);
+                    shared.held[class] = true;
+                }
+                Dequeue::Empty => {}
+            }
+        }
+        if soonest < Instant::NEVER { Dequeue::NotBefore(soonest) } else { Dequeue::Empty }
+    }
+
+    fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
+        self.0.bands.clear(now, why, obs);
+        self.0.clock.clear();
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.0.bands.backlog()
+    }
+}

@@ -1,0 +1,99 @@
+//! Every packet of a flow leaves either end with the flow's code point, whatever the routers made of it on the way.
+
+use netrig_core::Heading;
+use netrig_tests::watch;
+
+/// A flow with this code point over this transport. The first link marks what comes to the server as `cs1`, and drops some
+/// of it, so that packets are sent again. Uploads, requests and answers; connections that open and close.
+fn flow(dscp: &str, transport: &str, application: &str) -> String {
+    format!(
+        r#"
+format = 1
+name = "code-points"
+duration = "5 s"
+
+[node.client]
+[node.router]
+[node.server]
+
+[link.access]
+between = ["client", "router"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+condition = [{{ green = "cs1" }}]
+reverse = {{ condition = [] }}
+loss = {{ kind = "bernoulli", probability = "2 %" }}
+
+[link.line]
+between = ["router", "server"]
+rate = "5 Mbit/s"
+delay = "5 ms"
+queue = {{ kind = "fifo", packets = 50 }}
+
+[transport.tcp]
+kind = "tcp"
+[transport.sctp]
+kind = "sctp"
+[transport.udp]
+kind = "udp"
+
+[flow.data]
+from = "client"
+to = "server"
+transport = "{transport}"
+{dscp}
+application = {{ {application} }}
+
+[response.drops]
+of = "link.access"
+metric = "drops"
+"#
+    )
+}
+
+const WEB: &str = r#"kind = "web", exchange = "request", interarrival = { constant = "50 ms" }, size = { constant = "20 KB" }"#;
+const FILES: &str =
+    r#"kind = "file", size = { constant = "30 KB" }, count = 5, pause = { constant = "100 ms" }"#;
+const CBR: &str = r#"kind = "cbr", rate = "1 Mbit/s", size = "512 B""#;
+
+/// The code points of the packets that leave a node, RFC 2474 section 3: the upper six bits of the second byte.
+fn sent(text: &str, node: &str, link: u32) -> Vec<u8> {
+    let (run, tape) = watch(text, 1, &[node]);
+    let place = run.scenario.nodes.iter().position(|known| known.name == node).expect("a node of the file");
+    let frames = tape.frames(place as u32, link, Heading::Outbound);
+    frames.iter().map(|frame| frame.bytes[1] >> 2).collect()
+}
+
+#[test]
+fn both_ends_send_every_packet_with_the_code_point_of_the_flow() {
+    let code_points =
+        [("dscp = 'EF'", 46), ("dscp = 'af41'", 34), ("dscp = 'CS1'", 8), ("dscp = 63", 63), ("", 0)];
+    for (transport, application) in [("tcp", FILES), ("tcp", WEB), ("sctp", FILES), ("sctp", WEB)] {
+        for (dscp, value) in code_points {
+            let text = flow(dscp, transport, application);
+            for (node, link) in [("client", 0), ("server", 1)] {
+                let seen = sent(&text, node, link);
+                let what = format!("{transport}, {dscp}, {node}: {seen:?}");
+                assert!(seen.len() > 20, "{what}");
+                assert!(seen.iter().all(|seen| *seen == value), "{what}");
+            }
+        }
+    }
+    for (dscp, value) in code_points {
+        let seen = sent(&flow(dscp, "udp", CBR), "client", 0);
+        assert!(seen.len() > 500 && seen.iter().all(|seen| *seen == value), "udp, {dscp}: {seen:?}");
+    }
+}
+
+/// What the router marked is what arrives: the mark holds from there on, and only in that direction.
+#[test]
+fn a_router_changes_what_passes_it_and_nothing_else() {
+    let text = flow("dscp = 'EF'", "tcp", FILES);
+    let (_, tape) = watch(&text, 1, &["client", "server"]);
+    let arrived = |node, link| -> Vec<u8> {
+        tape.frames(node, link, Heading::Inbound).iter().map(|frame| frame.bytes[1] >> 2).collect()
+    };
+    assert!(arrived(2, 1).len() > 20 && arrived(2, 1).iter().all(|seen| *seen == 8));
+    assert!(arrived(0, 0).len() > 20 && arrived(0, 0).iter().all(|seen| *seen == 46));
+}

@@ -1,0 +1,352 @@
+//! Conditioned lines in whole experiments, against what queueing theory and the arithmetic of RFCs and cells say.
+
+use netrig_stats::interval::student;
+use netrig_tests::{Measured, simulate};
+
+/// Holds responses to theory over these runs: it lies in the 99 % interval, which is at most 1 % to either side.
+fn expect<const N: usize>(runs: &[Measured], theory: [(&str, f64); N]) {
+    for (response, theory) in theory {
+        let values: Vec<f64> = runs.iter().map(|run| run.responses[response]).collect();
+        let interval = student(&values, 0.99).expect("several runs make an interval");
+        let half = interval.relative_half_width().expect("an interval has a width");
+        println!("{response}: theory {theory:.7}, measured {:.7} ± {:.2} %", interval.estimate, 100.0 * half);
+        assert!(half <= 0.01, "{response}: the interval is ±{:.2} %: {interval:?}", 100.0 * half);
+        assert!(interval.contains(theory), "{response}: theory says {theory}, not in {interval:?}");
+    }
+}
+
+/// Three Poisson streams into a line that sends 1000 B in 8 ms, told apart by their ports.
+fn three_streams(queue: &str, sizes: [&str; 3], seconds: u32) -> String {
+    let flow = |name: &str, interarrival: &str, size: &str| {
+        format!(
+            r#"
+[flow.{name}]
+from = "source"
+to = "sink"
+transport = "packets"
+application = {{ kind = "poisson", interarrival = "{interarrival}", size = {{ {size} }} }}
+[response.{name}]
+of = "link.line.class.{name}"
+metric = "waiting_time"
+[response.{name}-queue]
+of = "link.line.class.{name}"
+metric = "queue_length"
+"#
+        )
+    };
+    let flows = flow("first", "40 ms", sizes[0])
+        + &flow("second", "32 ms", sizes[1])
+        + &flow("third", "32 ms", sizes[2]);
+    format!(
+        r#"
+format = 1
+name = "classes"
+duration = "{seconds} s"
+warm_up = "200 s"
+sample_every = "100 s"
+[node.source]
+[node.sink]
+[link.line]
+between = ["source", "sink"]
+rate = "1 Mbit/s"
+classes = [
+  {{ name = "first", match = {{ dst_port = 5001 }} }},
+  {{ name = "second", match = {{ src = "source", dst = "sink", protocol = "udp", dst_port = "5002-5002" }} }},
+  {{ name = "third" }},
+]
+queue = {{ {queue} }}
+[transport.packets]
+kind = "udp"
+headers = "none"
+[response.all]
+of = "link.line"
+metric = "waiting_time"
+{flows}"#
+    )
+}
+
+/// Their sizes, all of 1000 B on average.
+const SIZES: [&str; 3] =
+    [r#"constant = "1 KB""#, r#"exponential = "1 KB""#, r#"uniform = { min = "500 B", max = "1500 B" }"#];
+
+/// Loads and mean residual work of the three streams: λE[x] and λE[x²]/2, seconds. E[x²] of an exponential time is twice
+/// the square of its mean, of one even in half to one and a half of it 13/12.
+const STREAMS: [(f64, f64); 3] = [
+    (0.2, 25.0 * 0.008 * 0.008 / 2.0),
+    (0.25, 31.25 * 0.008 * 0.008),
+    (0.25, 31.25 * 0.008 * 0.008 * 13.0 / 24.0),
+];
+
+/// Cobham (1954): behind the work that is being done, a packet of class k waits for W₀/((1 − σₖ₋₁)(1 − σₖ)), where σₖ is
+/// the load of the classes up to its own.
+fn cobham() -> [f64; 3] {
+    let residual: f64 = STREAMS.iter().map(|(_, residual)| residual).sum();
+    let mut sigma = 0.0;
+    STREAMS.map(|(load, _)| {
+        let before = sigma;
+        sigma += load;
+        residual / ((1.0 - before) * (1.0 - sigma))
+    })
+}
+
+#[test]
+fn strict_priority_waits_as_cobham_says() {
+    let runs =
+        simulate(&three_streams(r#"kind = "priority", packets = 100000"#, SIZES, 16_000), None, 10, |_| true);
+    let [first, second, third] = cobham();
+    expect(&runs, [("first", first), ("second", second), ("third", third)]);
+    // Little's law for each class: λW.
+    expect(
+        &runs,
+        [("first-queue", 25.0 * first), ("second-queue", 31.25 * second), ("third-queue", 31.25 * third)],
+    );
+}
+
+/// In one queue all classes wait W₀/(1 − ρ), for Poisson arrivals see time averages (Wolff 1982).
+#[test]
+fn classes_that_share_a_queue_wait_alike() {
+    let runs =
+        simulate(&three_streams(r#"kind = "fifo", unlimited = true"#, SIZES, 12_000), None, 10, |_| true);
+    let residual: f64 = STREAMS.iter().map(|(_, residual)| residual).sum();
+    let load: f64 = STREAMS.iter().map(|(load, _)| load).sum();
+    let fifo = residual / (1.0 - load);
+    expect(&runs, [("all", fifo), ("first", fifo), ("second", fifo), ("third", fifo)]);
+}
+
+/// Kleinrock's conservation law (1965): whoever goes first, the waits of all classes, each weighed by its load, make
+/// ρW₀/(1 − ρ); for schedulers that do not look at lengths, and so here with packets of one length.
+#[test]
+fn what_one_class_gains_the_others_wait() {
+    let sizes = [r#"constant = "1 KB""#; 3];
+    let load: f64 = STREAMS.iter().map(|(load, _)| load).sum();
+    let conserved = load * (load * 0.008 / 2.0) / (1.0 - load);
+    for kind in ["priority", "class-wfq", "drr", "wfq"] {
+        let queue = format!(r#"kind = "{kind}", packets = 100000"#);
+        let mut runs = simulate(&three_streams(&queue, sizes, 6_000), None, 10, |_| true);
+        for run in &mut runs {
+            let weighed = ["first", "second", "third"].iter().zip(STREAMS);
+            let sum = weighed.map(|(class, (load, _))| load * run.responses[*class]).sum();
+            run.responses.insert(kind.to_owned(), sum);
+        }
+        expect(&runs, [(kind, conserved)]);
+    }
+}
+
+/// A host that sends packets of 512 B over a router's line to another.
+fn through_a_router(line: &str, kind: &str, headers: &str, offered: &str, seconds: u32) -> String {
+    let size = if kind == "cbr" { r#""512 B""# } else { r#"{ constant = "512 B" }"# };
+    format!(
+        r#"
+format = 1
+name = "policing"
+duration = "{seconds} s"
+warm_up = "1 s"
+sample_every = "1 s"
+[factors]
+offered = {offered}
+[node.Qs]
+[node.R1]
+[node.Qr]
+[link.access]
+between = ["Qs", "R1"]
+rate = "1 Gbit/s"
+queue = {{ kind = "fifo", packets = 100000 }}
+[link.line]
+between = ["R1", "Qr"]
+rate = "25 Mbit/s"
+{line}
+[transport.packets]
+kind = "udp"
+headers = "{headers}"
+[flow.premium]
+from = "Qs"
+to = "Qr"
+transport = "packets"
+application = {{ kind = "{kind}", rate = "${{offered}}", size = {size} }}
+[response.goodput]
+of = "flow.premium"
+metric = "goodput"
+unit = "Mbit/s"
+[response.loss]
+of = "flow.premium"
+metric = "datagram_loss"
+[response.policed]
+of = "link.line"
+metric = "drops_policed"
+"#
+    )
+}
+
+/// What is offered in a run, Mbit/s of IP packets.
+fn offered(run: &Measured) -> f64 {
+    run.levels["offered"].trim_end_matches(" Mbit/s").parse().expect("a rate")
+}
+
+const RATES: &str =
+    r#"["3 Mbit/s", "6 Mbit/s", "8.9 Mbit/s", "9 Mbit/s", "9.1 Mbit/s", "12 Mbit/s", "20 Mbit/s"]"#;
+
+/// What arrives, Mbit/s of IP packets of 540 B, of which 512 B are payload.
+fn passed(run: &Measured) -> f64 {
+    run.responses["goodput"] * 540.0 / 512.0
+}
+
+/// The profile of premium traffic: 9 Mbit/s of IP packets, and so many bytes at once.
+fn profile(burst: &str, red: &str) -> String {
+    format!(
+        r#"
+queue = {{ kind = "priority", packets = 64 }}
+classes = [{{ phb = "ef" }}, {{ phb = "be" }}]
+condition = [
+  {{ match = {{ src = "Qs", protocol = "udp" }}, meter = {{ kind = "token-bucket", rate = "9 Mbit/s", burst = "{burst}" }}, green = "ef", red = "{red}" }},
+]
+"#
+    )
+}
+
+/// The excess is dropped: of x Mbit/s at a constant rate min(x, 9) pass, both counted at the layer of the profile, IP
+/// packets; the bucket holds ten.
+#[test]
+fn a_policer_lets_nine_megabits_pass() {
+    let text = through_a_router(&profile("5400 B", "drop"), "cbr", "udp", RATES, 21);
+    for run in simulate(&text, None, 1, |_| true) {
+        let (x, passed) = (offered(&run), passed(&run));
+        println!("{x} Mbit/s offered, {passed:.4} passed");
+        assert!((passed / x.min(9.0) - 1.0).abs() < 0.01, "of {x} Mbit/s {passed} passed");
+    }
+}
+
+/// The excess loses its mark and goes on as best effort: while the line has room, all of it arrives.
+#[test]
+fn a_remarker_lets_all_pass_while_there_is_room() {
+    let text = through_a_router(&profile("5400 B", "be"), "cbr", "udp", RATES, 21);
+    for run in simulate(&text, None, 1, |_| true) {
+        let (x, passed) = (offered(&run), passed(&run));
+        assert!((passed / x - 1.0).abs() < 0.001, "of {x} Mbit/s {passed} passed");
+        assert_eq!(run.responses["policed"], 0.0);
+    }
+}
+
+/// Loss of M/D/1/K at a load of 1, from the Markov chain that is embedded at departures (Kleinrock, Queueing Systems I,
+/// section 5.3; the arrivals in a service are Poisson of mean 1): 1 − 1/(π₀ + 1).
+fn md1k_loss(places: usize) -> f64 {
+    let mut arrivals = vec![1.0 / std::f64::consts::E];
+    for k in 1..=places {
+        arrivals.push(arrivals[k - 1] / k as f64);
+    }
+    let mut states = vec![1.0];
+    for n in 0..places - 1 {
+        let reached: f64 = (1..=n).map(|j| states[j] * arrivals[n - j + 1]).sum();
+        states.push((states[n] - reached - states[0] * arrivals[n]) / arrivals[0]);
+    }
+    let empty = 1.0 / states.iter().sum::<f64>();
+    1.0 - 1.0 / (empty + 1.0)
+}
+
+/// Poisson traffic at exactly the rate of its profile. A bucket of K packets is a queue of K places that is served at the
+/// rate of the profile: tokens that miss are work that is left, and a packet finds its tokens if no more than K − 1 are
+/// taken. So M/D/1/K says what is lost.
+#[test]
+fn poisson_traffic_loses_what_the_token_bucket_model_says() {
+    for (packets, passes) in [(10, 0.949), (25, 0.980), (100, 0.995)] {
+        let theory = md1k_loss(packets);
+        assert!((1.0 - theory - passes).abs() < 0.0005, "{packets}: {theory}");
+        let line = profile(&format!("{} B", 512 * packets), "drop");
+        let text = through_a_router(&line, "poisson", "none", r#""9 Mbit/s""#, 601);
+        let runs = simulate(&text, None, 10, |_| true);
+        let losses: Vec<f64> = runs.iter().map(|run| run.responses["loss"]).collect();
+        let interval = student(&losses, 0.99).expect("ten runs make an interval");
+        let goodput = runs.iter().map(|run| run.responses["goodput"]).sum::<f64>() / 10.0;
+        println!("{packets} packets: theory {theory:.5}, lost {interval:?}, {goodput:.4} Mbit/s passed");
+        assert!(interval.contains(theory), "{packets}: theory says {theory}, not in {interval:?}");
+        assert!((goodput / (9.0 * passes) - 1.0).abs() < 0.01, "{packets}: {goodput} Mbit/s passed");
+    }
+}
+
+/// 512 B of payload, 28 B of headers, 8 B of LLC/SNAP and 8 B of AAL5's trailer fill 12 cells, 636 B on the line: the knee
+/// of a line of 25 Mbit/s is at 25 × 512/636 = 20.126 Mbit/s of payload.
+#[test]
+fn cells_take_a_fifth_of_the_line() {
+    let line = r#"
+framing = "atm-llc"
+queue = { kind = "fifo", packets = 64 }
+"#;
+    let rates = r#"["15 Mbit/s", "20 Mbit/s", "21.2 Mbit/s", "21.3 Mbit/s", "23 Mbit/s", "25 Mbit/s"]"#;
+    let knee = 25.0 * 512.0 / 636.0;
+    for run in simulate(&through_a_router(line, "cbr", "udp", rates, 21), None, 1, |_| true) {
+        let (x, passed) = (offered(&run) * 512.0 / 540.0, run.responses["goodput"]);
+        println!("{x:.3} Mbit/s of payload offered, {passed:.4} passed, the knee at {knee:.4}");
+        assert!((passed / x.min(knee) - 1.0).abs() < 0.001, "of {x} Mbit/s {passed} passed");
+        assert_eq!(run.responses["loss"] > 0.0, x > knee, "{x} Mbit/s");
+    }
+}
+
+/// RFC 2698 section 3: of a stream that never pauses CIR goes green, PIR − CIR yellow, and the rest red, give or take what
+/// the buckets hold; and each flow, marked by its own host, is found by its own rule.
+#[test]
+fn rules_count_what_their_meters_find() {
+    let text = r#"
+format = 1
+name = "colours"
+duration = "100 s"
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "100 Mbit/s"
+queue = { kind = "fifo", packets = 100 }
+[[link.line.condition]]
+match = { dscp = "af11" }
+meter = { kind = "trtcm", cir = "1 Mbit/s", cbs = "5 KB", pir = "2.5 Mbit/s", pbs = "5 KB" }
+green = "af11"
+yellow = "af12"
+red = "drop"
+[[link.line.condition]]
+name = "voice"
+match = { dscp = "ef" }
+[flow.video]
+from = "a"
+to = "b"
+dscp = "AF11"
+application = { kind = "cbr", rate = "4 Mbit/s", size = "472 B" }
+[flow.voice]
+from = "a"
+to = "b"
+dscp = 46
+application = { kind = "cbr", rate = "80 kbit/s", size = "172 B" }
+[response.green]
+of = "link.line.rule.1"
+metric = "rate_green"
+[response.yellow]
+of = "link.line.rule.1"
+metric = "rate_yellow"
+[response.red]
+of = "link.line.rule.1"
+metric = "rate_red"
+[response.share]
+of = "link.line.rule.1"
+metric = "share_green"
+[response.dropped]
+of = "link.line.rule.1"
+metric = "drops_policed"
+[response.reds]
+of = "link.line.rule.1"
+metric = "packets_red"
+[response.voice]
+of = "link.line.rule.voice"
+metric = "packets_green"
+[response.beyond]
+of = "link.line.rule.voice"
+metric = "packets_red"
+"#;
+    let runs = simulate(text, None, 1, |_| true);
+    let found = &runs[0].responses;
+    // 5 KB in 100 s are 400 bit/s, a packet of 500 B 40 bit/s.
+    for (colour, theory) in [("green", 1.0e6), ("yellow", 1.5e6), ("red", 1.5e6)] {
+        assert!((found[colour] - theory).abs() <= 900.0, "{colour}: {} of {theory} bit/s", found[colour]);
+    }
+    assert!((found["share"] - 0.25).abs() < 0.001, "{}", found["share"]);
+    assert_eq!(found["dropped"], found["reds"]);
+    // 200 B of IP every 20 ms.
+    assert!((found["voice"] - 5000.0).abs() <= 1.0, "{}", found["voice"]);
+    assert_eq!(found["beyond"], 0.0);
+}
