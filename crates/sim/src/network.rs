@@ -28,22 +28,50 @@ struct Wire {
     log: Option<Box<EventLog>>,
 }
 
-/// Calls a wire's line with all that watches it: with the log only where there is one, so that it costs nobody else
-/// anything.
-macro_rules! watched {
-    ($wire:expr, ($line:ident, $watch:ident) => $call:expr) => {{
-        let Wire { line: $line, counters, waits, log, .. } = $wire;
-        match log {
-            None => {
-                let $watch = &mut (counters, waits);
-                $call
-            }
-            Some(log) => {
-                let $watch = &mut ((counters, waits), &mut **log);
-                $call
-            }
+impl Wire {
+    /// A packet comes to the line. What only the log needs is kept out of the way: most runs have none.
+    #[inline]
+    fn offer(&mut self, now: Instant, parcel: Parcel) {
+        if self.log.is_some() {
+            return self.offer_logged(now, parcel);
         }
-    }};
+        self.line.offer(now, Lane::ONLY, parcel, &mut (&mut self.counters, &mut self.waits));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn offer_logged(&mut self, now: Instant, parcel: Parcel) {
+        let Self { line, counters, waits, log, .. } = self;
+        line.offer(now, Lane::ONLY, parcel, &mut ((counters, waits), log.as_deref_mut()));
+    }
+
+    /// The next packet that has come out by `now`.
+    #[inline]
+    fn poll_deliver(&mut self, now: Instant) -> Option<Delivery<Parcel>> {
+        if self.log.is_some() {
+            return self.poll_deliver_logged(now);
+        }
+        self.line.poll_deliver(now, &mut (&mut self.counters, &mut self.waits))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_deliver_logged(&mut self, now: Instant) -> Option<Delivery<Parcel>> {
+        let Self { line, counters, waits, log, .. } = self;
+        line.poll_deliver(now, &mut ((counters, waits), log.as_deref_mut()))
+    }
+
+    /// The line changes.
+    fn apply(&mut self, now: Instant, event: LinkEvent) {
+        let Self { line, counters, waits, log, .. } = self;
+        line.apply(now, Lane::ONLY, event, &mut ((counters, waits), log.as_deref_mut()));
+    }
+
+    /// The line does what is due.
+    fn catch_up(&mut self, now: Instant) {
+        let Self { line, counters, waits, log, .. } = self;
+        line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
+    }
 }
 
 /// What is counted of a wire, of each of its classes, and of its rules, if anybody wants that.
@@ -240,9 +268,7 @@ impl Network {
             // A place is polled at its deadline, so `at` is `now`.
             let (at, parcel) = match place {
                 Place::Wire(wire) => {
-                    let wire = &mut self.wires[wire as usize];
-                    let delivery = watched!(wire, (line, watch) => line.poll_deliver(now, watch));
-                    let Delivery { at, packet, .. } = delivery?;
+                    let Delivery { at, packet, .. } = self.wires[wire as usize].poll_deliver(now)?;
                     (at, packet)
                 }
                 Place::Air(air) => self.airs[air as usize].arrived(now)?,
@@ -313,8 +339,7 @@ impl Network {
     pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
         match self.links[link][direction as usize] {
             Passage::Wire(wire) => {
-                let changed = &mut self.wires[wire as usize];
-                watched!(changed, (line, watch) => line.apply(now, Lane::ONLY, event, watch));
+                self.wires[wire as usize].apply(now, event);
                 self.reappoint(Place::Wire(wire));
             }
             Passage::Air(air, lane) => {
@@ -334,7 +359,7 @@ impl Network {
 
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
         let next = &mut self.wires[wire as usize];
-        watched!(&mut *next, (line, watch) => line.offer(now, Lane::ONLY, parcel, watch));
+        next.offer(now, parcel);
         next.appointment.keep(next.line.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
     }
 
@@ -348,7 +373,7 @@ impl Network {
         for (at_work, meters) in self.wires.iter_mut().zip(&mut self.meters) {
             let Meters { wire, classes, rules } = meters;
             if wire.is_wanted() || at_work.log.is_some() {
-                watched!(&mut *at_work, (line, watch) => line.catch_up(now, watch));
+                at_work.catch_up(now);
             }
             let Wire { line, counters, waits, .. } = at_work;
             if wire.is_wanted() {

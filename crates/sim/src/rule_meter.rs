@@ -17,7 +17,7 @@ impl RuleMeter {
     pub fn new(number: u32, direction: Direction, place: u16, sink: &dyn Sink) -> Option<Self> {
         let counts = counts(&Conditioned::default());
         let wanted = counts.iter().any(|(quantity, _)| sink.wants(quantity));
-        wanted.then(|| Self { subject: Subject::Rule(number, direction, place), before: [0; QUANTITIES] })
+        wanted.then_some(Self { subject: Subject::Rule(number, direction, place), before: [0; QUANTITIES] })
     }
 
     /// Reports the interval that ends at `now`.
