@@ -123,7 +123,7 @@ fn one_form_is_asked_for_whatever_it_is_called() {
     for (more, wanted) in [
         (&["--pcapng", "--format", "pcapng"][..], "cannot be used with"),
         (&["--pcapng", "--figure", "sequence"], "cannot be used with"),
-        (&["--format", "sequence"], "[possible values: csv, parquet, svg, pcapng]"),
+        (&["--format", "sequence"], "[possible values: csv, parquet, svg, pcapng, events]"),
         (&[], "<--format <FORMAT>|--pcapng|--figure <FIGURE>>"),
     ] {
         let output = asked(&[more, &["--out", "x"]].concat());
