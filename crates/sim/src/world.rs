@@ -91,6 +91,8 @@ impl<'a> Simulation<'a> {
         agenda.enter(Instant::ZERO + self.scenario.sample_every, Actor::Tick);
     }
 
+    /// One caller, once per event: part of its loop, which the compiler does not see by itself.
+    #[inline(always)]
     fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
         match actor {
             Actor::Network(place) => self.serve(now, place, sink),
