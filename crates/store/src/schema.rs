@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::StoreError;
 
@@ -24,8 +24,14 @@ pub(crate) enum Found {
     Form(u32),
 }
 
-/// Looks at the file without changing it.
+/// Looks at the file as it is at one moment, without changing it: who makes a store meanwhile has not begun, or is done.
 pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, StoreError> {
+    let moment = connection.unchecked_transaction().map_err(|e| StoreError::new(path, e))?;
+    look_within(&moment, path)
+}
+
+/// Looks at the file as a transaction sees it.
+fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<Found, StoreError> {
     let pragma = |name| -> Result<i64, StoreError> {
         connection.pragma_query_value(None, name, |row| row.get(0)).map_err(|e| StoreError::new(path, e))
     };
@@ -51,7 +57,7 @@ pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, StoreE
 pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let or = |e| StoreError::new(path, e);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(or)?;
-    let done = match look(&transaction, path)? {
+    let done = match look_within(&transaction, path)? {
         Found::Nothing => 0,
         Found::Form(form) => form,
     };

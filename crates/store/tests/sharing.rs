@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 
 use common::{entry, provenance};
-use netrig_store::{Recorded, Store};
+use netrig_store::{Recorded, Store, StoreError};
 
 #[test]
 fn four_writers_that_also_make_the_store() {
@@ -36,6 +36,30 @@ fn four_writers_that_also_make_the_store() {
     let runs = store.replications(experiments[0].id).unwrap();
     let identities: BTreeSet<_> = runs.iter().map(|r| r.run.identity.clone()).collect();
     assert_eq!((runs.len(), identities.len()), (50, 50));
+}
+
+/// Who comes while another makes the store finds nothing yet, or all of it.
+#[test]
+fn a_store_that_is_being_made_is_never_half_a_store() {
+    for _ in 0..200 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("netrig.db");
+        let start = Barrier::new(3);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    start.wait();
+                    Store::open(&path).unwrap();
+                });
+            }
+            scope.spawn(|| {
+                start.wait();
+                while let Err(error) = Store::open_read_only(&path) {
+                    assert!(matches!(error, StoreError::Missing(_)), "{error:?}");
+                }
+            });
+        });
+    }
 }
 
 #[test]
