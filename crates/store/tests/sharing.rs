@@ -46,19 +46,20 @@ fn a_store_that_is_being_made_is_never_half_a_store() {
         let path = folder.path().join("netrig.db");
         let start = Barrier::new(3);
         std::thread::scope(|scope| {
-            for _ in 0..2 {
+            let writer = |_| {
                 scope.spawn(|| {
                     start.wait();
                     Store::open(&path).unwrap();
-                });
+                })
+            };
+            let writers = [0, 1].map(writer);
+            start.wait();
+            while !writers.iter().all(|writer| writer.is_finished()) {
+                let found = Store::open_read_only(&path);
+                assert!(matches!(found, Ok(_) | Err(StoreError::Missing(_))), "{:?}", found.err());
             }
-            scope.spawn(|| {
-                start.wait();
-                while let Err(error) = Store::open_read_only(&path) {
-                    assert!(matches!(error, StoreError::Missing(_)), "{error:?}");
-                }
-            });
         });
+        Store::open_read_only(&path).unwrap();
     }
 }
 
