@@ -77,7 +77,7 @@ fn share_beyond(n: u16, loss: f64) -> f64 {
     let held_back = |seconds: f64| (seconds / (f64::from(n) * D) - 1e-9).ceil() as u32;
     let (twice, thrice) = (held_back(1.0), held_back(3.0));
     let found_late = loss * any_lost(3, loss);
-    let within = (1.0 - any_lost(twice, loss * loss)) * (1.0 - any_lost(thrice - twice, loss.powi(3)));
+    let within = (1.0 - any_lost(twice, loss * loss)) * (1.0 - any_lost(thrice - twice, loss * loss * loss));
     1.0 - within * (1.0 - found_late)
 }
 
