@@ -1,6 +1,7 @@
 //! What this machine and this user can do.
 
 use std::fmt;
+use std::os::fd::AsFd;
 
 use crate::namespace::Namespace;
 use crate::netlink::ethtool::Ethtool;
@@ -55,12 +56,10 @@ pub fn try_out() -> Vec<Lack> {
         (Err(error), _) | (_, Err(error)) => return lack("network namespaces", &error),
     };
     let end = |name| VethEnd { name, index: 1000, mtu: 1500, mac: None };
+    let file = other.as_fd().try_clone_to_owned();
     let veth = one.ask(
         || "make a veth pair".into(),
-        move || {
-            use std::os::fd::AsFd;
-            Rtnetlink::open()?.make_veth(&end("a"), &end("b"), other.as_fd(), 1)
-        },
+        move || Rtnetlink::open()?.make_veth(&end("a"), &end("b"), file?.as_fd(), 1),
     );
     if let Err(error) = veth {
         return lack("veth", &error);

@@ -10,6 +10,8 @@
 mod built;
 mod collisions;
 mod common;
+mod forwarded;
 mod killed;
+mod lacks;
 mod passed;
 mod programs;
