@@ -1,5 +1,5 @@
-//! How many frames per second pass from one node to another through the ring and an outlet, and how late they are, beside
-//! the kernel's own bridge between the same interfaces. Needs root and `ip`.
+//! How many frames per second pass from one node to another through the ring and an outlet, and how late they are, at
+//! 10 000 per second and as fast as they can be sent, beside the kernel's own bridge between the same interfaces. Needs root and `ip`.
 //!
 //! `cargo run --release -p netrig-netns --example forwarding [SECONDS]`
 #![cfg_attr(
@@ -67,8 +67,10 @@ mod measurement {
         let time = Duration::from_secs_f64(seconds);
         println!("{:>6} {:>7} {:>10} {:>10} {:>10}", "frame", "by", "sent/s", "arrived/s", "arrived");
         for size in [64, 1518] {
-            for by in [By::Ring, By::Bridge] {
-                measure(size, by, time)?;
+            for pace in [Some(10_000.0), None] {
+                for by in [By::Ring, By::Bridge] {
+                    measure(size, by, time, pace)?;
+                }
             }
         }
         Ok(())
@@ -80,7 +82,7 @@ mod measurement {
         Bridge,
     }
 
-    fn measure(size: usize, by: By, time: Duration) -> Result<(), Failure> {
+    fn measure(size: usize, by: By, time: Duration, pace: Option<f64>) -> Result<(), Failure> {
         let experiment =
             Experiment::parse("forwarding", EXPERIMENT).map_err(|problems| problems.to_string())?;
         let scenario = experiment.plan().scenario(0).map_err(|problems| problems.to_string())?;
@@ -95,7 +97,7 @@ mod measurement {
         };
         let (sent, told) = std::thread::scope(|scope| {
             let forwarder = passing.map(|passing| scope.spawn(|| passing.run(&stop)));
-            let sent = load(&testbed, size - OVERHEAD, time);
+            let sent = load(&testbed, size - OVERHEAD, time, pace);
             stop.store(true, Ordering::Relaxed);
             (sent, forwarder.and_then(|forwarder| forwarder.join().ok()))
         });
@@ -114,16 +116,18 @@ mod measurement {
         Ok(())
     }
 
-    /// Sends from node a as fast as it can; how many.
-    fn load(testbed: &Testbed, payload: usize, time: Duration) -> Result<u64, Failure> {
+    /// Sends from node a at a pace in frames per second, or as fast as it can; how many.
+    fn load(testbed: &Testbed, payload: usize, time: Duration, pace: Option<f64>) -> Result<u64, Failure> {
         let socket = testbed.in_node(0, || UdpSocket::bind("10.0.0.1:4000"))??;
         socket.connect("10.0.0.2:4000")?;
-        let (payload, end, mut sent) = (vec![0; payload], Instant::now() + time, 0);
-        while Instant::now() < end {
-            for _ in 0..32 {
-                // Refused: no room in the kernel, or nobody at the other end wants it. Not sent then.
-                sent += u64::from(socket.send(&payload).is_ok());
+        let (payload, begun, mut sent) = (vec![0; payload], Instant::now(), 0_u64);
+        while begun.elapsed() < time {
+            if pace.is_some_and(|pace| sent as f64 >= begun.elapsed().as_secs_f64() * pace) {
+                std::thread::sleep(Duration::from_micros(50));
+                continue;
             }
+            // Refused: no room in the kernel, or nobody at the other end wants it. Not sent then.
+            sent += u64::from(socket.send(&payload).is_ok());
         }
         Ok(sent)
     }

@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change, unmount,
+};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{TestbedError, Told};
@@ -114,7 +117,7 @@ impl Namespace {
     /// Lets it be seen as `ip netns` shows it, and outlive this process.
     pub(crate) fn bind(&self) -> Result<(), TestbedError> {
         let path = path(&self.name);
-        std::fs::create_dir_all(FOLDER).told_of(Path::new(FOLDER), "make the folder")?;
+        prepare_folder().told_of(Path::new(FOLDER), "prepare the folder")?;
         // Fails if there is one: what is there is not ours.
         File::create_new(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
@@ -164,6 +167,24 @@ impl Namespace {
 impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+/// Makes the folder what `ip netns add` makes of it, and leaves it so: a mount of its own whose changes are seen by all.
+/// Were it made so later, with our namespaces in it, these would be there twice, once out of reach; and who has entered a
+/// namespace by `ip netns exec` would keep what is undone here.
+fn prepare_folder() -> io::Result<()> {
+    std::fs::create_dir_all(FOLDER)?;
+    let folder = File::open(FOLDER)?;
+    // `ip` takes the same lock for this.
+    folder.lock()?;
+    let share = || mount_change(FOLDER, MountPropagationFlags::SHARED | MountPropagationFlags::REC);
+    match share() {
+        Err(Errno::INVAL) => {
+            mount_bind_recursive(FOLDER, FOLDER)?;
+            Ok(share()?)
+        }
+        shared => Ok(shared?),
     }
 }
 
