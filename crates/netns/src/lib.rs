@@ -4,16 +4,16 @@
 //! A [`Wiring`] is worked out from a scenario, without a kernel: interfaces, addresses of both versions of IP, neighbours
 //! and routes. A [`Testbed`] is built from it by rtnetlink, ethtool's netlink and `/proc/sys`, and everything that the
 //! kernel might take and not do is read back. A node's namespace is bound as `ip netns` does it, so
-//! `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's programs; [`Testbed::in_router`] is
-//! where whoever moves frames from one end of a link to the other opens its sockets, on interfaces that stand in the
-//! wiring with their numbers.
+//! `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's programs; a [`Ring`] has
+//! every frame that they send, in the order and with the moment of its arrival, and an [`Outlet`] is the way out of one of
+//! the router's interfaces, which stand in the wiring with their numbers.
 //!
 //! Nothing outlives its owner. What is made is journalled first; dropping a testbed removes it all, and what a killed
 //! owner left, [`left_behind`] finds and removes: exactly what its journal names, never what a name looks like, never
 //! what a living owner has. Programs die with their owner (`PR_SET_PDEATHSIG`), and what they started carries a mark.
 //!
-//! It never forwards a packet, runs a command of the host's, touches the namespace that it was started in, or loads a
-//! module. It needs root: [`lacks`] and [`try_out`] say in a sentence each what is missing.
+//! It never decides where a frame goes or when, runs a command of the host's, touches the namespace that it was started
+//! in, or loads a module. It needs root: [`lacks`] and [`try_out`] say in a sentence each what is missing.
 //!
 //! Start from [`Testbed`].
 #![cfg(target_os = "linux")]
