@@ -105,7 +105,7 @@ impl Journals {
         // The lock is the proof that the owner lives: the kernel lifts it with the process, however it ends, and a
         // process that gets its number later does not have it.
         file.lock().told_of(&path, "lock the journal")?;
-        let journal = Journal { path, file, id: id.to_owned(), entries: Vec::new() };
+        let journal = Journal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
         journal.write(&format!("{HEAD}\n"))?;
         Ok(journal)
     }
@@ -131,7 +131,6 @@ impl Journals {
 
 /// The journal at `path`, unless its owner lives or somebody else is about to remove what it says.
 fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
-    let wrong = |why: &str| TestbedError::Journal { path: path.clone(), why: why.into() };
     let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.told_of(&path, "open the journal")?,
@@ -145,24 +144,32 @@ fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
     if metadata.nlink() == 0 {
         return Ok(None);
     }
-    // Processes are killed and mounts undone on its word.
-    if metadata.uid() != rustix::process::geteuid().as_raw() || !metadata.is_file() {
-        return Err(wrong("it belongs to another user"));
-    }
     let mut text = String::new();
-    file.read_to_string(&mut text).told_of(&path, "read the journal")?;
+    let read = file.read_to_string(&mut text).map_err(|error| error.to_string());
+    // Processes are killed and mounts undone on its word.
+    let own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let entries = match read {
+        Ok(_) if own => read_entries(&text),
+        Ok(_) => Err("it belongs to another user".into()),
+        Err(why) => Err(why),
+    };
     let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+    let (entries, damage) = match entries {
+        Ok(entries) => (entries, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    Ok(Some(Journal { path, file, id, entries, damage }))
+}
+
+/// What a journal says, or why it is none.
+fn read_entries(text: &str) -> Result<Vec<Entry>, String> {
     // A last line without an end was not written to the end, so what it says was not made.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.lines();
-    let mut entries = Vec::new();
     if lines.next().is_some_and(|head| head != HEAD) {
-        return Err(wrong("it does not begin like one"));
+        return Err("it does not begin like one".into());
     }
-    for line in lines {
-        entries.push(Entry::read(line).ok_or_else(|| wrong(&format!("`{line}` has no meaning")))?);
-    }
-    Ok(Some(Journal { path, file, id, entries }))
+    lines.map(|line| Entry::read(line).ok_or_else(|| format!("`{line}` has no meaning"))).collect()
 }
 
 /// The journal of one testbed.
@@ -172,6 +179,8 @@ pub(crate) struct Journal {
     file: File,
     id: String,
     entries: Vec<Entry>,
+    /// Why it cannot be believed, if it cannot.
+    damage: Option<String>,
 }
 
 impl Journal {
@@ -191,6 +200,14 @@ impl Journal {
     /// The testbed's identity.
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether it was written here: nothing of one that cannot be understood is believed.
+    pub(crate) fn check(&self) -> Result<(), TestbedError> {
+        match &self.damage {
+            None => Ok(()),
+            Some(why) => Err(TestbedError::Journal { path: self.path.clone(), why: why.clone() }),
+        }
     }
 
     /// What was written down, in its order.

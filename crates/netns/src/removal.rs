@@ -22,10 +22,11 @@ pub struct LeftBehind {
     journal: Journal,
 }
 
-/// What the owners that are gone left, in the order of the testbeds' identities.
+/// What the owners that are gone left, in the order of the testbeds' identities. Of a journal that cannot be understood
+/// [`LeftBehind::remove`] says why.
 ///
 /// # Errors
-/// If the journals cannot be read.
+/// If the folder of the journals cannot be read.
 pub fn left_behind(journals: &Journals) -> Result<Vec<LeftBehind>, TestbedError> {
     Ok(journals.orphans()?.into_iter().map(|journal| LeftBehind { journal }).collect())
 }
@@ -79,7 +80,8 @@ impl LeftBehind {
     /// Removes it all, and then its journal.
     ///
     /// # Errors
-    /// What could not be removed first. The journal stays, so that the next attempt knows of the rest.
+    /// What could not be removed first, or why the journal is not believed. The journal stays, so that the next attempt
+    /// knows of the rest.
     pub fn remove(self) -> Result<(), TestbedError> {
         undo(&self.journal)
     }
@@ -88,6 +90,7 @@ impl LeftBehind {
 /// Ends the processes of a journal, removes the interfaces, the namespaces and the journal itself. Goes on after an
 /// error, and tells the first.
 pub(crate) fn undo(journal: &Journal) -> Result<(), TestbedError> {
+    journal.check()?;
     let mut outcome = end_processes(journal);
     for (name, inode) in namespaces(journal) {
         let removed = remove_namespace(name, inode);

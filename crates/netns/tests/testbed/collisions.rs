@@ -56,9 +56,13 @@ fn a_journal_that_cannot_be_understood_is_told_and_kept() {
         let (folder, journals) = journals();
         let file = folder.path().join("x.journal");
         std::fs::write(&file, text).unwrap();
-        let told = left_behind(&journals);
-        assert!(matches!(told, Err(TestbedError::Journal { .. })), "{text:?}: {told:?}");
-        assert!(file.exists());
+        // Another one beside it is removed all the same.
+        std::fs::write(folder.path().join("y.journal"), "netrig-testbed 1\n").unwrap();
+        let left = left_behind(&journals).unwrap();
+        assert_eq!(left.iter().map(|left| left.id()).collect::<Vec<_>>(), ["x", "y"]);
+        let told: Vec<_> = left.into_iter().map(|left| left.remove()).collect();
+        assert!(matches!(told[..], [Err(TestbedError::Journal { .. }), Ok(())]), "{text:?}: {told:?}");
+        assert!(file.exists() && !folder.path().join("y.journal").exists());
     }
 }
 
