@@ -1,0 +1,142 @@
+//! Making what a wiring says.
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+use netlink_packet_route::link::LinkFlags;
+
+use crate::error::TestbedError;
+use crate::namespace::Namespace;
+use crate::netlink::ethtool::Ethtool;
+use crate::netlink::route::{NewRoute, Rtnetlink, VethEnd};
+use crate::sysctl;
+use crate::wiring::{End, LARGEST_MTU, Wire, Wiring, prefix};
+
+/// The group of interfaces to which all of ours belong, so that they can be removed at once. Of meaning only in
+/// namespaces that are ours.
+pub(crate) const GROUP: u32 = 0x6e72;
+
+/// The number of the loopback interface in every namespace (LOOPBACK_IFINDEX of Linux's `net_namespace.h`).
+const LOOPBACK: u32 = 1;
+/// The first table for packets from a certain source, and the priority of the rules that lead there: before the main
+/// table's (32766).
+const SOURCE_TABLES: u32 = 1000;
+
+/// Gives the namespaces, which are new, everything that `wiring` says. Everything is journalled already.
+pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> Result<(), TestbedError> {
+    sysctl::prepare_router(router)?;
+    for (namespace, node) in nodes.iter().zip(&wiring.nodes) {
+        sysctl::prepare_node(namespace, node.forwards)?;
+        raise(namespace, LOOPBACK, LinkFlags::empty(), LinkFlags::empty())?;
+    }
+    for wire in &wiring.wires {
+        for end in &wire.ends {
+            make_pair(router, &nodes[end.node], wire, end)?;
+        }
+    }
+    for wire in &wiring.wires {
+        let [a, b] = &wire.ends;
+        for (end, far) in [(a, b), (b, a)] {
+            connect(&nodes[end.node], end, far)?;
+        }
+    }
+    for (place, namespace) in nodes.iter().enumerate() {
+        sysctl::set_ipv6_forwarding(namespace, wiring.nodes[place].forwards)?;
+        add_ways(namespace, place, wiring)?;
+    }
+    Ok(())
+}
+
+/// A veth pair between the router and a node, both ends without offloads, the router's up.
+fn make_pair(router: &Namespace, node: &Namespace, wire: &Wire, end: &End) -> Result<(), TestbedError> {
+    let deed = || format!("make the interfaces {} and {}", end.router_interface, end.interface);
+    let file = node.as_fd().try_clone_to_owned();
+    let (near, mtu) = (end.clone(), wire.mtu);
+    router.ask(deed, move || {
+        // The router's end takes frames of any length: the node's and the link decide.
+        let here =
+            VethEnd { name: &near.router_interface, index: near.index, mtu: LARGEST_MTU as u32, mac: None };
+        let there = VethEnd { name: &near.interface, index: near.index, mtu, mac: Some(near.mac) };
+        Rtnetlink::open()?.make_veth(&here, &there, file?.as_fd(), GROUP)
+    })?;
+    switch_off_offloads(router, &end.router_interface)?;
+    switch_off_offloads(node, &end.interface)?;
+    raise(router, end.index, LinkFlags::empty(), LinkFlags::empty())
+}
+
+/// A frame that the router takes from one veth and puts onto another is not finished by hardware: there is none. So its
+/// checksums must be whole, and its length one that a line carries, before the router sees it.
+fn switch_off_offloads(namespace: &Namespace, interface: &str) -> Result<(), TestbedError> {
+    let name = interface.to_owned();
+    let left = namespace.ask(
+        || format!("switch off the offloads of {interface}"),
+        move || {
+            let mut ethtool = Ethtool::open()?;
+            let on = ethtool.offloads(&name)?;
+            ethtool.switch_off(&name, &on)?;
+            ethtool.offloads(&name)
+        },
+    )?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    let (interface, place) = (interface.to_owned(), namespace.name().to_owned());
+    Err(TestbedError::Offloads { interface, place, offloads: left })
+}
+
+/// Sets an interface up, with flags changed before.
+fn raise(namespace: &Namespace, index: u32, on: LinkFlags, off: LinkFlags) -> Result<(), TestbedError> {
+    namespace.ask(
+        || format!("set interface {index} up"),
+        move || {
+            let mut kernel = Rtnetlink::open()?;
+            if !(on | off).is_empty() {
+                kernel.set_flags(index, on, off)?;
+            }
+            kernel.set_flags(index, LinkFlags::Up, LinkFlags::empty())
+        },
+    )
+}
+
+/// Gives a node's interface its addresses, and tells it who is at the other end of the link.
+fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
+    sysctl::prepare_interface(node, &end.interface)?;
+    // Who is there is told below: nobody needs to ask, and no group of listeners to be announced.
+    raise(node, end.index, LinkFlags::Noarp, LinkFlags::Multicast)?;
+    let (near, far) = (end.clone(), far.clone());
+    node.ask(
+        || format!("give {} its addresses", end.interface),
+        move || {
+            let mut kernel = Rtnetlink::open()?;
+            for address in &near.addresses {
+                kernel.add_address(near.index, *address, prefix(address))?;
+            }
+            far.addresses.iter().try_for_each(|address| kernel.add_neighbour(near.index, *address, far.mac))
+        },
+    )
+}
+
+/// Routes of a node. Each source that has ways of its own gets a table for them.
+fn add_ways(namespace: &Namespace, node: usize, wiring: &Wiring) -> Result<(), TestbedError> {
+    let mut sources = Vec::new();
+    for way in &wiring.nodes[node].ways {
+        let Some((_, end)) = wiring.ends_of(node).find(|(link, _)| *link == way.link) else { continue };
+        let table = way.from.map(|source| table_of(namespace, &mut sources, source)).transpose()?;
+        let route = NewRoute { to: way.to, via: way.via, index: end.index, table };
+        let deed = || format!("add the route to {} by {}", way.to, way.via);
+        namespace.ask(deed, move || Rtnetlink::open()?.add_route(&route))?;
+    }
+    Ok(())
+}
+
+/// The table of `source`, to which a rule leads.
+fn table_of(namespace: &Namespace, sources: &mut Vec<IpAddr>, source: IpAddr) -> Result<u32, TestbedError> {
+    if let Some(place) = sources.iter().position(|known| *known == source) {
+        return Ok(SOURCE_TABLES + place as u32);
+    }
+    let table = SOURCE_TABLES + sources.len() as u32;
+    let deed = || format!("add the rule for packets from {source}");
+    namespace.ask(deed, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
+    sources.push(source);
+    Ok(table)
+}

@@ -1,0 +1,100 @@
+//! What this machine and this user can do.
+
+use std::fmt;
+use std::os::fd::AsFd;
+
+use crate::namespace::Namespace;
+use crate::netlink::ethtool::Ethtool;
+use crate::netlink::route::{Rtnetlink, VethEnd};
+
+/// Capabilities of `capabilities(7)` that a testbed needs, with the number and what for.
+const NEEDED: [(u32, &str, &str); 3] = [
+    (12, "CAP_NET_ADMIN", "interfaces, addresses and routes cannot be made"),
+    (13, "CAP_NET_RAW", "the router cannot take frames from interfaces"),
+    (21, "CAP_SYS_ADMIN", "network namespaces cannot be made"),
+];
+
+/// Something that is missing, with what cannot be done without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What is missing: `CAP_NET_RAW`.
+    pub what: String,
+    /// What follows from it.
+    pub why: String,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+/// What is missing of what can be told without trying: capabilities of the calling thread, and a `/run` that can be
+/// written to.
+pub fn lacks() -> Vec<Lack> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let mut lacks = missing_capabilities(&status);
+    if let Err(error) = rustix::fs::access("/run", rustix::fs::Access::WRITE_OK) {
+        lacks.push(Lack {
+            what: "/run cannot be written to".into(),
+            why: format!("namespaces and the journal of what is made have no place ({error})"),
+        });
+    }
+    lacks
+}
+
+/// What is missing, found out by making a namespace with a veth pair, whose offloads are asked for, and dropping it.
+pub fn try_out() -> Vec<Lack> {
+    let lacks = lacks();
+    if !lacks.is_empty() {
+        return lacks;
+    }
+    let lack =
+        |what: &str, error: &dyn fmt::Display| vec![Lack { what: what.into(), why: error.to_string() }];
+    let (one, other) = match (Namespace::unshare("netrig-trial"), Namespace::unshare("netrig-trial")) {
+        (Ok(one), Ok(other)) => (one, other),
+        (Err(error), _) | (_, Err(error)) => return lack("network namespaces", &error),
+    };
+    let end = |name| VethEnd { name, index: 1000, mtu: 1500, mac: None };
+    let file = other.as_fd().try_clone_to_owned();
+    let veth = one.ask(
+        || "make a veth pair".into(),
+        move || Rtnetlink::open()?.make_veth(&end("a"), &end("b"), file?.as_fd(), 1),
+    );
+    if let Err(error) = veth {
+        return lack("veth", &error);
+    }
+    match one.ask(|| "ask for offloads".into(), || Ethtool::open()?.offloads("a")) {
+        Err(error) => lack("ethtool's netlink", &error),
+        Ok(_) => Vec::new(),
+    }
+}
+
+fn missing_capabilities(status: &str) -> Vec<Lack> {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let missing = NEEDED.iter().filter(|(bit, ..)| effective & 1 << bit == 0);
+    let lack =
+        |what: &str, why: &str| Lack { what: format!("no {what}"), why: format!("{why} (run it as root)") };
+    missing.map(|(_, what, why)| lack(what, why)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_capabilities;
+
+    #[test]
+    fn each_missing_capability_has_its_sentence() {
+        let named = |status: &str| -> Vec<String> {
+            missing_capabilities(status).into_iter().map(|lack| lack.what).collect()
+        };
+        // CapEff of an ordinary user, of root, and of a container that drops NET_RAW (bit 13).
+        assert_eq!(
+            named("CapEff:\t0000000000000000\n"),
+            ["no CAP_NET_ADMIN", "no CAP_NET_RAW", "no CAP_SYS_ADMIN"]
+        );
+        assert!(named("Name:\tx\nCapEff:\t000001ffffffffff\n").is_empty());
+        assert_eq!(named("CapEff:\t000001ffffffdfff\n"), ["no CAP_NET_RAW"]);
+        assert_eq!(named("").len(), 3);
+    }
+}

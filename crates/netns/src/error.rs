@@ -1,0 +1,138 @@
+//! What can go wrong while a testbed is built, used or removed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::capabilities::Lack;
+
+/// What was done, where, and what the kernel said.
+#[derive(Debug, thiserror::Error)]
+pub enum TestbedError {
+    /// The machine or the user may not do what a testbed needs.
+    #[error("this machine cannot hold a testbed of namespaces: {}; `--on sim` needs none of it", sentences(.0))]
+    Incapable(Vec<Lack>),
+    /// Something of that name is there, and it is not ours.
+    #[error("{} exists already and is not ours: it stays, and nothing was built", .0.display())]
+    Collision(PathBuf),
+    /// An identity that cannot be part of file names.
+    #[error("`{0}` cannot name a testbed: up to 16 small letters and digits can")]
+    Id(String),
+    /// The kernel refused.
+    #[error("cannot {deed} in {place}: {source}")]
+    Refused {
+        /// What was tried.
+        deed: String,
+        /// The namespace or folder.
+        place: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel took a value and has another one.
+    #[error("{setting} in {place} is `{found}` after it was set to `{asked}`")]
+    NotTaken {
+        /// The sysctl or option.
+        setting: String,
+        /// The namespace.
+        place: String,
+        /// What was written.
+        asked: String,
+        /// What was read back.
+        found: String,
+    },
+    /// An offload that stays on: frames that the router forwards would carry partial checksums, or be longer than any
+    /// that a line carries.
+    #[error("the offloads {} of interface {interface} in {place} cannot be switched off", .offloads.join(", "))]
+    Offloads {
+        /// The interface.
+        interface: String,
+        /// The namespace.
+        place: String,
+        /// Their names as `ethtool -k` has them.
+        offloads: Vec<String>,
+    },
+    /// The kernel's answer has no meaning that is known here.
+    #[error("{place}: the kernel's answer when asked to {deed} cannot be read: {why}")]
+    Unreadable {
+        /// What was tried.
+        deed: String,
+        /// The namespace.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A journal that was not written here, or is damaged: nothing of it is believed, nothing removed.
+    #[error("{} is no journal of a testbed: {why}", .path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no such node.
+    #[error("the testbed has no node {0}")]
+    NoNode(usize),
+    /// Processes in a namespace of ours that would not die.
+    #[error("processes {} in the testbed's namespaces did not end within {seconds} s of SIGKILL", numbers(.pids))]
+    Immortal {
+        /// Their numbers.
+        pids: Vec<i32>,
+        /// How long they were given.
+        seconds: u64,
+    },
+    /// A program ended while it was waited for.
+    #[error("`{program}` on {place} ended with {status} before it listened on {port}")]
+    Ended {
+        /// The program.
+        program: String,
+        /// The namespace.
+        place: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// Where it should have listened.
+        port: String,
+    },
+    /// A program that does not come to listen.
+    #[error("`{program}` on {place} does not listen on {port} after {seconds:.1} s")]
+    NotReady {
+        /// The program.
+        program: String,
+        /// The namespace.
+        place: String,
+        /// Where it should have listened.
+        port: String,
+        /// How long it was given.
+        seconds: f64,
+    },
+}
+
+fn sentences(lacks: &[Lack]) -> String {
+    lacks.iter().map(Lack::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn numbers(pids: &[i32]) -> String {
+    pids.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Says of an error of the kernel what was tried and where.
+pub(crate) trait Told<T> {
+    /// `place` is a namespace or a folder.
+    fn told(self, place: &str, deed: impl FnOnce() -> String) -> Result<T, TestbedError>;
+
+    /// The same of a file.
+    fn told_of(self, path: &Path, deed: &str) -> Result<T, TestbedError>
+    where
+        Self: Sized,
+    {
+        self.told(&path.display().to_string(), || deed.to_owned())
+    }
+}
+
+impl<T, E: Into<io::Error>> Told<T> for Result<T, E> {
+    fn told(self, place: &str, deed: impl FnOnce() -> String) -> Result<T, TestbedError> {
+        self.map_err(|source| TestbedError::Refused {
+            deed: deed(),
+            place: place.to_owned(),
+            source: source.into(),
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! What is made is written down before it is made, so that whatever ends this process, somebody else can undo exactly
+//! that.
+
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use crate::error::{TestbedError, Told};
+use crate::namespace::Inode;
+use crate::process::ProcessId;
+
+/// The first line of every journal.
+const HEAD: &str = "netrig-testbed 1";
+
+/// One thing that was made, or is about to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Who makes it all.
+    Owner(ProcessId),
+    /// A namespace that is bound by a name.
+    Namespace { name: String, inode: Inode },
+    /// An interface in a namespace of these.
+    Interface { namespace: String, name: String },
+    /// A process in a namespace of these.
+    Process(ProcessId),
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner(ProcessId { pid, start }) => write!(f, "owner {pid} {start}"),
+            Self::Namespace { name, inode: Inode { device, number } } => {
+                write!(f, "namespace {name} {device} {number}")
+            }
+            Self::Interface { namespace, name } => write!(f, "interface {namespace} {name}"),
+            Self::Process(ProcessId { pid, start }) => write!(f, "process {pid} {start}"),
+        }
+    }
+}
+
+impl Entry {
+    fn read(line: &str) -> Option<Self> {
+        let words: Vec<_> = line.split(' ').collect();
+        // A name that leads out of its folder was not written here.
+        let name = |name: &str| (!name.is_empty() && !name.contains('/')).then(|| name.to_owned());
+        Some(match *words.as_slice() {
+            ["owner", pid, start] => Self::Owner(ProcessId::read(pid, start)?),
+            ["process", pid, start] => Self::Process(ProcessId::read(pid, start)?),
+            ["interface", namespace, interface] => {
+                Self::Interface { namespace: name(namespace)?, name: name(interface)? }
+            }
+            ["namespace", namespace, device, number] => {
+                let inode = Inode { device: device.parse().ok()?, number: number.parse().ok()? };
+                Self::Namespace { name: name(namespace)?, inode }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The folder of the journals: one for each testbed that is up, or was left.
+#[derive(Clone, Debug)]
+pub struct Journals {
+    folder: PathBuf,
+}
+
+impl Default for Journals {
+    /// `/run/netrig`.
+    fn default() -> Self {
+        Self::at("/run/netrig")
+    }
+}
+
+impl Journals {
+    /// Journals in another folder. Whoever looks into one knows nothing of the testbeds of another.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Opens the folder for whoever holds the lock that comes with it: while a journal is made or the folder looked
+    /// through, nobody else does either.
+    fn lock(&self) -> Result<File, TestbedError> {
+        let mut made = std::fs::DirBuilder::new();
+        made.recursive(true).mode(0o700).create(&self.folder).told_of(&self.folder, "make the folder")?;
+        let folder = File::open(&self.folder).told_of(&self.folder, "open the folder")?;
+        folder.lock().told_of(&self.folder, "lock the folder")?;
+        Ok(folder)
+    }
+
+    /// Starts the journal of testbed `id`.
+    pub(crate) fn start(&self, id: &str) -> Result<Journal, TestbedError> {
+        let _alone = self.lock()?;
+        let path = self.folder.join(format!("{id}.journal"));
+        let opened = OpenOptions::new().append(true).read(true).create_new(true).mode(0o600).open(&path);
+        let file = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
+            _ => TestbedError::Refused {
+                deed: "start a journal".into(),
+                place: path.display().to_string(),
+                source: error,
+            },
+        })?;
+        // The lock is the proof that the owner lives: the kernel lifts it with the process, however it ends, and a
+        // process that gets its number later does not have it.
+        file.lock().told_of(&path, "lock the journal")?;
+        let journal = Journal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
+        journal.write(&format!("{HEAD}\n"))?;
+        Ok(journal)
+    }
+
+    /// The journals whose owners are gone, held so that nobody else takes them.
+    pub(crate) fn orphans(&self) -> Result<Vec<Journal>, TestbedError> {
+        if !self.folder.exists() {
+            return Ok(Vec::new());
+        }
+        let _alone = self.lock()?;
+        let mut orphans = Vec::new();
+        let files = std::fs::read_dir(&self.folder).told_of(&self.folder, "list the folder")?;
+        for file in files {
+            let path = file.told_of(&self.folder, "list the folder")?.path();
+            if path.extension().is_some_and(|extension| extension == "journal") {
+                orphans.extend(orphan(path)?);
+            }
+        }
+        orphans.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(orphans)
+    }
+}
+
+/// The journal at `path`, unless its owner lives or somebody else is about to remove what it says.
+fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
+    let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.told_of(&path, "open the journal")?,
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error).told_of(&path, "lock the journal"),
+    }
+    let metadata = file.metadata().told_of(&path, "look at the journal")?;
+    if metadata.nlink() == 0 {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    let read = file.read_to_string(&mut text).map_err(|error| error.to_string());
+    // Processes are killed and mounts undone on its word.
+    let own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let entries = match read {
+        Ok(_) if own => read_entries(&text),
+        Ok(_) => Err("it belongs to another user".into()),
+        Err(why) => Err(why),
+    };
+    let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+    let (entries, damage) = match entries {
+        Ok(entries) => (entries, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    Ok(Some(Journal { path, file, id, entries, damage }))
+}
+
+/// What a journal says, or why it is none.
+fn read_entries(text: &str) -> Result<Vec<Entry>, String> {
+    // A last line without an end was not written to the end, so what it says was not made.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let mut lines = whole.lines();
+    if lines.next().is_some_and(|head| head != HEAD) {
+        return Err("it does not begin like one".into());
+    }
+    lines.map(|line| Entry::read(line).ok_or_else(|| format!("`{line}` has no meaning"))).collect()
+}
+
+/// The journal of one testbed.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    id: String,
+    entries: Vec<Entry>,
+    /// Why it cannot be believed, if it cannot.
+    damage: Option<String>,
+}
+
+impl Journal {
+    /// Writes down what is about to be made; on disk when this returns.
+    pub(crate) fn record(&mut self, entries: impl IntoIterator<Item = Entry>) -> Result<(), TestbedError> {
+        let first = self.entries.len();
+        self.entries.extend(entries);
+        let lines: String = self.entries[first..].iter().map(|entry| format!("{entry}\n")).collect();
+        self.write(&lines)
+    }
+
+    fn write(&self, lines: &str) -> Result<(), TestbedError> {
+        let written = (&self.file).write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
+        written.told_of(&self.path, "write the journal")
+    }
+
+    /// The testbed's identity.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether it was written here: nothing of one that cannot be understood is believed.
+    pub(crate) fn check(&self) -> Result<(), TestbedError> {
+        match &self.damage {
+            None => Ok(()),
+            Some(why) => Err(TestbedError::Journal { path: self.path.clone(), why: why.clone() }),
+        }
+    }
+
+    /// What was written down, in its order.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Ends the journal: nothing of what it says is there any more.
+    pub(crate) fn close(&self) -> Result<(), TestbedError> {
+        std::fs::remove_file(&self.path).told_of(&self.path, "remove the journal")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+use super::*;
+
+fn write(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn entries_are_read_as_they_are_written() {
+    let entries = [
+        Entry::Owner(ProcessId { pid: 17, start: 4711 }),
+        Entry::Namespace {
+            name: "netrig-ab-client#3".into(),
+            inode: Inode { device: 4, number: 4_026_532_288 },
+        },
+        Entry::Interface { namespace: "netrig-ab.router".into(), name: "x234567890123~1".into() },
+        Entry::Process(ProcessId { pid: 18, start: u64::MAX }),
+    ];
+    for entry in entries {
+        assert_eq!(Entry::read(&entry.to_string()), Some(entry));
+    }
+}
+
+/// Nobody made what a line says that was not written to its end.
+#[test]
+fn a_line_without_an_end_says_nothing() {
+    let (_folder, path) = write("ab.journal", "netrig-testbed 1\nowner 17 4711\nnamespace netrig-ab-serv");
+    let journal = orphan(path).unwrap().unwrap();
+    assert_eq!(journal.entries(), [Entry::Owner(ProcessId { pid: 17, start: 4711 })]);
+    assert_eq!(journal.id(), "ab");
+    // Killed before the first line was written.
+    let (_folder, path) = write("ab.journal", "netrig-te");
+    assert!(orphan(path).unwrap().unwrap().entries().is_empty());
+}
+
+#[test]
+fn a_journal_is_of_one_who_lives_as_long_as_it_is_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let journals = Journals::at(folder.path().join("new/netrig"));
+    let mut journal = journals.start("ab").unwrap();
+    journal.record([Entry::Process(ProcessId { pid: 18, start: 5 })]).unwrap();
+    assert!(journals.orphans().unwrap().is_empty());
+    assert!(matches!(journals.start("ab"), Err(TestbedError::Collision(_))));
+    drop(journal);
+    let orphans = journals.orphans().unwrap();
+    assert_eq!(orphans.len(), 1);
+    assert_eq!(orphans[0].entries(), [Entry::Process(ProcessId { pid: 18, start: 5 })]);
+    // It is held again, by whoever found it.
+    assert!(journals.orphans().unwrap().is_empty());
+    orphans[0].close().unwrap();
+    drop(orphans);
+    assert!(journals.orphans().unwrap().is_empty());
+    assert!(journals.start("ab").is_ok());
+}
+
+#[test]
+fn other_files_are_left_alone() {
+    let (folder, path) = write("notes.txt", "mine");
+    assert!(Journals::at(folder.path()).orphans().unwrap().is_empty());
+    assert!(path.exists());
+    assert!(Journals::at(folder.path().join("nowhere")).orphans().unwrap().is_empty());
+}

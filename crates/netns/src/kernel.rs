@@ -1,0 +1,35 @@
+//! The two calls that no library makes safe.
+#![allow(
+    unsafe_code,
+    reason = "clone flags and the moment between fork and exec; each block says why it may"
+)]
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::Signal;
+use rustix::thread::UnshareFlags;
+
+/// Moves the calling thread into a network namespace of its own, which ends with it unless something else holds it.
+pub(crate) fn unshare_network() -> io::Result<()> {
+    // SAFETY: what makes this call unsafe is CLONE_FILES, which takes file descriptors away from other threads.
+    // CLONE_NEWNET changes nothing but the namespace of the calling thread.
+    Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+/// Lets the kernel kill what `command` starts as soon as the thread that started it ends, however it ends.
+pub(crate) fn die_with_starter(command: &mut Command) {
+    let starter = rustix::process::getpid();
+    let bind = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Whose parent is gone already gets no signal any more (prctl(2), PR_SET_PDEATHSIG).
+        if rustix::process::getppid() != Some(starter) {
+            return Err(rustix::io::Errno::SRCH.into());
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only what signal-safety(7) lists may be called. The closure makes two system calls,
+    // prctl and getppid, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(bind) };
+}

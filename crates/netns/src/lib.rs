@@ -1,0 +1,50 @@
+//! The testbed of network namespaces on this one Linux host: nodes as network namespaces, each end of each link a veth
+//! pair whose other end is in the namespace of the router.
+//!
+//! A [`Wiring`] is worked out from a scenario, without a kernel: interfaces, addresses of both versions of IP, neighbours
+//! and routes. A [`Testbed`] is built from it by rtnetlink, ethtool's netlink and `/proc/sys`, and everything that the
+//! kernel might take and not do is read back. A node's namespace is bound as `ip netns` does it, so
+//! `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's programs; a [`Ring`] has
+//! every frame that they send, in the order and with the moment of its arrival, and an [`Outlet`] is the way out of one of
+//! the router's interfaces, which stand in the wiring with their numbers.
+//!
+//! Nothing outlives its owner. What is made is journalled first; dropping a testbed removes it all, and what a killed
+//! owner left, [`left_behind`] finds and removes: exactly what its journal names, never what a name looks like, never
+//! what a living owner has. Programs die with their owner (`PR_SET_PDEATHSIG`), and what they started carries a mark.
+//!
+//! It never decides where a frame goes or when, runs a command of the host's, touches the namespace that it was started
+//! in, or loads a module. It needs root: [`lacks`] and [`try_out`] say in a sentence each what is missing.
+//!
+//! Start from [`Testbed`].
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "namespaces, processes and their journal are the machine's"
+)]
+
+mod build;
+mod capabilities;
+mod error;
+mod journal;
+mod kernel;
+mod namespace;
+mod netlink;
+mod packet;
+mod process;
+mod ready;
+mod removal;
+mod ring;
+mod sysctl;
+mod testbed;
+mod wiring;
+
+pub use capabilities::{Lack, lacks, try_out};
+pub use error::TestbedError;
+pub use journal::Journals;
+pub use process::Process;
+pub use ready::{Listening, NoPort};
+pub use removal::{LeftBehind, left_behind};
+pub use ring::{Counts, Frame, Outlet, Ring};
+pub use testbed::{Testbed, TestbedId};
+pub use wiring::{End, NodeWiring, Way, Wire, Wiring, WiringError};

@@ -1,0 +1,234 @@
+//! A network namespace and the thread that lives in it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use rustix::io::Errno;
+use rustix::mount::{
+    MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change, unmount,
+};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::{TestbedError, Told};
+use crate::kernel;
+use crate::netlink::Refusal;
+
+/// Where `ip netns` keeps them.
+pub(crate) const FOLDER: &str = "/run/netns";
+/// NSFS_MAGIC of Linux's `magic.h`: the file system of namespaces.
+const NSFS: i64 = 0x6e73_6673;
+
+/// Which namespace it is, as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inode {
+    pub(crate) device: u64,
+    pub(crate) number: u64,
+}
+
+impl Inode {
+    fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self { device: metadata.dev(), number: metadata.ino() })
+    }
+}
+
+/// A thread that lives in a namespace. Sockets that it opens and processes that it starts belong there; a process that
+/// is to end with its starter ends with it.
+struct Resident {
+    jobs: Option<Sender<Box<dyn FnOnce() + Send>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Resident {
+    fn start(name: &str) -> io::Result<Self> {
+        let (jobs, inbox) = channel::<Box<dyn FnOnce() + Send>>();
+        let thread =
+            Builder::new().name(name.to_owned()).spawn(move || inbox.into_iter().for_each(|job| job()))?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (answer, answered) = channel();
+        let job = move || {
+            // Whoever asked waits below: the answer has a taker.
+            let _ = answer.send(catch_unwind(AssertUnwindSafe(job)));
+        };
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Box::new(job)).is_ok());
+        assert!(sent, "the thread takes jobs until it is dropped");
+        match answered.recv() {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(_) => unreachable!("a job that was taken is answered, even if it panics"),
+        }
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // It ends with its last job, none of which lets a panic through.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A network namespace that is lived in.
+pub(crate) struct Namespace {
+    name: String,
+    file: File,
+    inode: Inode,
+    resident: Resident,
+}
+
+impl Namespace {
+    /// Makes one that nobody else can see yet, and that ends with this value.
+    pub(crate) fn unshare(name: &str) -> Result<Self, TestbedError> {
+        let resident = Resident::start(name).told(name, || "start a thread".into())?;
+        let file = resident.run(|| {
+            kernel::unshare_network()?;
+            File::open("/proc/thread-self/ns/net")
+        });
+        let file = file.told(name, || "make a network namespace".into())?;
+        Self::lived_in(name, file, resident)
+    }
+
+    /// Enters the one that is bound at `path`.
+    pub(crate) fn enter(name: &str, file: File) -> Result<Self, TestbedError> {
+        let resident = Resident::start(name).told(name, || "start a thread".into())?;
+        let entered = resident.run(move || {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map(|()| file)
+        });
+        let file = entered.told(name, || "enter the namespace".into())?;
+        Self::lived_in(name, file, resident)
+    }
+
+    fn lived_in(name: &str, file: File, resident: Resident) -> Result<Self, TestbedError> {
+        let inode = Inode::of(&file).told(name, || "tell the namespace from others".into())?;
+        Ok(Self { name: name.to_owned(), file, inode, resident })
+    }
+
+    /// Lets it be seen as `ip netns` shows it, and outlive this process.
+    pub(crate) fn bind(&self) -> Result<(), TestbedError> {
+        let path = path(&self.name);
+        prepare_folder().told_of(Path::new(FOLDER), "prepare the folder")?;
+        // Fails if there is one: what is there is not ours.
+        File::create_new(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
+            _ => TestbedError::Refused {
+                deed: "make a place for the namespace".into(),
+                place: path.display().to_string(),
+                source: error,
+            },
+        })?;
+        let target = path.clone();
+        let bound = self.run(move || mount_bind("/proc/thread-self/ns/net", target));
+        bound.told_of(&path, "bind the namespace")
+    }
+
+    /// Its name, which is also its name for `ip netns`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Which one it is.
+    pub(crate) fn inode(&self) -> Inode {
+        self.inode
+    }
+
+    /// Does something in it.
+    pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.resident.run(job)
+    }
+
+    /// Asks the kernel for something in it, named by `deed` if it is refused.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        deed: impl FnOnce() -> String,
+        job: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, TestbedError> {
+        self.run(job).map_err(|refusal| match refusal {
+            Refusal::Kernel(source) => {
+                TestbedError::Refused { deed: deed(), place: self.name.clone(), source }
+            }
+            Refusal::Unreadable(why) => {
+                TestbedError::Unreadable { deed: deed(), place: self.name.clone(), why }
+            }
+        })
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Makes the folder what `ip netns add` makes of it, and leaves it so: a mount of its own whose changes are seen by all.
+/// Were it made so later, with our namespaces in it, these would be there twice, once out of reach; and who has entered a
+/// namespace by `ip netns exec` would keep what is undone here.
+fn prepare_folder() -> io::Result<()> {
+    std::fs::create_dir_all(FOLDER)?;
+    let folder = File::open(FOLDER)?;
+    // `ip` takes the same lock for this.
+    folder.lock()?;
+    let share = || mount_change(FOLDER, MountPropagationFlags::SHARED | MountPropagationFlags::REC);
+    match share() {
+        Err(Errno::INVAL) => {
+            mount_bind_recursive(FOLDER, FOLDER)?;
+            Ok(share()?)
+        }
+        shared => Ok(shared?),
+    }
+}
+
+/// Where a namespace of this name is bound.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+/// What is found where a namespace should be bound.
+pub(crate) enum Bound {
+    /// The namespace.
+    Here(File),
+    /// The file at which it was to be bound, and nothing else.
+    Bare,
+    /// Nothing.
+    Gone,
+    /// A namespace, but another one.
+    Other,
+}
+
+/// Looks whether it is `inode` that is bound as `name`.
+pub(crate) fn look(name: &str, inode: Inode) -> Result<Bound, TestbedError> {
+    let path = path(name);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bound::Gone),
+        file => file.told_of(&path, "open the namespace")?,
+    };
+    let system = rustix::fs::fstatfs(&file).told_of(&path, "tell the file system")?;
+    if system.f_type != NSFS {
+        return Ok(Bound::Bare);
+    }
+    let found = Inode::of(&file).told_of(&path, "tell the namespace from others")?;
+    Ok(if found == inode { Bound::Here(file) } else { Bound::Other })
+}
+
+/// Undoes [`Namespace::bind`].
+pub(crate) fn unbind(name: &str) -> Result<(), TestbedError> {
+    let path = path(name);
+    unmount(&path, UnmountFlags::DETACH).told_of(&path, "unmount the namespace")?;
+    remove_bare(name)
+}
+
+/// Removes the file at which a namespace was to be bound.
+pub(crate) fn remove_bare(name: &str) -> Result<(), TestbedError> {
+    let path = path(name);
+    std::fs::remove_file(&path).told_of(&path, "remove the namespace's file")
+}

@@ -1,0 +1,170 @@
+//! Interfaces, addresses, neighbours and routes: `rtnetlink(7)`.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::constants::NETLINK_ROUTE;
+
+use super::{Conversation, Refusal};
+
+/// A conversation about what the calling thread's namespace has.
+pub(crate) struct Rtnetlink(Conversation);
+
+/// One end of a veth pair that is to be.
+pub(crate) struct VethEnd<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) index: u32,
+    pub(crate) mtu: u32,
+    /// The kernel draws one if there is none.
+    pub(crate) mac: Option<[u8; 6]>,
+}
+
+impl VethEnd<'_> {
+    fn message(&self) -> LinkMessage {
+        let mut message = LinkMessage::default();
+        message.header.index = self.index;
+        message.attributes.push(LinkAttribute::IfName(self.name.to_owned()));
+        message.attributes.push(LinkAttribute::Mtu(self.mtu));
+        message.attributes.extend(self.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
+        message
+    }
+}
+
+/// A route that is to be, in the main table unless it has a `table`.
+pub(crate) struct NewRoute {
+    pub(crate) to: IpAddr,
+    pub(crate) via: IpAddr,
+    pub(crate) index: u32,
+    pub(crate) table: Option<u32>,
+}
+
+impl Rtnetlink {
+    /// Opens one in the namespace of the calling thread.
+    pub(crate) fn open() -> Result<Self, Refusal> {
+        Conversation::open(NETLINK_ROUTE).map(Self)
+    }
+
+    fn create(&mut self, message: RouteNetlinkMessage) -> Result<(), Refusal> {
+        self.0.ask(message, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    }
+
+    /// Makes a veth pair, `here` in this namespace and `there` in another one. Both belong to `group` of interfaces.
+    pub(crate) fn make_veth(
+        &mut self,
+        here: &VethEnd<'_>,
+        there: &VethEnd<'_>,
+        namespace: BorrowedFd<'_>,
+        group: u32,
+    ) -> Result<(), Refusal> {
+        let mut peer = there.message();
+        peer.attributes.push(LinkAttribute::NetNsFd(namespace.as_raw_fd()));
+        let mut message = here.message();
+        message.attributes.push(LinkAttribute::Group(group));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]));
+        self.create(RouteNetlinkMessage::NewLink(message))
+    }
+
+    /// Removes all interfaces of `group`, and with them the other ends of veth pairs.
+    pub(crate) fn delete_group(&mut self, group: u32) -> Result<(), Refusal> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::Group(group));
+        self.0.ask(RouteNetlinkMessage::DelLink(message), 0).map(drop)
+    }
+
+    /// Switches flags of an interface on and off.
+    pub(crate) fn set_flags(&mut self, index: u32, on: LinkFlags, off: LinkFlags) -> Result<(), Refusal> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.flags = on;
+        message.header.change_mask = on | off;
+        self.0.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
+    }
+
+    /// Gives an interface an address, usable at once: nobody is asked whether another one has it (RFC 4862 section 5.4).
+    pub(crate) fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> Result<(), Refusal> {
+        let mut message = AddressMessage::default();
+        message.header.family = family(&address);
+        message.header.prefix_len = prefix;
+        message.header.index = index;
+        message.attributes.extend([AddressAttribute::Local(address), AddressAttribute::Address(address)]);
+        if address.is_ipv6() {
+            message.header.flags = AddressHeaderFlags::Nodad;
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+        }
+        self.create(RouteNetlinkMessage::NewAddress(message))
+    }
+
+    /// Tells who has a neighbour's address, for good.
+    pub(crate) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: [u8; 6]) -> Result<(), Refusal> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = family(&address);
+        message.header.ifindex = index;
+        message.header.state = NeighbourState::Permanent;
+        message.attributes.push(NeighbourAttribute::Destination(address.into()));
+        message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.to_vec()));
+        self.create(RouteNetlinkMessage::NewNeighbour(message))
+    }
+
+    /// Adds a route to a single address.
+    pub(crate) fn add_route(&mut self, route: &NewRoute) -> Result<(), Refusal> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(&route.to);
+        message.header.destination_prefix_length = bits(&route.to);
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        if let Some(table) = route.table {
+            message.header.table = RouteHeader::RT_TABLE_UNSPEC;
+            message.attributes.push(RouteAttribute::Table(table));
+        }
+        message.attributes.extend([
+            RouteAttribute::Destination(route.to.into()),
+            RouteAttribute::Gateway(route.via.into()),
+            RouteAttribute::Oif(route.index),
+        ]);
+        self.create(RouteNetlinkMessage::NewRoute(message))
+    }
+
+    /// Lets packets from `source` look into `table` before the main one.
+    pub(crate) fn add_rule(&mut self, source: IpAddr, table: u32, priority: u32) -> Result<(), Refusal> {
+        let mut message = RuleMessage::default();
+        message.header.family = family(&source);
+        message.header.src_len = bits(&source);
+        message.header.action = RuleAction::ToTable;
+        message.attributes.extend([
+            RuleAttribute::Source(source),
+            RuleAttribute::Table(table),
+            RuleAttribute::Priority(priority),
+        ]);
+        self.create(RouteNetlinkMessage::NewRule(message))
+    }
+}
+
+fn family(address: &IpAddr) -> AddressFamily {
+    match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+fn bits(address: &IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}

@@ -1,0 +1,183 @@
+//! Undoing exactly what a journal says was made.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, pidfd_send_signal};
+
+use crate::build::GROUP;
+use crate::error::{TestbedError, Told};
+use crate::journal::{Entry, Journal, Journals};
+use crate::namespace::{self, Bound, Namespace};
+use crate::netlink::Refusal;
+use crate::netlink::route::Rtnetlink;
+use crate::process::{MARK, ProcessId, ended_within};
+
+/// How long killed processes may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a testbed left whose owner is gone. As long as this value lives, nobody else takes it.
+#[derive(Debug)]
+pub struct LeftBehind {
+    journal: Journal,
+}
+
+/// What the owners that are gone left, in the order of the testbeds' identities. Of a journal that cannot be understood
+/// [`LeftBehind::remove`] says why.
+///
+/// # Errors
+/// If the folder of the journals cannot be read.
+pub fn left_behind(journals: &Journals) -> Result<Vec<LeftBehind>, TestbedError> {
+    Ok(journals.orphans()?.into_iter().map(|journal| LeftBehind { journal }).collect())
+}
+
+impl LeftBehind {
+    /// The testbed's identity.
+    pub fn id(&self) -> &str {
+        self.journal.id()
+    }
+
+    /// The process that made it, if that much was written down.
+    pub fn owner(&self) -> Option<i32> {
+        self.journal.entries().iter().find_map(|entry| match entry {
+            Entry::Owner(owner) => Some(owner.pid),
+            _ => None,
+        })
+    }
+
+    /// Names of its namespaces that are still there.
+    ///
+    /// # Errors
+    /// If they cannot be looked at.
+    pub fn namespaces(&self) -> Result<Vec<String>, TestbedError> {
+        let mut there = Vec::new();
+        for (name, inode) in namespaces(&self.journal) {
+            if !matches!(namespace::look(name, inode)?, Bound::Gone | Bound::Other) {
+                there.push(name.to_owned());
+            }
+        }
+        Ok(there)
+    }
+
+    /// Its interfaces, each with its namespace, of those namespaces that are still there.
+    ///
+    /// # Errors
+    /// If they cannot be looked at.
+    pub fn interfaces(&self) -> Result<Vec<(String, String)>, TestbedError> {
+        let there = self.namespaces()?;
+        let interfaces = self.journal.entries().iter().filter_map(|entry| match entry {
+            Entry::Interface { namespace, name } => Some((namespace.clone(), name.clone())),
+            _ => None,
+        });
+        Ok(interfaces.filter(|(namespace, _)| there.contains(namespace)).collect())
+    }
+
+    /// Numbers of its processes that live.
+    pub fn processes(&self) -> Vec<i32> {
+        living(&self.journal).into_iter().map(|(process, _)| process.pid).collect()
+    }
+
+    /// Removes it all, and then its journal.
+    ///
+    /// # Errors
+    /// What could not be removed first, or why the journal is not believed. The journal stays, so that the next attempt
+    /// knows of the rest.
+    pub fn remove(self) -> Result<(), TestbedError> {
+        undo(&self.journal)
+    }
+}
+
+/// Ends the processes of a journal, removes the interfaces, the namespaces and the journal itself. Goes on after an
+/// error, and tells the first.
+pub(crate) fn undo(journal: &Journal) -> Result<(), TestbedError> {
+    journal.check()?;
+    let mut outcome = end_processes(journal);
+    for (name, inode) in namespaces(journal) {
+        let removed = remove_namespace(name, inode);
+        outcome = outcome.and(removed);
+    }
+    outcome.and_then(|()| journal.close())
+}
+
+fn namespaces(journal: &Journal) -> impl Iterator<Item = (&str, namespace::Inode)> {
+    journal.entries().iter().filter_map(|entry| match entry {
+        Entry::Namespace { name, inode } => Some((name.as_str(), *inode)),
+        _ => None,
+    })
+}
+
+fn remove_namespace(name: &str, inode: namespace::Inode) -> Result<(), TestbedError> {
+    match namespace::look(name, inode)? {
+        // Somebody's own, made under this name after ours was gone.
+        Bound::Gone | Bound::Other => Ok(()),
+        // Killed between the file and the mount.
+        Bound::Bare => namespace::remove_bare(name),
+        Bound::Here(file) => {
+            // A person's shell in the namespace would keep it: the interfaces go first, whoever is still there.
+            let entered = Namespace::enter(name, file)?;
+            entered.ask(
+                || "remove the interfaces".into(),
+                || match Rtnetlink::open()?.delete_group(GROUP) {
+                    Err(Refusal::Kernel(error))
+                        if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
+                    {
+                        Ok(())
+                    }
+                    removed => removed,
+                },
+            )?;
+            drop(entered);
+            namespace::unbind(name)
+        }
+    }
+}
+
+/// Kills until none is left: one that is about to start another may do so once more.
+fn end_processes(journal: &Journal) -> Result<(), TestbedError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let living = living(journal);
+        if living.is_empty() {
+            return Ok(());
+        }
+        for (_, handle) in &living {
+            // Refused only if it has ended.
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+        for (process, handle) in &living {
+            let left = deadline.saturating_duration_since(Instant::now());
+            ended_within(handle, left).told(journal.id(), || format!("wait for process {}", process.pid))?;
+        }
+        if Instant::now() >= deadline {
+            let pids = living.iter().map(|(process, _)| process.pid).collect();
+            return Err(TestbedError::Immortal { pids, seconds: PATIENCE.as_secs() });
+        }
+    }
+}
+
+/// The processes of a journal that live: those that it names, and those that carry the testbed's mark, as whatever one of
+/// them started does.
+fn living(journal: &Journal) -> Vec<(ProcessId, OwnedFd)> {
+    let named = journal.entries().iter().filter_map(|entry| match entry {
+        Entry::Process(process) => Some(*process),
+        _ => None,
+    });
+    let mark = format!("{MARK}={}", journal.id());
+    let own = rustix::process::getpid().as_raw_pid();
+    let marked =
+        all_processes().filter(|pid| *pid != own && is_marked(*pid, &mark)).filter_map(ProcessId::of);
+    let mut living: Vec<_> = named.chain(marked).collect();
+    living.sort_by_key(|process| process.pid);
+    living.dedup();
+    living.into_iter().filter_map(|process| Some((process, process.handle()?))).collect()
+}
+
+fn all_processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn is_marked(pid: i32, mark: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+}

@@ -1,0 +1,81 @@
+//! Settings of a namespace's protocols, each read back.
+
+use std::path::Path;
+
+use crate::error::{TestbedError, Told};
+use crate::namespace::Namespace;
+
+/// For `all`, for `default` (interfaces to come) and for each interface. Nothing speaks, listens or moves unless the
+/// experiment makes it: packets that nobody sent would be measured.
+const IPV4: [(&str, &str); 3] = [
+    // Replies may come over another link than the requests went (RFC 3704 would have them dropped).
+    ("rp_filter", "0"),
+    ("accept_redirects", "0"),
+    ("send_redirects", "0"),
+];
+const IPV6: [(&str, &str); 8] = [
+    ("disable_ipv6", "0"),
+    ("accept_ra", "0"),
+    ("autoconf", "0"),
+    ("accept_redirects", "0"),
+    // Addresses are unique by construction and usable at once (RFC 4862 section 5.4).
+    ("accept_dad", "0"),
+    ("dad_transmits", "0"),
+    ("router_solicitations", "0"),
+    // IN6_ADDR_GEN_MODE_NONE: without a link-local address nothing is said in its name.
+    ("addr_gen_mode", "1"),
+];
+
+/// Writes one setting, a path below `/proc/sys/net`, and reads it back.
+fn set(namespace: &Namespace, key: &str, value: &'static str) -> Result<(), TestbedError> {
+    let path = Path::new("/proc/sys/net").join(key);
+    let found =
+        namespace.run(move || std::fs::write(&path, value).and_then(|()| std::fs::read_to_string(&path)));
+    let found = found.told(namespace.name(), || format!("set net/{key} to {value}"))?;
+    if found.trim() == value {
+        return Ok(());
+    }
+    Err(TestbedError::NotTaken {
+        setting: format!("net/{key}"),
+        place: namespace.name().to_owned(),
+        asked: value.to_owned(),
+        found: found.trim().to_owned(),
+    })
+}
+
+/// Sets up a node before it has interfaces.
+pub(crate) fn prepare_node(namespace: &Namespace, forwards: bool) -> Result<(), TestbedError> {
+    // First: changing it resets the others of IPv4.
+    set(namespace, "ipv4/ip_forward", switch(forwards))?;
+    for interface in ["all", "default"] {
+        prepare_interface(namespace, interface)?;
+    }
+    Ok(())
+}
+
+/// Lets a node forward IPv6 or not, once its interfaces are as they shall be: one that can still speak to groups would
+/// announce that it listens as a router (RFC 4291 section 2.8: the all-routers addresses).
+pub(crate) fn set_ipv6_forwarding(namespace: &Namespace, forwards: bool) -> Result<(), TestbedError> {
+    set(namespace, "ipv6/conf/all/forwarding", switch(forwards))
+}
+
+fn switch(on: bool) -> &'static str {
+    if on { "1" } else { "0" }
+}
+
+/// Sets up one interface of a node.
+pub(crate) fn prepare_interface(namespace: &Namespace, interface: &str) -> Result<(), TestbedError> {
+    for (version, settings) in [("ipv4", IPV4.as_slice()), ("ipv6", IPV6.as_slice())] {
+        for (key, value) in settings {
+            set(namespace, &format!("{version}/conf/{interface}/{key}"), value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets up the router's namespace: its kernel neither answers nor forwards, for netrig does.
+pub(crate) fn prepare_router(namespace: &Namespace) -> Result<(), TestbedError> {
+    set(namespace, "ipv4/ip_forward", "0")?;
+    set(namespace, "ipv6/conf/all/disable_ipv6", "1")?;
+    set(namespace, "ipv6/conf/default/disable_ipv6", "1")
+}

@@ -1,0 +1,198 @@
+//! The testbed: built from a wiring, gone when it is dropped.
+
+use std::process::Command;
+
+use crate::build::build;
+use crate::capabilities;
+use crate::error::{TestbedError, Told};
+use crate::journal::{Entry, Journal, Journals};
+use crate::namespace::{self, Namespace};
+use crate::process::{Process, ProcessId};
+use crate::removal::undo;
+use crate::wiring::Wiring;
+
+/// Nodes as network namespaces, each end of each link a veth pair to the namespace of the router.
+///
+/// Everything is there when [`Testbed::build`] returns, and nothing passes: frames that a node sends arrive at the
+/// router's interface, and it is for whoever is there to move them on. Dropping it removes everything.
+pub struct Testbed {
+    wiring: Wiring,
+    nodes: Vec<Namespace>,
+    router: Namespace,
+    journal: Journal,
+    removed: bool,
+}
+
+/// The identity of a testbed on this machine: up to 16 small letters and digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestbedId(String);
+
+impl TestbedId {
+    /// One that nobody has, but for a chance of one in 2³².
+    ///
+    /// # Errors
+    /// If the kernel has no random numbers.
+    pub fn fresh() -> Result<Self, TestbedError> {
+        let mut bytes = [0; 4];
+        let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+        drawn.told("this process", || "draw a random number".into())?;
+        Ok(Self(format!("{:08x}", u32::from_ne_bytes(bytes))))
+    }
+
+    /// One that was chosen.
+    ///
+    /// # Errors
+    /// If it cannot be part of the names of namespaces.
+    pub fn new(id: &str) -> Result<Self, TestbedError> {
+        let fine = (1..=16).contains(&id.len());
+        let fine = fine && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if fine { Ok(Self(id.to_owned())) } else { Err(TestbedError::Id(id.to_owned())) }
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The namespace of a node. A node's name is of letters, digits, `_`, `-` and `#`.
+    fn namespace(&self, node: &str) -> String {
+        format!("netrig-{}-{node}", self.0)
+    }
+
+    /// The namespace of the router; no node's, for the `.`.
+    fn router(&self) -> String {
+        format!("netrig-{}.router", self.0)
+    }
+}
+
+impl Testbed {
+    /// Builds what `wiring` says, as testbed `id`.
+    ///
+    /// # Errors
+    /// What is missing, in the way, or refused by the kernel. What was made until then is removed.
+    pub fn build(journals: &Journals, id: &TestbedId, wiring: Wiring) -> Result<Self, TestbedError> {
+        let lacks = capabilities::lacks();
+        if !lacks.is_empty() {
+            return Err(TestbedError::Incapable(lacks));
+        }
+        let router = Namespace::unshare(&id.router())?;
+        let nodes = wiring.nodes.iter().map(|node| Namespace::unshare(&id.namespace(&node.name)));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        for namespace in nodes.iter().chain([&router]) {
+            // Before the journal names it, or what is not ours would be removed on the journal's word.
+            let path = namespace::path(namespace.name());
+            if std::fs::symlink_metadata(&path).is_ok() {
+                return Err(TestbedError::Collision(path));
+            }
+        }
+        let journal = journals.start(id.as_str())?;
+        // From here on, dropping it undoes what was done.
+        let mut testbed = Self { wiring, nodes, router, journal, removed: false };
+        testbed.write_down()?;
+        for namespace in testbed.namespaces() {
+            namespace.bind()?;
+        }
+        build(&testbed.router, &testbed.nodes, &testbed.wiring)?;
+        Ok(testbed)
+    }
+
+    fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        [&self.router].into_iter().chain(&self.nodes)
+    }
+
+    /// Journals the owner and everything that is about to be made.
+    fn write_down(&mut self) -> Result<(), TestbedError> {
+        let owner = ProcessId::own().told("this process", || "tell it from others".into())?;
+        let mut entries = vec![Entry::Owner(owner)];
+        entries.extend(self.namespaces().map(|namespace| Entry::Namespace {
+            name: namespace.name().to_owned(),
+            inode: namespace.inode(),
+        }));
+        let interface = |namespace: &Namespace, name: &String| Entry::Interface {
+            namespace: namespace.name().to_owned(),
+            name: name.clone(),
+        };
+        for end in self.wiring.wires.iter().flat_map(|wire| &wire.ends) {
+            entries.push(interface(&self.router, &end.router_interface));
+            entries.push(interface(&self.nodes[end.node], &end.interface));
+        }
+        self.journal.record(entries)
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> &str {
+        self.journal.id()
+    }
+
+    /// What it was built from.
+    pub fn wiring(&self) -> &Wiring {
+        &self.wiring
+    }
+
+    /// The name of a node's namespace, for `ip netns exec` too.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn namespace(&self, node: usize) -> Result<&str, TestbedError> {
+        Ok(self.node(node)?.name())
+    }
+
+    /// The name of the router's namespace.
+    pub fn router_namespace(&self) -> &str {
+        self.router.name()
+    }
+
+    /// Does something in the router's namespace, on a thread that lives there: sockets that are opened belong to it.
+    pub fn in_router<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.router.run(job)
+    }
+
+    /// Does something in a node's namespace, on a thread that lives there.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn in_node<T: Send + 'static>(
+        &self,
+        node: usize,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, TestbedError> {
+        Ok(self.node(node)?.run(job))
+    }
+
+    /// Starts a program on a node, in a process group of its own. It ends with the testbed, or with this process,
+    /// however that ends. Where its output goes is `command`'s to say.
+    ///
+    /// # Errors
+    /// If there is no such node, or the program cannot be started.
+    pub fn spawn(&mut self, node: usize, command: Command) -> Result<Process, TestbedError> {
+        let process = Process::start(self.node(node)?, self.journal.id(), command)?;
+        // It carries the testbed's mark since its first instruction; this line tells it even if it takes the mark off.
+        // One that has ended already needs none.
+        let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);
+        self.journal.record(started.map(Entry::Process))?;
+        Ok(process)
+    }
+
+    fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {
+        self.nodes.get(node).ok_or(TestbedError::NoNode(node))
+    }
+
+    /// Removes everything, and tells what could not be removed.
+    ///
+    /// # Errors
+    /// What could not be removed first. It stays in the journal, and [`crate::left_behind`] finds it once this process has
+    /// ended.
+    pub fn remove(mut self) -> Result<(), TestbedError> {
+        self.removed = true;
+        undo(&self.journal)
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        if !self.removed {
+            // Nobody is here to be told: what stays is in the journal, for the next start.
+            let _ = undo(&self.journal);
+        }
+    }
+}

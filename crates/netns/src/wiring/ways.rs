@@ -1,0 +1,107 @@
+//! Where each node sends the packets of which path.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use netrig_core::Direction;
+use netrig_experiment::Route;
+
+use super::{Wire, WiringError};
+
+/// Packets for one address take this way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Only packets from this address, if there is one: others for the same destination go elsewhere.
+    pub from: Option<IpAddr>,
+    /// Destination.
+    pub to: IpAddr,
+    /// The next node's address.
+    pub via: IpAddr,
+    /// Place of the link that leads there.
+    pub link: usize,
+}
+
+/// What one node knows: by destination, and then by source in the order of the paths, the next address and its link.
+#[derive(Default)]
+struct Node {
+    forwards: bool,
+    destinations: BTreeMap<IpAddr, Vec<(IpAddr, Next)>>,
+}
+
+type Next = (IpAddr, usize);
+
+/// What all nodes know.
+pub(super) struct Table(Vec<Node>);
+
+impl Table {
+    /// Reads all paths, each with the node from which it leads, there and back, in both versions of IP.
+    pub(super) fn new<'a>(
+        names: &[&str],
+        wires: &[Wire],
+        paths: impl Iterator<Item = (usize, &'a Route)>,
+    ) -> Result<Self, WiringError> {
+        let mut table = Self(names.iter().map(|_| Node::default()).collect());
+        for (from, path) in paths {
+            let there: Vec<_> = path.hops.iter().map(|hop| (hop.link, far_end(hop.direction))).collect();
+            debug_assert_eq!(there.first().map(|&(link, end)| wires[link].ends[1 - end].node), Some(from));
+            let back: Vec<_> = there.iter().rev().map(|&(link, end)| (link, 1 - end)).collect();
+            for hops in [there, back] {
+                table.read(names, wires, &hops)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// Reads one direction of a path: its links, each with the end that it comes to.
+    fn read(&mut self, names: &[&str], wires: &[Wire], hops: &[(usize, usize)]) -> Result<(), WiringError> {
+        let (Some(&(first, entered)), Some(&(last, end))) = (hops.first(), hops.last()) else {
+            return Ok(());
+        };
+        for &(link, end) in &hops[..hops.len() - 1] {
+            self.0[wires[link].ends[end].node].forwards = true;
+        }
+        for to in &wires[last].ends[end].addresses {
+            let Some(from) = wires[first].ends[1 - entered].address_like(to) else { continue };
+            // A link on the way that IPv6 does not fit: in IPv6 there is no such path.
+            if hops.iter().any(|&(link, end)| wires[link].ends[end].address_like(to).is_none()) {
+                continue;
+            }
+            // The last link needs no route: its far end is a neighbour.
+            for &(link, end) in &hops[..hops.len() - 1] {
+                let node = wires[link].ends[1 - end].node;
+                let Some(via) = wires[link].ends[end].address_like(to) else { continue };
+                let ways = self.0[node].destinations.entry(*to).or_default();
+                match ways.iter().find(|(source, _)| *source == from) {
+                    None => ways.push((from, (via, link))),
+                    Some((_, next)) if *next == (via, link) => {}
+                    Some(_) => {
+                        return Err(WiringError::Parting { node: names[node].to_owned(), from, to: *to });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// For each node whether it forwards, and its ways. The first path to an address is the way for whoever names no
+    /// source; a source gets a way of its own only where its path leads elsewhere.
+    pub(super) fn into_nodes(self) -> impl Iterator<Item = (bool, Vec<Way>)> {
+        self.0.into_iter().map(|node| {
+            let ways = node.destinations.into_iter().flat_map(|(to, ways)| {
+                let usual = ways[0].1;
+                let own =
+                    ways.into_iter().enumerate().filter(move |(i, (_, next))| *i == 0 || *next != usual);
+                own.map(move |(i, (from, (via, link)))| Way { from: (i > 0).then_some(from), to, via, link })
+            });
+            (node.forwards, ways.collect())
+        })
+    }
+}
+
+/// Which end of a link a packet comes to.
+fn far_end(direction: Direction) -> usize {
+    match direction {
+        Direction::Forward => 1,
+        Direction::Backward => 0,
+    }
+}

@@ -1,0 +1,215 @@
+//! What is built is what the wiring says, as `ip` and `/proc` tell it.
+
+use serde_json::Value;
+
+use super::common::{THREE_NODES, build, has, has_root, ip, journals, namespaces, says, wiring};
+
+/// One field of each.
+fn all<'a>(values: &'a [Value], field: &str) -> Vec<&'a str> {
+    values.iter().filter_map(|value| value[field].as_str()).collect()
+}
+
+#[test]
+fn interfaces_have_their_names_numbers_addresses_and_mtu() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let testbed = build(&journals);
+    let client = ip(testbed.namespace(0).unwrap(), &["addr"]);
+    let interface = |name: &str| {
+        let found = client.iter().find(|interface| interface["ifname"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {client:?}"))
+    };
+    assert!(interface("lo")["flags"].as_array().unwrap().contains(&"UP".into()));
+    // The address of the simulator's first link, 10.0.0.0/30, and beside it that of its IPv6.
+    for (name, mtu, mac, expected) in [
+        ("primary", 1500, "02:6e:00:00:00:01", [("10.0.0.1", 30), ("fd00::1", 64)]),
+        ("a-very-long-a~1", 1400, "02:6e:00:00:01:01", [("10.0.0.5", 30), ("fd00:0:0:1::1", 64)]),
+    ] {
+        let found = interface(name);
+        assert_eq!((found["mtu"].as_u64(), found["address"].as_str()), (Some(mtu), Some(mac)));
+        assert!(found["flags"].as_array().unwrap().contains(&"LOWER_UP".into()), "{found}");
+        let addresses = found["addr_info"].as_array().unwrap();
+        let addresses: Vec<_> = addresses
+            .iter()
+            .map(|address| (address["local"].as_str().unwrap(), address["prefixlen"].as_u64().unwrap()))
+            .collect();
+        // All of them: no link-local one that nobody gave.
+        assert_eq!(addresses, expected);
+        assert!(found.to_string().find("tentative").is_none(), "{found}");
+    }
+    let router = ip(testbed.router_namespace(), &["addr"]);
+    for name in
+        ["primary.a", "primary.b", "a-very-long~1.a", "a-very-long~1.b", "a-very-long~2.a", "a-very-long~2.b"]
+    {
+        let found = router.iter().find(|interface| interface["ifname"] == name).unwrap();
+        assert!(found["flags"].as_array().unwrap().contains(&"LOWER_UP".into()), "{found}");
+        assert_eq!(found["addr_info"].as_array().map(Vec::len), Some(0), "{found}");
+        let (index, wires) = (found["ifindex"].as_u64().unwrap() as u32, &testbed.wiring().wires);
+        let end = wires.iter().flat_map(|wire| &wire.ends).find(|end| end.index == index).unwrap();
+        assert_eq!(end.router_interface, name);
+    }
+}
+
+#[test]
+fn neighbours_are_known_for_good() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let testbed = build(&journals);
+    let neighbours = ip(testbed.namespace(2).unwrap(), &["neigh"]);
+    let mut told: Vec<_> = neighbours
+        .iter()
+        .map(|neighbour| ["dev", "dst", "lladdr"].map(|field| neighbour[field].as_str().unwrap_or("")))
+        .collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            ["a-very-long-a~2", "10.0.0.9", "02:6e:00:00:02:01"],
+            ["a-very-long-a~2", "fd00:0:0:2::1", "02:6e:00:00:02:01"],
+            ["primary", "10.0.0.1", "02:6e:00:00:00:01"],
+            ["primary", "fd00::1", "02:6e:00:00:00:01"],
+        ]
+    );
+    assert!(neighbours.iter().all(|neighbour| neighbour["state"][0] == "PERMANENT"), "{neighbours:?}");
+}
+
+#[test]
+fn routes_follow_the_paths() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let testbed = build(&journals);
+    // 10.0.0.10 is the server at the end of the second path, by the middle node on the client's second link.
+    for (to, via) in [("10.0.0.10", "10.0.0.6"), ("fd00:0:0:2::2", "fd00:0:0:1::2")] {
+        let route = ip(testbed.namespace(0).unwrap(), &["route", "get", to]);
+        assert_eq!((all(&route, "gateway"), all(&route, "dev")), (vec![via], vec!["a-very-long-a~1"]));
+    }
+    let direct = ip(testbed.namespace(0).unwrap(), &["route", "get", "10.0.0.2"]);
+    assert_eq!((all(&direct, "dev"), direct[0]["gateway"].as_str()), (vec!["primary"], None));
+    // Only the middle node forwards.
+    for (node, forwards) in [(0, "0"), (1, "1"), (2, "0")] {
+        for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+            let value = says("ip", &["netns", "exec", testbed.namespace(node).unwrap(), "sysctl", "-n", key]);
+            assert_eq!(value.trim(), forwards, "{key} of node {node}");
+        }
+    }
+}
+
+/// Two multi-homed paths that share their last link: the server's address is one, and the client's kernel must tell
+/// them apart by their sources.
+#[test]
+fn a_source_has_its_own_way_where_paths_part() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let text = r#"
+        format = 1
+        name = "parting"
+        question = "Which way?"
+        duration = "1 s"
+        [node.client]
+        [node.middle]
+        [node.server]
+        [link.first]
+        between = ["client", "middle"]
+        rate = "10 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 50 }
+        [link.second]
+        between = ["client", "middle"]
+        rate = "10 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 50 }
+        [link.last]
+        between = ["middle", "server"]
+        rate = "10 Mbit/s"
+        delay = "1 ms"
+        queue = { kind = "fifo", packets = 50 }
+        [transport.sctp]
+        kind = "sctp"
+        paths = [["first", "last"], ["second", "last"]]
+        [flow.bulk]
+        from = "client"
+        to = "server"
+        transport = "sctp"
+        application = { kind = "bulk" }
+        [response.sent]
+        of = "flow.bulk"
+        metric = "goodput"
+        "#;
+    let (_folder, journals) = journals();
+    let testbed = netrig_netns::Testbed::build(&journals, &super::common::id(), wiring(text)).unwrap();
+    let client = testbed.namespace(0).unwrap();
+    for (from, to, dev) in [
+        ("10.0.0.1", "10.0.0.10", "first"),
+        ("10.0.0.5", "10.0.0.10", "second"),
+        ("fd00::1", "fd00:0:0:2::2", "first"),
+        ("fd00:0:0:1::1", "fd00:0:0:2::2", "second"),
+    ] {
+        let route = ip(client, &["route", "get", to, "from", from]);
+        assert_eq!(all(&route, "dev"), [dev], "from {from}: {route:?}");
+    }
+    // Whoever names no source goes the first path.
+    assert_eq!(all(&ip(client, &["route", "get", "10.0.0.10"]), "dev"), ["first"]);
+}
+
+#[test]
+fn two_testbeds_at_once_do_not_disturb_each_other() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let (one, two) = (build(&journals), build(&journals));
+    let names = |testbed: &netrig_netns::Testbed| namespaces(&format!("netrig-{}", testbed.id()));
+    assert_eq!((names(&one).len(), names(&two).len()), (4, 4));
+    let before = ip(two.namespace(0).unwrap(), &["addr"]);
+    one.remove().unwrap();
+    assert_eq!(ip(two.namespace(0).unwrap(), &["addr"]), before);
+    assert_eq!(names(&two).len(), 4);
+    assert!(netrig_netns::left_behind(&journals).unwrap().is_empty(), "the owner of both lives");
+}
+
+#[test]
+fn nothing_remains_of_one_that_is_dropped() {
+    if !has_root() {
+        return;
+    }
+    let (folder, journals) = journals();
+    let testbed = build(&journals);
+    let id = testbed.id().to_owned();
+    assert_eq!(namespaces(&id).len(), 4);
+    drop(testbed);
+    assert_eq!(namespaces(&id), [""; 0]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Whoever measures a testbed that does nothing measures nothing.
+#[test]
+fn a_testbed_in_which_nobody_speaks_is_silent() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let testbed = build(&journals);
+    // Router solicitations and reports of listeners come within a second or two where they come at all
+    // (RFC 4861 section 10: MAX_RTR_SOLICITATION_DELAY 1 s; RFC 3810 section 9.11: 1 s).
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    for link in ip(testbed.router_namespace(), &["-s", "link"]) {
+        let received = &link["stats64"]["rx"]["packets"];
+        assert_eq!(received.as_u64(), Some(0), "{link}");
+    }
+}
+
+#[test]
+fn the_wiring_is_kept() {
+    if !has_root() {
+        return;
+    }
+    let (_folder, journals) = journals();
+    assert_eq!(build(&journals).wiring(), &wiring(THREE_NODES));
+}

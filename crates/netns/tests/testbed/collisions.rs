@@ -1,0 +1,88 @@
+//! What is there already stays.
+
+use netrig_netns::{Testbed, TestbedError, TestbedId, left_behind};
+
+use super::common::{Foreign, THREE_NODES, has, has_root, id, journals, namespaces, wiring};
+
+#[test]
+fn a_foreign_namespace_of_the_same_name_stays_and_is_named() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (folder, journals) = journals();
+    let id = id();
+    let foreign = Foreign::make(format!("netrig-{}-server", id.as_str()));
+    let refused = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+    let Some(TestbedError::Collision(path)) = refused else { panic!("{refused:?}") };
+    assert!(path.ends_with(foreign.name()), "{path:?}");
+    assert_eq!(namespaces(id.as_str()), [foreign.name()]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_testbed_that_is_up_keeps_its_identity() {
+    if !has_root() {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let id = id();
+    let testbed = Testbed::build(&journals, &id, wiring(THREE_NODES)).unwrap();
+    let second = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+    assert!(matches!(second, Some(TestbedError::Collision(_))), "{second:?}");
+    assert_eq!(namespaces(id.as_str()).len(), 4, "the first is as it was");
+    drop(testbed);
+}
+
+#[test]
+fn an_identity_is_small_letters_and_digits() {
+    for id in ["", "a/b", "..", "a b", "A", "abcdefghijklmnopq", "a.router"] {
+        assert!(TestbedId::new(id).is_err(), "{id}");
+    }
+    assert!(TestbedId::new("lab1").is_ok());
+}
+
+/// Mounts are undone and processes killed on a journal's word: one that cannot be understood is not guessed at.
+#[test]
+fn a_journal_that_cannot_be_understood_is_told_and_kept() {
+    if !has_root() {
+        return;
+    }
+    for text in [
+        "something else\n",
+        "netrig-testbed 1\nnamespace ../../etc/passwd 4 5\n",
+        "netrig-testbed 1\nprocess -1 5\n",
+        "netrig-testbed 1\nnonsense\n",
+    ] {
+        let (folder, journals) = journals();
+        let file = folder.path().join("x.journal");
+        std::fs::write(&file, text).unwrap();
+        // Another one beside it is removed all the same.
+        std::fs::write(folder.path().join("y.journal"), "netrig-testbed 1\n").unwrap();
+        let left = left_behind(&journals).unwrap();
+        assert_eq!(left.iter().map(|left| left.id()).collect::<Vec<_>>(), ["x", "y"]);
+        let told: Vec<_> = left.into_iter().map(|left| left.remove()).collect();
+        assert!(matches!(told[..], [Err(TestbedError::Journal { .. }), Ok(())]), "{text:?}: {told:?}");
+        assert!(file.exists() && !folder.path().join("y.journal").exists());
+    }
+}
+
+/// The journal names a process by its number and by when it started: who has the number now lives on.
+#[test]
+fn a_process_that_only_has_the_number_lives_on() {
+    if !has_root() {
+        return;
+    }
+    let (folder, journals) = journals();
+    let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let text = format!("netrig-testbed 1\nowner 1 1\nprocess {} 12345\n", other.id());
+    std::fs::write(folder.path().join("gone.journal"), text).unwrap();
+    let mut left = left_behind(&journals).unwrap();
+    let left = left.remove(0);
+    assert_eq!((left.id(), left.owner(), left.processes()), ("gone", Some(1), Vec::new()));
+    left.remove().unwrap();
+    let alive = other.try_wait().unwrap().is_none();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(alive);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,151 @@
+//! What the tests share.
+
+use std::io::Write as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use netrig_experiment::Experiment;
+use netrig_netns::{Journals, Testbed, TestbedId, Wiring, lacks};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A client and a server joined by a link of their own and by way of a router, whose names are too long for Linux.
+pub const THREE_NODES: &str = r#"
+format = 1
+name = "three-nodes"
+question = "Is it built as it is described?"
+duration = "1 s"
+[node.client]
+[node.middle]
+[node.server]
+[link.primary]
+between = ["client", "server"]
+rate = "10 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 50 }
+[link.a-very-long-access-link]
+between = ["client", "middle"]
+rate = "10 Mbit/s"
+delay = "1 ms"
+mtu = "1400 B"
+queue = { kind = "fifo", packets = 50 }
+[link.a-very-long-access-line]
+between = ["middle", "server"]
+rate = "10 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 50 }
+[transport.udp]
+kind = "udp"
+[flow.direct]
+from = "client"
+to = "server"
+transport = "udp"
+paths = ["primary"]
+application = { kind = "cbr", size = "100 B", interval = "10 ms" }
+[flow.round]
+from = "client"
+to = "server"
+transport = "udp"
+paths = [["a-very-long-access-link", "a-very-long-access-line"]]
+application = { kind = "cbr", size = "100 B", interval = "10 ms" }
+[response.sent]
+of = "flow.direct"
+metric = "goodput"
+"#;
+
+/// The wiring of an experiment's first point.
+pub fn wiring(text: &str) -> Wiring {
+    let experiment = Experiment::parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    let scenario = experiment.plan().scenario(0).unwrap_or_else(|problems| panic!("{problems}"));
+    Wiring::new(&scenario).unwrap()
+}
+
+/// A folder of journals that only one test knows.
+pub fn journals() -> (TempDir, Journals) {
+    let folder = tempfile::tempdir().unwrap();
+    let journals = Journals::at(folder.path());
+    (folder, journals)
+}
+
+/// An identity that no other test has, in this process or another.
+pub fn id() -> TestbedId {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    TestbedId::new(&format!("t{}x{n}", std::process::id())).unwrap()
+}
+
+pub fn build(journals: &Journals) -> Testbed {
+    Testbed::build(journals, &id(), wiring(THREE_NODES)).unwrap()
+}
+
+/// Whether a testbed can be made here; if not, says so past the test harness, which would hide it.
+pub fn has_root() -> bool {
+    skips_unless(lacks().is_empty(), "root")
+}
+
+/// Whether a program is here.
+pub fn has(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    skips_unless(std::env::split_paths(&folders).any(|folder| folder.join(program).is_file()), program)
+}
+
+fn skips_unless(found: bool, what: &str) -> bool {
+    if !found {
+        let _ = writeln!(std::io::stderr(), "skipped: needs {what}");
+    }
+    found
+}
+
+/// What a program says.
+pub fn says(program: &str, arguments: &[&str]) -> String {
+    let out = Command::new(program).args(arguments).output().unwrap();
+    assert!(out.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// What `ip -j` says of a namespace; a list.
+pub fn ip(namespace: &str, arguments: &[&str]) -> Vec<Value> {
+    let said = says("ip", &[&["-d", "-j", "-n", namespace], arguments].concat());
+    serde_json::from_str(if said.trim().is_empty() { "[]" } else { &said }).unwrap()
+}
+
+/// Names of all bound namespaces that contain `part`.
+pub fn namespaces(part: &str) -> Vec<String> {
+    let Ok(folder) = std::fs::read_dir("/run/netns") else { return Vec::new() };
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.contains(part)).collect()
+}
+
+/// Numbers of all processes that have `part` in their environment or command line, but for zombies, which have neither.
+pub fn processes(part: &str) -> Vec<u32> {
+    let numbers = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let has = |pid: &u32| {
+        ["environ", "cmdline"].iter().any(|file| {
+            let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(part)
+        })
+    };
+    numbers.filter(|pid| *pid != std::process::id()).filter(has).collect()
+}
+
+/// A namespace that somebody else made; gone when it is dropped.
+pub struct Foreign(String);
+
+impl Foreign {
+    pub fn make(name: String) -> Self {
+        says("ip", &["netns", "add", &name]);
+        Self(name)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        says("ip", &["netns", "del", &self.0]);
+    }
+}

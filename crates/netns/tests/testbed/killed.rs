@@ -1,0 +1,151 @@
+//! Owners that are killed, and what they leave.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use netrig_netns::{Journals, Testbed, TestbedId, left_behind};
+
+use super::common::{
+    Foreign, THREE_NODES, build, has, has_root, id, journals, namespaces, processes, wiring,
+};
+
+/// Where the owner below finds its journals, and its identity.
+const FOLDER: &str = "OWNER_JOURNALS";
+const ID: &str = "OWNER_ID";
+
+/// No test of its own: a process that the tests start and kill. It builds a testbed with programs of which one turns into
+/// a daemon, says so, and waits for its end.
+#[test]
+#[ignore = "started by the tests that kill it"]
+fn owner() {
+    let (Ok(folder), Ok(id)) = (std::env::var(FOLDER), std::env::var(ID)) else { return };
+    let id = TestbedId::new(&id).unwrap();
+    let mut testbed = Testbed::build(&Journals::at(folder), &id, wiring(THREE_NODES)).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "setsid sleep 1000 & sleep 1000 & exec sleep 1000"]);
+    let shell = testbed.spawn(0, shell).unwrap();
+    let _sleep = testbed
+        .spawn(2, {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("1000");
+            sleep
+        })
+        .unwrap();
+    println!("\nbuilt {}", shell.id());
+    loop {
+        std::thread::park();
+    }
+}
+
+fn start_owner(folder: &Path, id: &TestbedId) -> (Child, BufReader<ChildStdout>) {
+    let mut owner = Command::new(std::env::current_exe().unwrap());
+    owner.args(["--exact", "killed::owner", "--ignored", "--nocapture"]);
+    owner.env(FOLDER, folder).env(ID, id.as_str());
+    let mut owner = owner.stdout(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(owner.stdout.take().unwrap());
+    (owner, out)
+}
+
+/// The number of the first program, once all is built.
+fn built(out: &mut BufReader<ChildStdout>) -> u32 {
+    loop {
+        let mut line = String::new();
+        assert!(out.read_line(&mut line).unwrap() > 0, "the owner has ended");
+        if let Some(number) = line.strip_prefix("built ") {
+            return number.trim().parse().unwrap();
+        }
+    }
+}
+
+/// Removes what is left, and looks whether anything is.
+fn clean(journals: &Journals, folder: &Path, id: &TestbedId) {
+    let left = left_behind(journals).unwrap();
+    assert!(left.len() <= 1, "{left:?}");
+    for left in left {
+        assert_eq!(left.id(), id.as_str());
+        let mut told = left.namespaces().unwrap();
+        let mut found = namespaces(id.as_str());
+        told.sort();
+        found.sort();
+        assert_eq!(told, found, "what is told is what is there");
+        left.remove().unwrap();
+    }
+    assert_eq!(namespaces(id.as_str()), [""; 0]);
+    assert_eq!(processes(&format!("NETRIG_TESTBED={}", id.as_str())), [0; 0]);
+    assert!(!folder.join(format!("{}.journal", id.as_str())).exists());
+    assert!(left_behind(journals).unwrap().is_empty());
+}
+
+#[test]
+fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
+    if !(has_root() && has("ip") && has("setsid")) {
+        return;
+    }
+    let (folder, journals) = journals();
+    let decoy = Foreign::make(format!("netrig-foreign{}", std::process::id()));
+    let living = build(&journals);
+    // How long building takes tells where the moments are.
+    let begun = Instant::now();
+    let id_of_first = id();
+    let (mut owner, mut out) = start_owner(folder.path(), &id_of_first);
+    built(&mut out);
+    let took = begun.elapsed();
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    clean(&journals, folder.path(), &id_of_first);
+
+    for moment in 1..=10 {
+        let id = id();
+        let (mut owner, _out) = start_owner(folder.path(), &id);
+        std::thread::sleep(took * moment / 10);
+        owner.kill().unwrap();
+        assert_eq!(owner.wait().unwrap().signal(), Some(9), "it ended before it was killed");
+        clean(&journals, folder.path(), &id);
+    }
+    assert_eq!(namespaces(decoy.name()), [decoy.name()]);
+    assert_eq!(namespaces(&format!("netrig-{}", living.id())).len(), 4);
+}
+
+/// Without anybody's help, and even one that left its starter's process group.
+#[test]
+fn a_program_dies_with_its_owner() {
+    if !(has_root() && has("setsid")) {
+        return;
+    }
+    let (folder, journals) = journals();
+    let id = id();
+    let (mut owner, mut out) = start_owner(folder.path(), &id);
+    let program = built(&mut out);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while processes(&format!("NETRIG_TESTBED={}", id.as_str())).contains(&program) {
+        assert!(Instant::now() < deadline, "it lives on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    clean(&journals, folder.path(), &id);
+}
+
+/// Two that clean up at the same moment: one does it, and neither fails.
+#[test]
+fn what_one_removes_another_does_not_take() {
+    if !(has_root() && has("setsid")) {
+        return;
+    }
+    let (folder, journals) = journals();
+    let id = id();
+    let (mut owner, mut out) = start_owner(folder.path(), &id);
+    built(&mut out);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let held = left_behind(&journals).unwrap();
+    assert_eq!(held.len(), 1);
+    assert_eq!(held[0].namespaces().unwrap().len(), 4);
+    assert_eq!(held[0].interfaces().unwrap().len(), 12);
+    assert!(left_behind(&journals).unwrap().is_empty());
+    drop(held);
+    clean(&journals, folder.path(), &id);
+}

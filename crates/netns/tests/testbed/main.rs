@@ -1,0 +1,17 @@
+//! Testbeds on the kernel that runs the tests, looked at with programs that know nothing of netrig. They need root.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests of what is made on this machine start programs and look at it"
+)]
+
+mod built;
+mod collisions;
+mod common;
+mod forwarded;
+mod killed;
+mod lacks;
+mod passed;
+mod programs;

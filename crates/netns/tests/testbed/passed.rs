@@ -1,0 +1,139 @@
+//! Packets through a testbed whose router is a kernel's bridge: addresses, neighbours, routes and checksums are such that
+//! whoever moves frames as they are makes nodes reach each other.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use netrig_netns::Testbed;
+
+use super::common::{build, has, has_root, journals, says};
+
+/// Joins the two router ends of each link by a bridge of their own.
+fn bridge(testbed: &Testbed) {
+    let router = testbed.router_namespace();
+    for (n, wire) in testbed.wiring().wires.iter().enumerate() {
+        let bridge = format!("bridge{n}");
+        says("ip", &["-n", router, "link", "add", &bridge, "up", "type", "bridge", "forward_delay", "0"]);
+        for end in &wire.ends {
+            says("ip", &["-n", router, "link", "set", &end.router_interface, "master", &bridge]);
+        }
+    }
+}
+
+#[test]
+fn nodes_reach_each_other_over_every_path_in_both_versions_of_ip() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let testbed = build(&journals);
+    bridge(&testbed);
+    for (from, to) in [
+        ("10.0.0.1", "10.0.0.2"),
+        ("fd00::1", "fd00::2"),
+        ("10.0.0.5", "10.0.0.10"),
+        ("fd00:0:0:1::1", "fd00:0:0:2::2"),
+    ] {
+        let (from, to): (IpAddr, IpAddr) = (from.parse().unwrap(), to.parse().unwrap());
+        let listener = testbed.in_node(2, move || TcpListener::bind((to, 0))).unwrap().unwrap();
+        let at = listener.local_addr().unwrap();
+        let limit = Duration::from_secs(20);
+        let dialled = testbed.in_node(0, move || TcpStream::connect_timeout(&at, limit)).unwrap();
+        let mut dialled = dialled.unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
+        let (mut accepted, seen) = listener.accept().unwrap();
+        assert_eq!(seen.ip(), from, "it left by its own link");
+        // More than fits one packet of the smaller MTU on the way.
+        dialled.write_all(&[7; 5000]).unwrap();
+        drop(dialled);
+        let mut heard = Vec::new();
+        accepted.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, [7; 5000]);
+    }
+}
+
+/// What the router gets is what a wire would carry: checksums that hold, and no frame longer than the MTU.
+#[test]
+fn frames_at_the_router_are_whole() {
+    if !(has_root() && has("ip") && has("tshark")) {
+        return;
+    }
+    let (folder, journals) = journals();
+    let testbed = build(&journals);
+    bridge(&testbed);
+    let capture = folder.path().join("frames.pcap");
+    let mut tshark = Command::new("ip");
+    tshark
+        .args(["netns", "exec", testbed.router_namespace(), "tshark", "-q", "-i", "primary.a", "-w"])
+        .arg(&capture);
+    let mut tshark = Capture(tshark.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    tshark.wait_until_it_runs();
+    let pairs: [(SocketAddr, SocketAddr); 2] = [
+        ("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:4000".parse().unwrap()),
+        ("[fd00::1]:4000".parse().unwrap(), "[fd00::2]:4000".parse().unwrap()),
+    ];
+    for (from, to) in pairs {
+        let listener = testbed.in_node(2, move || TcpListener::bind(to)).unwrap().unwrap();
+        let mut dialled = testbed.in_node(0, move || TcpStream::connect(to)).unwrap().unwrap();
+        dialled.write_all(&vec![7; 100_000]).unwrap();
+        drop(dialled);
+        listener.accept().unwrap().0.read_to_end(&mut Vec::new()).unwrap();
+        let _taker = testbed.in_node(2, move || UdpSocket::bind(to)).unwrap().unwrap();
+        let socket = testbed.in_node(0, move || UdpSocket::bind(from)).unwrap().unwrap();
+        socket.send_to(b"hello", to).unwrap();
+    }
+    // What was sent last is the last that is written.
+    let fields = |filter: &str, field: &str| -> Vec<String> {
+        let path = capture.to_str().unwrap();
+        let checks = [
+            "-o",
+            "ip.check_checksum:TRUE",
+            "-o",
+            "tcp.check_checksum:TRUE",
+            "-o",
+            "udp.check_checksum:TRUE",
+        ];
+        let read = ["-n", "-r", path, "-Y", filter, "-T", "fields", "-e", field];
+        let out = Command::new("tshark").args(checks).args(read).stderr(Stdio::null()).output().unwrap();
+        String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+    };
+    let begun = Instant::now();
+    while fields("udp.dstport == 4000", "udp.length").len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the datagrams are not captured");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(tshark);
+    let lengths: Vec<u32> = fields("tcp", "frame.len").iter().map(|length| length.parse().unwrap()).collect();
+    assert!(lengths.len() > 140, "200 000 bytes are at least 140 packets");
+    // 1500 bytes of IP behind 14 of Ethernet.
+    assert_eq!(lengths.iter().max(), Some(&1514));
+    // 1 is good (the value string of Wireshark's checksum status).
+    for (filter, field) in
+        [("tcp", "tcp.checksum.status"), ("udp", "udp.checksum.status"), ("ip", "ip.checksum.status")]
+    {
+        let status = fields(filter, field);
+        assert!(!status.is_empty() && status.iter().all(|status| status == "1"), "{field}: {status:?}");
+    }
+}
+
+/// A running tshark; ended when it is dropped.
+struct Capture(Child);
+
+impl Capture {
+    fn wait_until_it_runs(&mut self) {
+        let mut lines = BufReader::new(self.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("Capturing on")), "tshark does not capture");
+        // Its words come before its socket. The rest is read so that it never waits for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // An interrupt lets it write what it has.
+        says("kill", &["-INT", &self.0.id().to_string()]);
+        self.0.wait().unwrap();
+    }
+}

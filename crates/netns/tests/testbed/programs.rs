@@ -1,0 +1,156 @@
+//! Programs of nodes.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use netrig_netns::{Listening, TestbedError};
+
+use super::common::{build, has, has_root, journals, processes, says};
+
+/// Longer than anything here takes; reached only if something is wrong.
+const LONG: Duration = Duration::from_secs(60);
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdout(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_program_lives_in_its_nodes_namespace_and_its_output_is_kept() {
+    if !has_root() {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let mut testbed = build(&journals);
+    let mut program = testbed.spawn(2, shell("readlink /proc/self/ns/net; exit 7")).unwrap();
+    let status = program.wait(LONG).unwrap().unwrap();
+    assert_eq!(status.code(), Some(7));
+    let mut said = String::new();
+    program.stdout().unwrap().read_to_string(&mut said).unwrap();
+    let inside = testbed.in_node(2, || std::fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap();
+    assert_eq!(said.trim(), inside.to_str().unwrap());
+    assert_ne!(inside, std::fs::read_link("/proc/self/ns/net").unwrap());
+    assert!(matches!(testbed.spawn(3, shell("true")), Err(TestbedError::NoNode(3))));
+}
+
+/// A node answers itself, in both versions of IP, on addresses that are usable at once.
+#[test]
+fn a_node_talks_to_itself_over_its_own_addresses() {
+    if !has_root() {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let testbed = build(&journals);
+    for address in ["127.0.0.1", "10.0.0.1", "10.0.0.5", "::1", "fd00::1", "fd00:0:0:1::1"] {
+        let address: std::net::IpAddr = address.parse().unwrap();
+        let heard = testbed.in_node(0, move || {
+            let listener = std::net::TcpListener::bind((address, 0))?;
+            let dialled = std::net::TcpStream::connect(listener.local_addr()?)?;
+            listener.accept().map(|(_, from)| from == dialled.local_addr().unwrap())
+        });
+        assert!(heard.unwrap().unwrap(), "{address}");
+    }
+}
+
+#[test]
+fn a_program_is_ready_when_it_listens() {
+    if !(has_root() && has("python3")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let mut testbed = build(&journals);
+    let mut python = Command::new("python3");
+    python.args([
+        "-c",
+        "import socket, time\n\
+         time.sleep(0.2)\n\
+         a = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); a.bind(('::', 5060))\n\
+         b = socket.socket(); b.bind(('10.0.0.2', 80)); b.listen()\n\
+         time.sleep(1000)",
+    ]);
+    let mut server = testbed.spawn(2, python).unwrap();
+    for port in ["udp:5060", "tcp:80"] {
+        server.ready(port.parse().unwrap(), LONG).unwrap();
+    }
+    let other = server.ready(Listening::Tcp(5060), Duration::from_millis(20));
+    assert!(matches!(other, Err(TestbedError::NotReady { .. })), "{other:?}");
+    // SIGTERM.
+    use std::os::unix::process::ExitStatusExt as _;
+    assert_eq!(server.stop(LONG).unwrap().signal(), Some(15));
+}
+
+#[test]
+fn one_that_ends_before_it_is_ready_is_told() {
+    if !has_root() {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let mut testbed = build(&journals);
+    let mut program = testbed.spawn(1, shell("exit 3")).unwrap();
+    let told = program.ready(Listening::Udp(9), LONG);
+    let Err(TestbedError::Ended { status, .. }) = told else { panic!("{told:?}") };
+    assert_eq!(status.code(), Some(3));
+    let none = testbed.spawn(1, Command::new("/nonexistent/program")).err();
+    assert!(none.unwrap().to_string().contains("cannot start `/nonexistent/program`"));
+}
+
+#[test]
+fn one_that_does_not_want_to_end_is_killed_with_its_children() {
+    if !has_root() {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let mut testbed = build(&journals);
+    let mut program = testbed.spawn(0, shell("trap '' TERM; sleep 1000 & echo on; wait; wait")).unwrap();
+    // Once it has spoken, its trap is set and its child started.
+    program.stdout().unwrap().read_exact(&mut [0; 3]).unwrap();
+    let mark = format!("NETRIG_TESTBED={}", testbed.id());
+    assert_eq!(processes(&mark).len(), 2);
+    use std::os::unix::process::ExitStatusExt as _;
+    assert_eq!(program.stop(Duration::from_millis(50)).unwrap().signal(), Some(9));
+    // What was killed may not have ended yet.
+    while !processes(&mark).is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+/// One that leaves its process group, its session and its parent, as daemons do, ends with the testbed all the same; and
+/// one whose handle is kept longer than the testbed is dead and can be waited for.
+#[test]
+fn a_daemon_ends_with_the_testbed() {
+    if !(has_root() && has("setsid")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let mut testbed = build(&journals);
+    let mut starter = testbed.spawn(0, shell("setsid sleep 1000 & exec sleep 0.1")).unwrap();
+    starter.wait(LONG).unwrap().unwrap();
+    let mut kept = testbed.spawn(1, shell("exec sleep 1000")).unwrap();
+    let mark = format!("NETRIG_TESTBED={}", testbed.id());
+    assert_eq!(processes(&mark).len(), 2);
+    testbed.remove().unwrap();
+    assert_eq!(processes(&mark), [0; 0]);
+    assert!(kept.wait(LONG).unwrap().is_some());
+}
+
+/// Whoever looks into a node as a person does is no program of ours: the interfaces go, and the person stays.
+#[test]
+fn a_persons_shell_in_a_node_lives_on() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let testbed = build(&journals);
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", testbed.namespace(0).unwrap()]);
+    command.args(["sh", "-c", "echo on; read line; cat /proc/net/dev"]);
+    let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    shell.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
+    testbed.remove().unwrap();
+    drop(shell.stdin.take());
+    let said = String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap();
+    assert!(said.contains("lo:") && !said.contains("primary"), "{said}");
+    assert!(says("ip", &["netns", "list"]).find("person").is_none());
+}
