@@ -13,6 +13,7 @@ const BORDERS: &[(&str, &[&str])] = &[
     ("traffic", &["core"]),
     ("experiment", &["core", "stats", "link", "transport", "traffic"]),
     ("sim", &["core", "link", "transport", "traffic", "experiment"]),
+    ("agent", &["core", "link", "transport", "traffic"]),
     ("store", &["core", "experiment"]),
     ("runner", &["core", "experiment", "stats", "store"]),
     ("report", &["core", "experiment", "stats", "store"]),
