@@ -84,9 +84,12 @@ impl RealtimeOffset {
             Self::between(before, real, after)
         };
         let first = reading();
-        (1..Self::READINGS).map(|_| reading()).fold(first, |best, next| {
-            if next.error < best.error { next } else { best }
-        })
+        (1..Self::READINGS).map(|_| reading()).fold(
+            first,
+            |best, next| {
+                if next.error < best.error { next } else { best }
+            },
+        )
     }
 
     fn between(before: u64, real: u64, after: u64) -> Self {
@@ -103,6 +106,11 @@ impl RealtimeOffset {
     /// A stamp of `CLOCK_REALTIME` as `CLOCK_MONOTONIC`, both in nanoseconds.
     pub const fn monotonic(&self, realtime_ns: u64) -> u64 {
         realtime_ns.wrapping_sub(self.ahead.cast_unsigned())
+    }
+
+    /// What `CLOCK_REALTIME` shows at a moment of `CLOCK_MONOTONIC`, both in nanoseconds.
+    pub const fn realtime(&self, monotonic_ns: u64) -> u64 {
+        monotonic_ns.wrapping_add(self.ahead.cast_unsigned())
     }
 
     /// By how much the wall clock was stepped between `earlier` and this measurement, if by more than both errors.

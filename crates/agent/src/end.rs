@@ -87,7 +87,13 @@ pub struct EndReport {
 
 impl FlowEnd {
     /// Opens the sockets of an end, and the listening ones are watched under keys that begin with `place`.
-    pub fn open(order: EndOrder, place: u32, seed: u64, until: Instant, meter: EndMeter) -> Result<Self, AgentError> {
+    pub fn open(
+        order: EndOrder,
+        place: u32,
+        seed: u64,
+        until: Instant,
+        meter: EndMeter,
+    ) -> Result<Self, AgentError> {
         let wrong = |why: String| AgentError::Order { flow: order.name.clone(), why };
         order.application.check().map_err(|error| wrong(error.to_string()))?;
         if order.dscp > 63 {
@@ -97,14 +103,19 @@ impl FlowEnd {
         let (local, dscp) = (order.local(), order.dscp);
         let sockets = match &order.carrier {
             Carrier::Udp(buffers) if datagrams => {
-                UdpEnd::open(order.flow, local, dscp, *buffers, order.asked()).map(|end| Sockets::Udp(Box::new(end)))
+                UdpEnd::open(order.flow, local, dscp, *buffers, order.asked())
+                    .map(|end| Sockets::Udp(Box::new(end)))
             }
             Carrier::Tcp(options) if !datagrams => {
                 let listens = order.side == Side::Server;
                 TcpEnd::open(options.clone(), dscp, local, listens).map(|end| Sockets::Tcp(Box::new(end)))
             }
-            Carrier::Udp(_) => return Err(wrong("its application opens connections, which UDP has not".into())),
-            Carrier::Tcp(_) => return Err(wrong("its application sends datagrams, which TCP has not".into())),
+            Carrier::Udp(_) => {
+                return Err(wrong("its application opens connections, which UDP has not".into()));
+            }
+            Carrier::Tcp(_) => {
+                return Err(wrong("its application sends datagrams, which TCP has not".into()));
+            }
         };
         let sockets = sockets.map_err(|source| AgentError::Socket { flow: order.name.clone(), source })?;
         Ok(Self {
@@ -127,6 +138,11 @@ impl FlowEnd {
         })
     }
 
+    /// The flow's place in the scenario.
+    pub const fn flow(&self) -> u32 {
+        self.order.flow
+    }
+
     /// Whether it sends datagrams by a schedule, so that its loop must be precise.
     pub fn is_precise(order: &EndOrder) -> bool {
         order.side == Side::Client && order.application.sends_datagrams()
@@ -138,7 +154,9 @@ impl FlowEnd {
             Sockets::Udp(udp) => Some(udp.fd()),
             Sockets::Tcp(tcp) => tcp.listener(),
         };
-        first.map_or(Ok(()), |fd| pacer.watch(fd, self.key(FIRST_SOCKET))).map_err(AgentError::kernel("epoll_ctl"))
+        first
+            .map_or(Ok(()), |fd| pacer.watch(fd, self.key(FIRST_SOCKET)))
+            .map_err(AgentError::kernel("epoll_ctl"))
     }
 
     fn key(&self, socket: u32) -> u64 {
@@ -151,7 +169,8 @@ impl FlowEnd {
             return Instant::ZERO;
         }
         let start = (!self.started).then(|| self.order.start());
-        let stop = (self.started && !self.stopped && self.order.side == Side::Client).then(|| self.order.stop());
+        let stop =
+            (self.started && !self.stopped && self.order.side == Side::Client).then(|| self.order.stop());
         let deadline = self.deadline.filter(|_| self.has_room());
         [start, stop, deadline].into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
@@ -208,7 +227,9 @@ impl FlowEnd {
             let stop = stop.filter(|at| *at <= now);
             let due = self.deadline.filter(|at| *at <= now && self.has_room());
             match (due, stop) {
-                (Some(at), stop) if stop.is_none_or(|stop| at < stop) => self.tell(at, AppEvent::Timeout, around)?,
+                (Some(at), stop) if stop.is_none_or(|stop| at < stop) => {
+                    self.tell(at, AppEvent::Timeout, around)?
+                }
                 (_, Some(at)) => {
                     self.stopped = true;
                     self.tell(at, AppEvent::Stopped, around)?;
@@ -328,7 +349,8 @@ impl FlowEnd {
     fn datagram(&mut self, intended: Instant, to: SocketAddr, data: Data) -> Result<(), AgentError> {
         let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
         let size = data.size();
-        udp.push(intended, to, data).map_err(|why| AgentError::Order { flow: self.order.name.clone(), why })?;
+        udp.push(intended, to, data)
+            .map_err(|why| AgentError::Order { flow: self.order.name.clone(), why })?;
         self.meter.count(Counted::OfferedBytes, size);
         Ok(())
     }
@@ -414,7 +436,9 @@ impl FlowEnd {
             faults: Vec::new(),
         };
         match &self.sockets {
-            Sockets::Udp(udp) if self.order.side == Side::Client => report.source = Some(udp.source().report()),
+            Sockets::Udp(udp) if self.order.side == Side::Client => {
+                report.source = Some(udp.source().report())
+            }
             Sockets::Udp(udp) => report.datagrams = Some(udp.report()),
             Sockets::Tcp(tcp) => [report.connections, report.failed, report.fallbacks] = tcp.tally(),
         }

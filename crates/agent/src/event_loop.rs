@@ -1,6 +1,5 @@
 //! The loop that lets a run's time pass for some of its ends.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use netrig_core::{Duration, Instant, Sample, Subject, quantity};
@@ -10,7 +9,7 @@ use crate::end::{EndReport, FlowEnd, Surroundings};
 use crate::meter::{EndMeter, Samples};
 use crate::order::{EndOrder, RunOrder};
 use crate::pacer::SPIN;
-use crate::{AgentError, Clock, Pacer};
+use crate::{AgentError, Clock, Pacer, RunSignals};
 
 /// The loop looks at least so often whether it is to stop.
 const NAP: Duration = Duration::from_millis(50);
@@ -45,14 +44,14 @@ impl EventLoop {
         Ok(Self { ends, precise, until, sample_every })
     }
 
-    /// Lets time pass until the end of the run or until `stop` is set, and tells of it.
+    /// Lets time pass until the end of the run or until it is told to end, and tells of it.
     ///
     /// # Errors
     /// If the kernel refuses what it always grants, or an application asks for what cannot be sent.
     pub fn run(
         mut self,
         clock: Clock,
-        stop: &AtomicBool,
+        signals: &RunSignals,
         progress: &Sender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
         let tail = if self.precise { SPIN } else { Duration::ZERO };
@@ -62,11 +61,15 @@ impl EventLoop {
         let mut samples = Samples::new();
         let mut tick = Instant::ZERO + self.sample_every;
         let mut ready = Vec::new();
-        while !stop.load(Ordering::Relaxed) && !clock.left_until(self.until).is_zero() {
+        let mut known = 0;
+        while !signals.has_ended() && !clock.left_until(self.until).is_zero() {
             let next = self.ends.iter().map(FlowEnd::next).fold(tick.min(self.until), Instant::min);
             ready.clear();
-            ready.extend_from_slice(pacer.wait(self.awake_by(next, &clock)).map_err(AgentError::kernel("ppoll"))?);
-            let mut around = Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
+            ready.extend_from_slice(
+                pacer.wait(self.awake_by(next, &clock)).map_err(AgentError::kernel("ppoll"))?,
+            );
+            let mut around =
+                Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
             for (key, _) in &ready {
                 // A key is an end's place and its socket's.
                 let (place, socket) = ((key >> 32) as usize, *key as u32);
@@ -76,6 +79,12 @@ impl EventLoop {
                 continue;
             }
             let now = clock.now().min(self.until);
+            if let Some(flows) = signals.stopped_flows(&mut known) {
+                let stopped = self.ends.iter_mut().filter(|end| flows.contains(&end.flow()));
+                for end in stopped {
+                    end.stop(now, &mut around)?;
+                }
+            }
             for end in &mut self.ends {
                 end.advance(now, &mut around)?;
             }
@@ -109,9 +118,11 @@ impl EventLoop {
         for end in &mut self.ends {
             reports.push(end.finish(&mut around)?);
         }
-        let late = reports.iter().filter_map(|report| Some(report.source.as_ref()?.late_max)).fold(0.0, f64::max);
+        let late =
+            reports.iter().filter_map(|report| Some(report.source.as_ref()?.late_max)).fold(0.0, f64::max);
         if self.precise {
-            samples.push((Subject::Run, Sample { at: self.until, quantity: &quantity::LATENESS, value: late }));
+            samples
+                .push((Subject::Run, Sample { at: self.until, quantity: &quantity::LATENESS, value: late }));
         }
         if let Some(step) = RealtimeOffset::measure().stepped_since(offset) {
             let why = format!("the wall clock was stepped by {} s during the run", step.as_secs_f64());

@@ -21,8 +21,10 @@
     reason = "an agent is where netrig meets the kernel: clocks, sockets, threads and the kernel's settings"
 )]
 
+mod agent;
 mod arrivals;
 mod clock;
+pub mod control;
 mod datagram;
 mod end;
 mod error;
@@ -33,6 +35,7 @@ mod order;
 mod pacer;
 pub mod quantity;
 mod run;
+mod signals;
 mod socket;
 mod source_report;
 mod sys;
@@ -41,6 +44,7 @@ mod tcp;
 mod tcp_info;
 mod udp;
 
+pub use agent::Agent;
 pub use arrivals::Arrivals;
 pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos};
 pub use datagram::{STAMP_LEN, Stamp};
@@ -51,6 +55,7 @@ pub use meter::Samples;
 pub use order::{Carrier, EndOrder, RunOrder, Side};
 pub use pacer::{Pacer, SPIN};
 pub use run::PreparedRun;
+pub use signals::RunSignals;
 pub use socket::{Buffers, SocketError, TcpOptions};
 pub use source_report::{Asked, SourceMeter, SourceReport};
 pub use sysctl::SysctlError;

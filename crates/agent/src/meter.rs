@@ -34,7 +34,12 @@ impl EndMeter {
             &quantity::DATA_PACKETS_RECEIVED,
             &quantity::DATAGRAMS_SENT,
         ];
-        Self { subject: Subject::Flow(flow), pause, counts: counts.map(|quantity| (quantity, 0)), last_data: None }
+        Self {
+            subject: Subject::Flow(flow),
+            pause,
+            counts: counts.map(|quantity| (quantity, 0)),
+            last_data: None,
+        }
     }
 
     /// Adds to a count.

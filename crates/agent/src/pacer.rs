@@ -93,10 +93,13 @@ impl Pacer {
 
     /// Asks which sockets have something to say, without waiting.
     fn look(&mut self) -> std::io::Result<()> {
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; REPORTS];
+        let mut events =
+            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; REPORTS];
         let timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
         match epoll::wait(&self.sockets, &mut events[..], Some(&timeout)) {
-            Ok(count) => self.ready.extend(events[..count].iter().map(|event| (event.data.u64(), event.flags))),
+            Ok(count) => {
+                self.ready.extend(events[..count].iter().map(|event| (event.data.u64(), event.flags)))
+            }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,13 +1,12 @@
 //! One run, from its order to its reports.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 
 use crate::end::FlowEnd;
 use crate::event_loop::{EventLoop, Progress};
 use crate::meter::Samples;
 use crate::order::RunOrder;
-use crate::{AgentError, Clock, EndReport, sysctl};
+use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
 /// A run whose sockets stand, ready to start.
 ///
@@ -33,7 +32,7 @@ impl PreparedRun {
         Ok(Self { loops: groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()? })
     }
 
-    /// Carries the run out by `clock`, whose epoch is its start; ends early once `stop` is set. `deliver` gets the samples
+    /// Carries the run out by `clock`, whose epoch is its start; ends early if `signals` say so. `deliver` gets the samples
     /// as they come.
     ///
     /// # Errors
@@ -41,7 +40,7 @@ impl PreparedRun {
     pub fn run(
         self,
         clock: Clock,
-        stop: &AtomicBool,
+        signals: &RunSignals,
         mut deliver: impl FnMut(Samples),
     ) -> Result<Vec<EndReport>, AgentError> {
         let (progress, told) = mpsc::channel();
@@ -51,7 +50,7 @@ impl PreparedRun {
                 .into_iter()
                 .map(|ends| {
                     let progress = progress.clone();
-                    scope.spawn(move || ends.run(clock, stop, &progress))
+                    scope.spawn(move || ends.run(clock, signals, &progress))
                 })
                 .collect();
             drop(progress);

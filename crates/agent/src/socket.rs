@@ -79,14 +79,23 @@ pub(crate) struct Making {
 
 impl Making {
     /// A non-blocking socket of the family of `local`; IPv6 sockets take no IPv4.
-    pub fn open(kind: SocketType, protocol: Option<Protocol>, local: SocketAddr) -> Result<Self, SocketError> {
+    pub fn open(
+        kind: SocketType,
+        protocol: Option<Protocol>,
+        local: SocketAddr,
+    ) -> Result<Self, SocketError> {
         let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(family, kind, flags, protocol)
             .map_err(|error| refused("open", local, error))?;
         let making = Self { socket, local };
         if local.is_ipv6() {
-            making.option("IPV6_V6ONLY", true, |s, v| sockopt::set_ipv6_v6only(s, v), |s| sockopt::ipv6_v6only(s))?;
+            making.option(
+                "IPV6_V6ONLY",
+                true,
+                |s, v| sockopt::set_ipv6_v6only(s, v),
+                |s| sockopt::ipv6_v6only(s),
+            )?;
         }
         Ok(making)
     }
@@ -110,7 +119,12 @@ impl Making {
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
             making.number("TCP_WINDOW_CLAMP", libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
         }
-        making.option("TCP_NODELAY", options.no_delay, |s, v| sockopt::set_tcp_nodelay(s, v), |s| sockopt::tcp_nodelay(s))?;
+        making.option(
+            "TCP_NODELAY",
+            options.no_delay,
+            |s, v| sockopt::set_tcp_nodelay(s, v),
+            |s| sockopt::tcp_nodelay(s),
+        )?;
         making.buffers(options.buffers)?;
         making.dscp(dscp)?;
         Ok(making)
@@ -256,7 +270,11 @@ mod tests {
         };
         for local in LOOPBACK {
             let socket = tcp(&options, local).unwrap();
-            assert_eq!(sockopt::socket_send_buffer_size(&socket).unwrap(), 100_000, "socket(7): twice as much");
+            assert_eq!(
+                sockopt::socket_send_buffer_size(&socket).unwrap(),
+                100_000,
+                "socket(7): twice as much"
+            );
         }
     }
 

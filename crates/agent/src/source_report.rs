@@ -176,7 +176,7 @@ impl SourceReport {
     /// the draw itself is away; of a schedule without a distribution the same shares may be off it by more than 30 %.
     pub fn fault(&self) -> Option<String> {
         let rate = self.asked_rate?;
-        let limit = if rate <= 10_000.0 { 0.02 } else { 0.08 };
+        let limit = if rate.round() <= 10_000.0 { 0.02 } else { 0.08 };
         if let (Some(distance), Some(drawn)) = (self.distance, self.schedule_distance) {
             return (distance > drawn + limit).then(|| {
                 format!(
@@ -335,4 +335,133 @@ fn anderson_darling(gaps: &[f64]) -> Option<f64> {
     };
     let squared = -(n as f64) - sorted.iter().enumerate().map(term).sum::<f64>() / n as f64;
     Some(squared * (1.0 + 0.6 / n as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Duration, Seeds};
+
+    use super::*;
+
+    const MEAN: Duration = Duration::from_micros(100);
+
+    fn poisson() -> SourceMeter {
+        SourceMeter::new(Asked::Exponential { mean_ns: MEAN.as_nanos() as f64 })
+    }
+
+    /// A report of a Poisson schedule of `n` packets, each sent `late(intended)` after it was due.
+    fn drawn(n: usize, late: impl Fn(Instant) -> Duration) -> SourceReport {
+        let mut gaps = Seeds::new(5).stream("gaps");
+        let (mut meter, mut at) = (poisson(), Instant::ZERO);
+        for _ in 0..n {
+            at += gaps.exponential_duration(MEAN);
+            meter.sent(at, at + late(at));
+        }
+        meter.report()
+    }
+
+    /// Packets one `gap_ns` after the other.
+    fn gaps(asked: Asked, gaps_ns: &[u64]) -> SourceReport {
+        let mut meter = SourceMeter::new(asked);
+        let mut at = Instant::ZERO;
+        meter.sent(at, at);
+        for gap in gaps_ns {
+            at += Duration::from_nanos(*gap);
+            meter.sent(at, at);
+        }
+        meter.report()
+    }
+
+    #[test]
+    fn a_source_on_time_is_what_it_was_asked_to_be() {
+        let report = drawn(100_001, |_| Duration::ZERO);
+        let n = 100_000_f64;
+        assert!(report.rate_z.unwrap().abs() < 4.0, "{report:?}");
+        // Five standard errors of each: 1/sqrt(n) of the variation of exponential gaps and of the correlation,
+        // sqrt(2/windows) of the index of dispersion; 1.95 is passed by one Kolmogorov-Smirnov statistic in a thousand.
+        assert!((report.gap_variation.unwrap() - 1.0).abs() < 5.0 / n.sqrt());
+        assert!(report.lag1_correlation.unwrap().abs() < 5.0 / n.sqrt());
+        assert!((report.dispersion_index.unwrap() - 1.0).abs() < 5.0 * (2.0 / 1000.0_f64).sqrt());
+        assert!(report.distance.unwrap() < 1.95 / n.sqrt() + 1.0 / PARTS as f64);
+        assert_eq!(report.distance, report.schedule_distance);
+        assert_eq!(report.fault(), None);
+    }
+
+    /// The largest distance of values that sit at the k-th of n equal parts of probability is 1/(2n) (the definition), and
+    /// of constant gaps of one mean it is F(mean) = 1 - 1/e.
+    #[test]
+    fn the_distance_is_that_of_the_definition() {
+        let mean = MEAN.as_nanos() as f64;
+        let asked = Asked::Exponential { mean_ns: mean };
+        let at = |k: usize| (-mean * libm::log(1.0 - (k as f64 + 0.5) / 50.0)) as u64;
+        let even: Vec<u64> = (0..50).map(at).collect();
+        let distance = gaps(asked, &even).distance.unwrap();
+        assert!((distance - 0.01).abs() <= 1.0 / PARTS as f64, "{distance}");
+        let constant = gaps(asked, &[MEAN.as_nanos(); 100]).distance.unwrap();
+        assert!((constant - (1.0 - libm::exp(-1.0))).abs() <= 1.0 / PARTS as f64, "{constant}");
+    }
+
+    /// The same numbers as the crate of statistics, which is tested against published tables.
+    #[test]
+    fn statistics_are_those_of_the_crate_of_statistics() {
+        let mut random = Seeds::new(9).stream("gaps");
+        let values: Vec<u64> = (0..1000).map(|_| random.exponential_duration(MEAN).as_nanos() + 1).collect();
+        let floats: Vec<f64> = values.iter().map(|gap| *gap as f64).collect();
+        let report = gaps(Asked::Exponential { mean_ns: 1e5 }, &values);
+        let reference = netrig_stats::fit::anderson_darling_exponential(&floats).unwrap().statistic
+            * (1.0 + 0.6 / 1000.0);
+        assert!((report.anderson_darling.unwrap() - reference).abs() < 1e-9);
+        let reference = netrig_stats::fit::autocorrelation(&floats, 1).unwrap();
+        assert!((report.lag1_correlation.unwrap() - reference).abs() < 1e-9, "{reference}");
+    }
+
+    /// 1, 3, 1, 3: mean 2, variance 4/3, and each neighbour is on the other side of the mean: -3/4.
+    #[test]
+    fn moments_are_those_of_a_calculation_by_hand() {
+        let report = gaps(Asked::Schedule, &[1000, 3000, 1000, 3000]);
+        assert!((report.gap_variation.unwrap() - (4.0_f64 / 3.0).sqrt() / 2.0).abs() < 1e-12);
+        assert!((report.lag1_correlation.unwrap() + 0.75).abs() < 1e-12);
+        assert_eq!((report.rate, report.asked_rate), (Some(500_000.0), Some(500_000.0)));
+        assert_eq!((report.distance, report.rate_z, report.anderson_darling), (None, None, None));
+    }
+
+    /// A source that wakes up on whole milliseconds only sends ten at a time.
+    #[test]
+    fn a_source_that_sends_in_bursts_is_at_fault() {
+        let tick = Duration::from_millis(1);
+        let report = drawn(50_000, |at| (at - Instant::ZERO).round_up(tick) - (at - Instant::ZERO));
+        let fault = report.fault().unwrap();
+        assert!(fault.contains("Kolmogorov-Smirnov"), "{fault}");
+        assert!(report.late_max <= 0.001 && report.late_p50 > 0.0004 && report.late_p50 < 0.0006);
+    }
+
+    /// Late always by as much is on time, some time later.
+    #[test]
+    fn a_constant_lateness_is_no_fault() {
+        let report = drawn(20_000, |_| Duration::from_micros(40));
+        assert_eq!((report.distance, report.fault()), (report.schedule_distance, None));
+        assert!((report.late_max - 40e-6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_schedule_that_is_not_kept_is_a_fault() {
+        let mut meter = SourceMeter::new(Asked::Schedule);
+        for n in 0..1000_u64 {
+            let at = Instant::ZERO + MEAN * n;
+            // Three in a hundred come half a gap late: twice as many gaps are off.
+            let late = if n % 33 == 7 { Duration::from_micros(50) } else { Duration::ZERO };
+            meter.sent(at, at + late);
+        }
+        let fault = meter.report().fault().unwrap();
+        assert!(fault.starts_with("6."), "{fault}");
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_said() {
+        let report = poisson().report();
+        assert_eq!(
+            (report.rate, report.distance, report.gap_variation, report.fault()),
+            (None, None, None, None)
+        );
+    }
 }

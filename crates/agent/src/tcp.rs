@@ -68,7 +68,12 @@ pub(crate) enum Turn {
 
 impl TcpEnd {
     /// An end that opens connections and, if it is to, accepts them.
-    pub fn open(options: TcpOptions, dscp: u8, local: SocketAddr, listens: bool) -> Result<Self, SocketError> {
+    pub fn open(
+        options: TcpOptions,
+        dscp: u8,
+        local: SocketAddr,
+        listens: bool,
+    ) -> Result<Self, SocketError> {
         let making = Making::tcp(&options, dscp, local)?;
         // An end that does not listen has made a socket too: what the options cannot be is known before the run begins.
         let listener = if listens {
@@ -311,7 +316,11 @@ impl Conn {
 
 /// What was received, as an application gets it: zeros are fill, which need not be carried around.
 fn content(bytes: &[u8]) -> Data {
-    if bytes.iter().all(|byte| *byte == 0) { Data::Fill(bytes.len() as u64) } else { Data::Bytes(bytes.into()) }
+    if bytes.iter().all(|byte| *byte == 0) {
+        Data::Fill(bytes.len() as u64)
+    } else {
+        Data::Bytes(bytes.into())
+    }
 }
 
 /// Whether the peer speaks MPTCP: `MPTCP_INFO` is refused, or says so, once a connection has fallen back
@@ -322,7 +331,8 @@ fn speaks_multipath(socket: &OwnedFd) -> bool {
     const FLAGS_AT: usize = 8;
     const FELL_BACK: u32 = 1;
     let mut info = [0; 64];
-    let flags = option_bytes(socket, SOL_MPTCP, MPTCP_INFO, &mut info).ok().filter(|len| *len >= FLAGS_AT + 4);
+    let flags =
+        option_bytes(socket, SOL_MPTCP, MPTCP_INFO, &mut info).ok().filter(|len| *len >= FLAGS_AT + 4);
     flags.is_some_and(|_| {
         let bytes = info[FLAGS_AT..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
         bytes & FELL_BACK == 0

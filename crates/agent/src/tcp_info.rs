@@ -81,9 +81,12 @@ impl TcpInfo {
 
     /// Reads the fields by their places (include/uapi/linux/tcp.h), which never change: new ones are put at the end.
     fn parse(bytes: &[u8]) -> Self {
-        let word = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_ne_bytes(*b));
-        let long = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b));
-        let half = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u16::from_ne_bytes(*b));
+        let word =
+            |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_ne_bytes(*b));
+        let long =
+            |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b));
+        let half =
+            |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u16::from_ne_bytes(*b));
         let micros = |at| Duration::from_micros(word(at).into());
         let mss = u64::from(word(16));
         let [unacked, sacked, lost, retransmitted] = [24, 28, 32, 36].map(|at| u64::from(word(at)));
@@ -96,7 +99,9 @@ impl TcpInfo {
             ssthresh: ssthresh.map(|segments| u64::from(segments) * mss),
             flight: flight * mss,
             srtt: Some(micros(68)).filter(|span| !span.is_zero()),
-            min_rtt: Some(word(148)).filter(|us| !matches!(us, 0 | &u32::MAX)).map(|us| Duration::from_micros(us.into())),
+            min_rtt: Some(word(148))
+                .filter(|us| !matches!(us, 0 | &u32::MAX))
+                .map(|us| Duration::from_micros(us.into())),
             rto: micros(8),
             pacing_rate: Some(long(104)).filter(|rate| !matches!(rate, 0 | &u64::MAX)),
             delivery_rate: long(160),

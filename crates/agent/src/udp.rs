@@ -142,14 +142,20 @@ impl UdpEnd {
         while !self.waiting.is_empty() {
             let count = self.waiting.len().min(SendBatch::LIMIT);
             let mut stamps = [(Instant::ZERO, [0; STAMP_LEN]); SendBatch::LIMIT];
-            for ((sent, bytes), (datagram, number)) in stamps.iter_mut().zip(self.waiting.iter().zip(self.next..)) {
+            for ((sent, bytes), (datagram, number)) in
+                stamps.iter_mut().zip(self.waiting.iter().zip(self.next..))
+            {
                 *sent = clock.now();
                 let late = *sent - datagram.intended;
                 let has_content = matches!(datagram.body, Body::Content(_));
                 *bytes = Stamp { flow: self.flow, number, sent: *sent, late, has_content }.encode();
             }
-            let batch: Vec<_> =
-                self.waiting.iter().zip(&stamps).map(|(datagram, (_, stamp))| (datagram.to, &stamp[..], datagram.body.bytes())).collect();
+            let batch: Vec<_> = self
+                .waiting
+                .iter()
+                .zip(&stamps)
+                .map(|(datagram, (_, stamp))| (datagram.to, &stamp[..], datagram.body.bytes()))
+                .collect();
             let sent = match SendBatch::send(&self.socket, &batch[..count]) {
                 Ok(sent) => sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -257,4 +263,3 @@ pub(crate) fn is_loss(error: &io::Error) -> bool {
     ];
     error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
 }
-

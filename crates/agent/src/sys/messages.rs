@@ -53,7 +53,13 @@ impl ReceiveBatch {
     /// Buffers that keep the first `keep` bytes of each datagram.
     pub fn new(keep: usize) -> Self {
         let controls = [Control([0; CONTROL]); BATCH];
-        Self { keep, buffers: vec![0; keep * BATCH], names: [Name([0; NAME]); BATCH], controls, lengths: [(0, 0); BATCH] }
+        Self {
+            keep,
+            buffers: vec![0; keep * BATCH],
+            names: [Name([0; NAME]); BATCH],
+            controls,
+            lengths: [(0, 0); BATCH],
+        }
     }
 
     /// Takes what waits in `socket`, as many as one call can; how many.
@@ -78,9 +84,8 @@ impl ReceiveBatch {
         let fd = socket.as_fd().as_raw_fd();
         // SAFETY: the descriptor is borrowed; each of the `BATCH` headers points to a name, a vector with one buffer of
         // `keep` bytes and space for control messages, with their lengths, all of which outlive the call; no time-out.
-        let received = unsafe {
-            libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as _, flags as _, std::ptr::null_mut())
-        };
+        let received =
+            unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as _, flags as _, std::ptr::null_mut()) };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         for (lengths, header) in self.lengths.iter_mut().zip(&headers[..received]) {
             *lengths = (header.msg_len as usize, (header.msg_hdr.msg_controllen as usize).min(CONTROL));
@@ -186,10 +191,8 @@ impl SendBatch {
         let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
         for (at, (to, head, body)) in datagrams.iter().enumerate() {
             names[at] = encode_name(*to);
-            vectors[at] = [head, body].map(|part| libc::iovec {
-                iov_base: part.as_ptr().cast_mut().cast(),
-                iov_len: part.len(),
-            });
+            vectors[at] = [head, body]
+                .map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
             let header = &mut headers[at].msg_hdr;
             header.msg_name = names[at].0.0.as_mut_ptr().cast();
             header.msg_namelen = names[at].1;
