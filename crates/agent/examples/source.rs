@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn measure(kind: &str, interval_us: u64, span: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let gap = if kind == "cbr" { "interval" } else { "interarrival" };
-    let application = format!(r#"{{ "{kind}": {{ "{gap}": "{interval_us} us", "size": "100 B" }} }}"#);
+    let size = if kind == "cbr" { r#""100 B""# } else { r#"{ "constant": "100 B" }"# };
+    let application = format!(r#"{{ "{kind}": {{ "{gap}": "{interval_us} us", "size": {size} }} }}"#);
     let server: SocketAddr = "127.0.0.1:42424".parse()?;
     let end = |side| -> Result<EndOrder, Box<dyn std::error::Error>> {
         Ok(EndOrder {

@@ -254,19 +254,19 @@ pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<
 /// Samples as frames, each of a bounded number of them. A value that is no number is left out: no quantity has one.
 pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = Reply> {
     samples.chunks(SAMPLES_PER_FRAME).map(|chunk| {
-        let mut columns: BTreeMap<(About, &str), (Vec<u64>, Vec<f64>)> = BTreeMap::new();
+        let mut columns: BTreeMap<(About, &str), Column> = BTreeMap::new();
         for (subject, sample) in chunk.iter().filter(|(_, sample)| sample.value.is_finite()) {
-            let (moments, values) = columns.entry(((*subject).into(), sample.quantity.name)).or_default();
-            moments.push(sample.at.as_nanos());
-            values.push(sample.value);
+            let (subject, quantity) = (About::from(*subject), sample.quantity.name);
+            let column = columns.entry((subject, quantity)).or_insert_with(|| Column {
+                subject,
+                quantity: quantity.into(),
+                at_ns: Vec::new(),
+                values: Vec::new(),
+            });
+            column.at_ns.push(sample.at.as_nanos());
+            column.values.push(sample.value);
         }
-        let column = |((subject, quantity), (at_ns, values)): ((About, &str), _)| Column {
-            subject,
-            quantity: quantity.into(),
-            at_ns,
-            values,
-        };
-        Reply::Samples { columns: columns.into_iter().map(column).collect() }
+        Reply::Samples { columns: columns.into_values().collect() }
     })
 }
 

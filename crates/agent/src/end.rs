@@ -225,16 +225,23 @@ impl FlowEnd {
         while self.started {
             let stop = (!self.stopped && self.order.side == Side::Client).then(|| self.order.stop());
             let stop = stop.filter(|at| *at <= now);
-            let due = self.deadline.filter(|at| *at <= now && self.has_room());
+            let due = self.deadline.filter(|at| *at <= now && stop.is_none_or(|stop| *at < stop));
             match (due, stop) {
-                (Some(at), stop) if stop.is_none_or(|stop| at < stop) => {
-                    self.tell(at, AppEvent::Timeout, around)?
+                // What was due before the flow stops is sent, however late.
+                (Some(at), _) => {
+                    if !self.has_room() {
+                        self.flush(around)?;
+                    }
+                    if !self.has_room() {
+                        break;
+                    }
+                    self.tell(at, AppEvent::Timeout, around)?;
                 }
-                (_, Some(at)) => {
+                (None, Some(at)) => {
                     self.stopped = true;
                     self.tell(at, AppEvent::Stopped, around)?;
                 }
-                _ => break,
+                (None, None) => break,
             }
         }
         self.flush(around)
@@ -375,21 +382,17 @@ impl FlowEnd {
         }
     }
 
-    /// The flow stops earlier than it was told.
-    pub fn stop(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
-        if self.started && !self.stopped && self.order.side == Side::Client {
-            self.stopped = true;
-            self.tell(now, AppEvent::Stopped, around)?;
-        }
-        Ok(())
+    /// The flow stops now, if that is earlier than it was told.
+    pub fn stop(&mut self, now: Instant) {
+        self.order.stop_ns = self.order.stop_ns.min(now.as_nanos());
     }
 
     /// Reports what was counted since the last tick, and the levels of now.
-    pub fn tick(&mut self, at: Instant, out: &mut Samples) {
+    pub fn tick(&mut self, at: Instant, out: &mut Samples) -> Result<(), AgentError> {
         self.meter.tick(at, out);
         match &mut self.sockets {
             Sockets::Udp(udp) => {
-                let counts = udp.take_counts();
+                let counts = udp.take_counts().map_err(AgentError::kernel("SO_MEMINFO"))?;
                 for (quantity, value) in [
                     (&own::DATAGRAMS_DUPLICATED, counts.duplicated),
                     (&own::DATAGRAMS_REORDERED, counts.reordered),
@@ -414,16 +417,17 @@ impl FlowEnd {
                 }
             }
         }
+        Ok(())
     }
 
-    /// The run is over: what has arrived in time is taken, and the report made.
-    pub fn finish(&mut self, around: &mut Surroundings) -> Result<EndReport, AgentError> {
-        self.flush(around)?;
+    /// The run is over at `now`: what was due is done, what has arrived in time is taken, and the report made.
+    pub fn finish(&mut self, now: Instant, around: &mut Surroundings) -> Result<EndReport, AgentError> {
+        self.advance(now, around)?;
         self.more = true;
         while self.more && matches!(self.sockets, Sockets::Udp(_)) {
             self.take_datagrams(around)?;
         }
-        self.tick(self.until, around.samples);
+        self.tick(now, around.samples)?;
         self.meter.finish(around.samples);
         let mut report = EndReport {
             flow: self.order.flow,
@@ -439,10 +443,17 @@ impl FlowEnd {
             Sockets::Udp(udp) if self.order.side == Side::Client => {
                 report.source = Some(udp.source().report())
             }
-            Sockets::Udp(udp) => report.datagrams = Some(udp.report()),
+            Sockets::Udp(udp) => {
+                report.datagrams = Some(udp.report().map_err(AgentError::kernel("SO_MEMINFO"))?);
+            }
             Sockets::Tcp(tcp) => [report.connections, report.failed, report.fallbacks] = tcp.tally(),
         }
         report.faults = faults(&report, &self.order.name);
+        if !self.has_room() {
+            report
+                .faults
+                .push(format!("flow `{}`: the sending socket had no room for what was due", self.order.name));
+        }
         Ok(report)
     }
 }

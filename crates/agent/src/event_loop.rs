@@ -11,9 +11,6 @@ use crate::order::{EndOrder, RunOrder};
 use crate::pacer::SPIN;
 use crate::{AgentError, Clock, Pacer, RunSignals};
 
-/// The loop looks at least so often whether it is to stop.
-const NAP: Duration = Duration::from_millis(50);
-
 /// Some ends of a run, driven by one thread.
 pub(crate) struct EventLoop {
     ends: Vec<FlowEnd>,
@@ -65,9 +62,7 @@ impl EventLoop {
         while !signals.has_ended() && !clock.left_until(self.until).is_zero() {
             let next = self.ends.iter().map(FlowEnd::next).fold(tick.min(self.until), Instant::min);
             ready.clear();
-            ready.extend_from_slice(
-                pacer.wait(self.awake_by(next, &clock)).map_err(AgentError::kernel("ppoll"))?,
-            );
+            ready.extend_from_slice(pacer.wait(next).map_err(AgentError::kernel("ppoll"))?);
             let mut around =
                 Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
             for (key, _) in &ready {
@@ -81,28 +76,23 @@ impl EventLoop {
             let now = clock.now().min(self.until);
             if let Some(flows) = signals.stopped_flows(&mut known) {
                 let stopped = self.ends.iter_mut().filter(|end| flows.contains(&end.flow()));
-                for end in stopped {
-                    end.stop(now, &mut around)?;
-                }
+                stopped.for_each(|end| end.stop(now));
             }
             for end in &mut self.ends {
                 end.advance(now, &mut around)?;
             }
             while tick <= now {
-                self.ends.iter_mut().for_each(|end| end.tick(tick, &mut samples));
+                self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
                 // Nobody listens any more once the run was given up.
                 let _ = progress.send(Progress(std::mem::take(&mut samples)));
                 tick += self.sample_every;
             }
         }
+        if !clock.left_until(Instant::ZERO).is_zero() {
+            // It was given up before it began.
+            self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
+        }
         self.finish(&clock, &offset, &pacer, progress)
-    }
-
-    /// When to wake up for what is due at `next`. Before the run begins, and while nothing happens, the loop wakes now and
-    /// then to see whether it is to stop.
-    fn awake_by(&self, next: Instant, clock: &Clock) -> Instant {
-        let before = clock.left_until(Instant::ZERO);
-        if before.is_zero() { next.min(clock.now() + NAP) } else { Instant::ZERO }
     }
 
     fn finish(
@@ -113,16 +103,16 @@ impl EventLoop {
         progress: &Sender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
         let mut samples = Samples::new();
+        let now = clock.now().min(self.until);
         let mut around = Surroundings { clock, offset, pacer, samples: &mut samples };
         let mut reports = Vec::with_capacity(self.ends.len());
         for end in &mut self.ends {
-            reports.push(end.finish(&mut around)?);
+            reports.push(end.finish(now, &mut around)?);
         }
         let late =
             reports.iter().filter_map(|report| Some(report.source.as_ref()?.late_max)).fold(0.0, f64::max);
         if self.precise {
-            samples
-                .push((Subject::Run, Sample { at: self.until, quantity: &quantity::LATENESS, value: late }));
+            samples.push((Subject::Run, Sample { at: now, quantity: &quantity::LATENESS, value: late }));
         }
         if let Some(step) = RealtimeOffset::measure().stepped_since(offset) {
             let why = format!("the wall clock was stepped by {} s during the run", step.as_secs_f64());

@@ -16,6 +16,9 @@ pub const SPIN: Duration = Duration::from_micros(60);
 /// Sockets are looked at this often while deadlines follow each other too closely to sleep.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// No wait is longer, so that who waits can look at what else there is.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
 /// Sockets that one wait can report.
 const REPORTS: usize = 64;
 
@@ -53,8 +56,8 @@ impl Pacer {
         Ok(epoll::add(&self.sockets, socket, epoll::EventData::new_u64(key), flags)?)
     }
 
-    /// Waits until `deadline` has come or a watched socket has something to say, and gives the keys of such sockets.
-    /// Closely following deadlines do not starve the sockets, nor sockets a deadline.
+    /// Waits until `deadline` has come, a watched socket has something to say or 50 ms have passed, and gives the keys of
+    /// such sockets. Closely following deadlines do not starve the sockets, nor sockets a deadline.
     ///
     /// # Errors
     /// What the kernel answers.
@@ -62,7 +65,7 @@ impl Pacer {
         self.ready.clear();
         let left = self.clock.left_until(deadline);
         if left > self.tail {
-            self.sleep(left - self.tail)?;
+            self.sleep((left - self.tail).min(LONGEST_SLEEP))?;
             self.look()?;
             if !self.ready.is_empty() {
                 return Ok(&self.ready);

@@ -14,7 +14,7 @@ use crate::clock::RealtimeOffset;
 use crate::datagram::{Body, STAMP_LEN, Stamp, body};
 use crate::socket::{Making, SocketError};
 use crate::source_report::{Asked, SourceMeter};
-use crate::sys::{Incoming, ReceiveBatch, SendBatch};
+use crate::sys::{Incoming, ReceiveBatch, SendBatch, option_bytes};
 use crate::{Buffers, Clock};
 
 /// The longest payload over IPv4 (RFC 768, RFC 791): 65535 less 28 bytes.
@@ -25,6 +25,9 @@ static FILL: [u8; LONGEST as usize] = [0; LONGEST as usize];
 
 /// Software stamps of what is received (Documentation/networking/timestamping).
 const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
+
+/// Where SO_MEMINFO has the count of drops (include/uapi/linux/sock_diag.h): the ninth of its words.
+const SK_MEMINFO_DROPS: usize = 8 * size_of::<u32>();
 
 /// Datagrams that wait for the socket; while there are so many, the application is not asked for more.
 const BACKLOG: usize = SendBatch::LIMIT;
@@ -40,8 +43,6 @@ pub(crate) struct UdpEnd {
     log: ArrivalLog,
     foreign: u64,
     unstamped: u64,
-    /// The socket's own counter of drops, as last told.
-    dropped: u32,
     reported_drops: u32,
     reported: Arrivals,
 }
@@ -82,7 +83,7 @@ pub(crate) struct UdpCounts {
 }
 
 impl UdpEnd {
-    /// Opens a bound socket, with kernel stamps and a counter of drops.
+    /// Opens a bound socket, with kernel stamps.
     pub fn open(
         flow: u32,
         local: SocketAddr,
@@ -94,7 +95,6 @@ impl UdpEnd {
         making.buffers(buffers)?;
         making.dscp(dscp)?;
         making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
-        making.number("SO_RXQ_OVFL", libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
         Ok(Self {
             socket: making.bound()?,
             flow,
@@ -105,7 +105,6 @@ impl UdpEnd {
             log: ArrivalLog::default(),
             foreign: 0,
             unstamped: 0,
-            dropped: 0,
             reported_drops: 0,
             reported: Arrivals::default(),
         })
@@ -187,11 +186,10 @@ impl UdpEnd {
             Err(error) => return Err(error),
         };
         for at in 0..count {
-            let Some(Incoming { from, head, len, stamp: kernel, dropped }) = self.receive.get(at) else {
+            let Some(Incoming { from, head, len, stamp: kernel }) = self.receive.get(at) else {
                 self.foreign += 1;
                 continue;
             };
-            self.dropped = dropped.unwrap_or(self.dropped);
             let Some(stamp) = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow) else {
                 self.foreign += 1;
                 continue;
@@ -223,21 +221,36 @@ impl UdpEnd {
     }
 
     /// What was received.
-    pub const fn report(&self) -> UdpReport {
+    pub fn report(&self) -> io::Result<UdpReport> {
         let arrivals = self.log.counts();
-        UdpReport { arrivals, socket_dropped: self.dropped, foreign: self.foreign, unstamped: self.unstamped }
+        Ok(UdpReport {
+            arrivals,
+            socket_dropped: self.drops()?,
+            foreign: self.foreign,
+            unstamped: self.unstamped,
+        })
+    }
+
+    /// How many datagrams the socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only with the
+    /// next datagram that there is room for.
+    fn drops(&self) -> io::Result<u32> {
+        let mut info = [0; SK_MEMINFO_DROPS + size_of::<u32>()];
+        let len = option_bytes(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
+        let drops = info[..len].get(SK_MEMINFO_DROPS..).and_then(|bytes| bytes.first_chunk());
+        drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     /// Counts since the last call.
-    pub fn take_counts(&mut self) -> UdpCounts {
+    pub fn take_counts(&mut self) -> io::Result<UdpCounts> {
         let (now, before) = (self.log.counts(), self.reported);
-        let dropped = self.dropped.wrapping_sub(self.reported_drops);
-        (self.reported, self.reported_drops) = (now, self.dropped);
-        UdpCounts {
+        let drops = self.drops()?;
+        let dropped = drops.wrapping_sub(self.reported_drops);
+        (self.reported, self.reported_drops) = (now, drops);
+        Ok(UdpCounts {
             duplicated: now.duplicated - before.duplicated,
             reordered: now.reordered - before.reordered,
             socket_dropped: dropped,
-        }
+        })
     }
 }
 

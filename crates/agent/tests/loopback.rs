@@ -42,25 +42,35 @@ fn order(duration: Duration, ends: Vec<EndOrder>) -> RunOrder {
     RunOrder { seed: SEED, duration_ns: duration.as_nanos(), sample_every_ns, sysctls: vec![], ends }
 }
 
-fn carry_out(order: RunOrder) -> (Vec<EndReport>, Samples) {
+/// Until its end, or until `done` says so of what was measured.
+fn carry_out(order: RunOrder, done: impl Fn(&Samples) -> bool) -> (Vec<EndReport>, Samples) {
     let run = PreparedRun::prepare(order).unwrap();
     let clock = Clock::starting_in(Duration::from_millis(5));
-    let mut samples = Samples::new();
-    let reports = run.run(clock, &RunSignals::default(), |more| samples.extend(more)).unwrap();
+    let (mut samples, signals) = (Samples::new(), RunSignals::default());
+    let deliver = |more| {
+        samples.extend(more);
+        if done(&samples) {
+            signals.end();
+        }
+    };
+    let reports = run.run(clock, &signals, deliver).unwrap();
     (reports, samples)
 }
 
-/// Both ends of a flow in one run.
+/// Longer than a machine with much else to do needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Both ends of a flow in one run, which is over when it is done.
 fn both(
     application: &str,
     carrier: &Carrier,
     v6: bool,
     stop: Duration,
-    lasts: Duration,
+    done: impl Fn(&Samples) -> bool,
 ) -> (Vec<EndReport>, Samples) {
     let server = SocketAddr::new(localhost(v6), free_port(localhost(v6)));
     let ends = [Side::Client, Side::Server].map(|side| end(side, application, carrier.clone(), server, stop));
-    carry_out(order(lasts, ends.into()))
+    carry_out(order(PATIENCE, ends.into()), done)
 }
 
 fn values(samples: &Samples, of: &Quantity) -> Vec<f64> {
@@ -91,15 +101,23 @@ fn decided(order: &EndOrder, until: Instant) -> Vec<(Instant, u64)> {
 }
 
 /// What a bare socket of the test receives from an agent's source: intended moments and sizes, in the order of sending.
-fn received(application: &str, v6: bool, span: Duration) -> (EndOrder, Vec<(Instant, u64)>) {
+fn received(
+    application: &str,
+    v6: bool,
+    span: Duration,
+    count: impl Fn(&EndOrder) -> usize,
+) -> (EndOrder, Vec<(Instant, u64)>) {
     let socket = UdpSocket::bind((localhost(v6), 0)).unwrap();
-    socket.set_read_timeout(Some(StdDuration::from_millis(200))).unwrap();
+    socket.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
     let server = socket.local_addr().unwrap();
     let client = end(Side::Client, application, Carrier::Udp(Default::default()), server, span);
     let run = order(span + Duration::from_millis(20), vec![client.clone()]);
+    let count = count(&client);
     let receiver = std::thread::spawn(move || {
         let (mut buffer, mut got) = (vec![0; 65_536], vec![]);
-        while let Ok(len) = socket.recv(&mut buffer) {
+        while got.len() < count
+            && let Ok(len) = socket.recv(&mut buffer)
+        {
             let stamp = Stamp::decode(&buffer[..len]).unwrap();
             assert!(stamp.sent >= stamp.intended());
             got.push((stamp.number, stamp.intended(), len as u64));
@@ -108,7 +126,8 @@ fn received(application: &str, v6: bool, span: Duration) -> (EndOrder, Vec<(Inst
         assert!(got.iter().map(|(number, ..)| *number).eq(0..got.len() as u64));
         got.into_iter().map(|(_, intended, size)| (intended, size)).collect()
     });
-    carry_out(run);
+    let (reports, _) = carry_out(run, |_| false);
+    assert_eq!(reports[0].source.as_ref().unwrap().sent, count as u64);
     (client, receiver.join().unwrap())
 }
 
@@ -127,7 +146,8 @@ fn the_same_seed_offers_the_same_datagrams_as_in_virtual_time() {
             true,
         ),
     ] {
-        let (order, got) = received(&application, v6, span);
+        let count = |order: &EndOrder| decided(order, Instant::ZERO + span).len();
+        let (order, got) = received(&application, v6, span, count);
         let decided = decided(&order, Instant::ZERO + span);
         assert!(decided.len() > 20, "{application}: {}", decided.len());
         assert_eq!(got, decided, "{application}");
@@ -137,9 +157,14 @@ fn the_same_seed_offers_the_same_datagrams_as_in_virtual_time() {
 #[test]
 fn datagrams_balance_and_their_delays_are_told() {
     let application = r#"{ "cbr": { "interval": "500 us", "size": "200 B" } }"#;
-    let (stop, lasts) = (Duration::from_millis(200), Duration::from_millis(500));
+    let stop = Duration::from_millis(200);
+    let done = |samples: &Samples| {
+        let seen = sum(samples, &quantity::DATAGRAMS_RECEIVED)
+            + sum(samples, &netrig_agent::quantity::SOCKET_DROPPED);
+        seen >= 399.0 && sum(samples, &quantity::DATAGRAMS_SENT) >= 399.0
+    };
     for v6 in [false, true] {
-        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, lasts);
+        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, done);
         let [client, server] = &reports[..] else { panic!("{reports:?}") };
         // From 0.5 ms on, and none at 200 ms, when the flow stops.
         let sent = client.source.as_ref().unwrap().sent;
@@ -148,7 +173,7 @@ fn datagrams_balance_and_their_delays_are_told() {
         let arrivals = datagrams.arrivals;
         assert_eq!(arrivals.received + arrivals.lost(), arrivals.expected);
         assert!(arrivals.expected <= sent && arrivals.duplicated == 0 && datagrams.foreign == 0);
-        assert_eq!(arrivals.lost() + (sent - arrivals.expected), datagrams.socket_dropped.into());
+        assert_eq!(arrivals.lost() + (sent - arrivals.expected), u64::from(datagrams.socket_dropped));
         let received = arrivals.received as f64;
         assert_eq!(sum(&samples, &quantity::DATAGRAMS_SENT), 399.0);
         assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), 399.0 * 200.0);
@@ -156,7 +181,7 @@ fn datagrams_balance_and_their_delays_are_told() {
         assert_eq!(sum(&samples, &quantity::WIRE_BYTES), received * if v6 { 248.0 } else { 228.0 });
         let delays = values(&samples, &quantity::ONE_WAY_DELAY);
         assert_eq!(delays.len() as f64, received);
-        assert!(delays.iter().all(|delay| (0.0..0.5).contains(delay)));
+        assert!(delays.iter().all(|delay| *delay >= 0.0));
     }
 }
 
@@ -189,10 +214,10 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
 #[test]
 fn files_arrive_whole_each_over_a_connection_of_its_own() {
     let application = r#"{ "file": { "size": { "exponential": "300 KB" }, "count": 5 } }"#;
-    let second = Duration::from_secs(1);
+    let done = |samples: &Samples| values(samples, &quantity::CLOSED).len() == 5;
     for (v6, multipath) in [(false, false), (true, false), (false, true)] {
         let options = TcpOptions { multipath, congestion: Some("reno".into()), ..TcpOptions::default() };
-        let (reports, samples) = both(application, &Carrier::Tcp(options), v6, second, second * 2);
+        let (reports, samples) = both(application, &Carrier::Tcp(options), v6, PATIENCE, done);
         let [client, server] = &reports[..] else { panic!("{reports:?}") };
         assert_eq!((client.connections, client.failed), (5, 0), "multipath: {multipath}");
         assert_eq!((server.connections, server.failed), (5, 0));
@@ -234,8 +259,8 @@ fn file_sizes(application: &str, count: u32) -> u64 {
 fn bulk_fills_a_connection_and_tcp_is_sampled() {
     let application = r#"{ "bulk": { "seconds": "500 ms" } }"#;
     let carrier = Carrier::Tcp(TcpOptions { no_delay: true, ..TcpOptions::default() });
-    let (stop, lasts) = (Duration::from_secs(2), Duration::from_secs(2));
-    let (reports, samples) = both(application, &carrier, true, stop, lasts);
+    let done = |samples: &Samples| !values(samples, &quantity::CLOSED).is_empty();
+    let (reports, samples) = both(application, &carrier, true, PATIENCE, done);
     assert!(reports.iter().all(|report| report.connections == 1 && report.failed == 0), "{reports:?}");
     let offered = sum(&samples, &quantity::OFFERED_BYTES);
     assert!(offered > 64_000.0, "more than the first block: {offered}");
@@ -251,11 +276,11 @@ fn bulk_fills_a_connection_and_tcp_is_sampled() {
 #[test]
 fn where_nobody_listens_a_connection_is_refused() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
-    let application = r#"{ "file": { "size": "1 KB", "count": 1 } }"#;
+    let application = r#"{ "file": { "size": { "constant": "1 KB" }, "count": 1 } }"#;
     let lasts = Duration::from_millis(100);
     let carrier = Carrier::Tcp(TcpOptions::default());
     let (reports, samples) =
-        carry_out(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]));
+        carry_out(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]), |_| false);
     assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
     // The value of a refusal.
     assert_eq!(values(&samples, &quantity::CLOSED), [3.0]);
@@ -300,9 +325,9 @@ fn orders_that_cannot_be_are_refused_before_the_run() {
 #[test]
 fn settings_survive_the_control_protocol() {
     let settings = [
-        r#"{ "poisson": { "interarrival": "333333 ns", "size": "1234567 B" } }"#,
+        r#"{ "poisson": { "interarrival": "333333 ns", "size": { "constant": "1234567 B" } } }"#,
         r#"{ "cbr": { "rate": "1234567 bit/s", "size": "100 B" } }"#,
-        r#"{ "file": { "size": { "pareto": { "mean": "10001 B", "shape": 1.37 } }, "count": 3, "pause": "1234567 ns" } }"#,
+        r#"{ "file": { "size": { "pareto": { "mean": "10001 B", "shape": 1.37 } }, "count": 3, "pause": { "constant": "1234567 ns" } } }"#,
     ];
     for text in settings {
         let settings: Settings = serde_json::from_str(text).unwrap();

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd};
 const BATCH: usize = 32;
 /// Bytes kept of a socket address: as long as the longest, `sockaddr_in6`.
 const NAME: usize = size_of::<libc::sockaddr_in6>();
-/// Bytes for control messages: three time stamps and a counter need 88 of them.
+/// Bytes for control messages: three time stamps need 64 of them.
 const CONTROL: usize = 128;
 
 /// A socket address as the kernel has it.
@@ -35,8 +35,6 @@ pub(crate) struct Incoming<'a> {
     pub len: usize,
     /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
     pub stamp: Option<u64>,
-    /// How many datagrams the socket had no room for, since it was made, modulo 2³².
-    pub dropped: Option<u32>,
 }
 
 /// Buffers for receiving.
@@ -78,7 +76,7 @@ impl ReceiveBatch {
             header.msg_iov = &raw mut vectors[at];
             header.msg_iovlen = 1;
             header.msg_control = self.controls[at].0.as_mut_ptr().cast();
-            header.msg_controllen = CONTROL as _;
+            header.msg_controllen = CONTROL;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
         let fd = socket.as_fd().as_raw_fd();
@@ -88,7 +86,7 @@ impl ReceiveBatch {
             unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as _, flags as _, std::ptr::null_mut()) };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         for (lengths, header) in self.lengths.iter_mut().zip(&headers[..received]) {
-            *lengths = (header.msg_len as usize, (header.msg_hdr.msg_controllen as usize).min(CONTROL));
+            *lengths = (header.msg_len as usize, header.msg_hdr.msg_controllen.min(CONTROL));
         }
         Ok(received)
     }
@@ -98,14 +96,10 @@ impl ReceiveBatch {
         let (len, control) = self.lengths[at];
         let from = decode_name(&self.names[at].0)?;
         let head = &self.buffers[at * self.keep..][..len.min(self.keep)];
-        let mut incoming = Incoming { from, head, len, stamp: None, dropped: None };
+        let mut incoming = Incoming { from, head, len, stamp: None };
         for (level, kind, content) in control_messages(&self.controls[at].0[..control]) {
-            match (level, kind) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => incoming.stamp = stamp(content),
-                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
-                    incoming.dropped = content.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
-                }
-                _ => {}
+            if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
+                incoming.stamp = stamp(content);
             }
         }
         Some(incoming)
