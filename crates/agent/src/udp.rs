@@ -26,8 +26,8 @@ static FILL: [u8; LONGEST as usize] = [0; LONGEST as usize];
 /// Software stamps of what is received (Documentation/networking/timestamping).
 const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
 
-/// Where SO_MEMINFO has the count of drops (include/uapi/linux/sock_diag.h): the ninth of its words.
-const SK_MEMINFO_DROPS: usize = 8 * size_of::<u32>();
+/// Where SO_MEMINFO has the count of drops, bytes: the ninth of its 32-bit words (include/uapi/linux/sock_diag.h).
+const SK_MEMINFO_DROPS: usize = 32;
 
 /// Datagrams that wait for the socket; while there are so many, the application is not asked for more.
 const BACKLOG: usize = SendBatch::LIMIT;

@@ -1,4 +1,10 @@
 //! A controller and an agent at the two ends of a stream.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
+)]
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;

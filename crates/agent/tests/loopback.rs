@@ -1,4 +1,10 @@
 //! Both ends of flows over the loopback interface: what the applications decide is what the kernel carries.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
+)]
 
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
