@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Frame, Instant, PacketEvent};
 
 /// What kind of number a quantity is, and so how it may be reduced.
@@ -32,7 +34,8 @@ pub struct Quantity {
 }
 
 /// Which way along a link: from the first node that the file names to the second, or back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// From the first named node to the second.
     Forward,
@@ -57,7 +60,8 @@ impl fmt::Display for Direction {
 }
 
 /// What a sample is about. The numbers are places in the scenario's tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// The run as a whole.
     Run,

@@ -1,0 +1,349 @@
+//! The control protocol: what an agent and who controls it say to each other, over any stream of bytes.
+//!
+//! A frame is its length in four bytes, big-endian, at most [`MAX_FRAME`], and so many bytes of JSON: one [`Request`] or
+//! one [`Reply`]. The controller begins with [`Request::Hello`]; an agent of another version answers with an error and
+//! ends. The stream must come from somebody who may command this machine: the protocol itself has no key.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+use netrig_core::{Instant, Sample, Subject};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::meter::Samples;
+use crate::quantity;
+use crate::{EndReport, RunOrder};
+
+/// The version of the protocol: both sides must have the same.
+pub const VERSION: u32 = 1;
+
+/// Longest frame, bytes without its length.
+pub const MAX_FRAME: usize = 4 << 20;
+
+/// Samples in one frame: as many as fit with room to spare (a moment and a value are at most 46 characters).
+const SAMPLES_PER_FRAME: usize = 1 << 15;
+
+/// What an agent is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// The first words.
+    Hello {
+        /// The controller's [`VERSION`].
+        version: u32,
+    },
+    /// Open all sockets of a run.
+    Prepare {
+        /// The run.
+        run: Box<RunOrder>,
+    },
+    /// Start the run that was prepared.
+    Start {
+        /// When.
+        at: Epoch,
+    },
+    /// Something happens to the run, now.
+    Event {
+        /// What.
+        event: Event,
+    },
+    /// End the run that lasts, and report.
+    Stop,
+    /// Nothing follows.
+    Bye,
+}
+
+/// The moment at which a run starts: its [`Instant::ZERO`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Epoch {
+    /// Nanoseconds of `CLOCK_MONOTONIC`, which all agents of one host share.
+    Monotonic(u64),
+    /// Nanoseconds of the agent's `CLOCK_REALTIME`.
+    Realtime(u64),
+}
+
+/// What can happen to a run at an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Event {
+    /// A flow begins nothing new any more.
+    StopFlow {
+        /// The flow's place in the scenario.
+        flow: u32,
+    },
+    /// A setting of the kernel's network changes; it is read back.
+    Sysctl {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// What an agent tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Reply {
+    /// To [`Request::Hello`].
+    Hello {
+        /// The agent's [`VERSION`].
+        version: u32,
+    },
+    /// The sockets stand. The agent's clocks, so that the controller can choose a start for all of its agents.
+    Prepared {
+        /// `CLOCK_MONOTONIC` now, ns.
+        monotonic_ns: u64,
+        /// `CLOCK_REALTIME` at that moment, ns.
+        realtime_ns: u64,
+        /// How far apart the two readings may be, ns.
+        error_ns: u64,
+    },
+    /// What was measured.
+    Samples {
+        /// Samples of one subject and quantity each.
+        columns: Vec<Column>,
+    },
+    /// The run is over.
+    Report {
+        /// Of each end.
+        ends: Vec<EndReport>,
+    },
+    /// Something that was asked for could not be done. Of a run that lasts nothing more is told after it.
+    Error {
+        /// What.
+        what: String,
+    },
+}
+
+/// Samples of one subject and quantity, in the order of time of their making.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// What they are about.
+    pub subject: Subject,
+    /// The quantity's name.
+    pub quantity: String,
+    /// When, ns since the start of the run.
+    pub at_ns: Vec<u64>,
+    /// How much, in the quantity's unit; as many as there are moments.
+    pub values: Vec<f64>,
+}
+
+/// What is wrong with what the other side said.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The stream broke.
+    #[error("the control stream broke: {0}")]
+    Stream(#[from] io::Error),
+    /// A frame is longer than any may be.
+    #[error("a frame of {0} B; {MAX_FRAME} B is the most")]
+    TooLong(usize),
+    /// A frame that says nothing that is known.
+    #[error("a frame that cannot be understood: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// The other side is of another version.
+    #[error("the other side speaks version {0} of the control protocol, and this one version {VERSION}")]
+    Version(u32),
+    /// Something was said at a moment at which it means nothing.
+    #[error("{said} means nothing {when}")]
+    OutOfOrder {
+        /// What was said.
+        said: &'static str,
+        /// When.
+        when: &'static str,
+    },
+    /// A sample of a quantity that nobody has declared.
+    #[error("there is no quantity `{0}`")]
+    UnknownQuantity(String),
+    /// A column with more moments than values, or fewer.
+    #[error("{moments} moments and {values} values of `{quantity}`")]
+    Uneven {
+        /// The quantity's name.
+        quantity: String,
+        /// How many moments there are.
+        moments: usize,
+        /// How many values there are.
+        values: usize,
+    },
+}
+
+/// Writes one frame, and flushes.
+///
+/// # Errors
+/// If the stream breaks, or the frame is too long.
+pub fn write_frame(stream: &mut impl Write, words: &impl Serialize) -> Result<(), ControlError> {
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, words)?;
+    let len = frame.len() - 4;
+    if len > MAX_FRAME {
+        return Err(ControlError::TooLong(len));
+    }
+    // It has been compared with MAX_FRAME, which 32 bits hold.
+    frame[..4].copy_from_slice(&(len as u32).to_be_bytes());
+    stream.write_all(&frame)?;
+    Ok(stream.flush()?)
+}
+
+/// Reads one frame; `None` if the stream ends before it begins.
+///
+/// # Errors
+/// If the stream breaks or ends within a frame, or the frame is too long or cannot be understood. Memory is taken as
+/// bytes come, not as the length promises.
+pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, ControlError> {
+    let mut len = Vec::with_capacity(4);
+    stream.take(4).read_to_end(&mut len)?;
+    let Some(len) = len.first_chunk::<4>().map(|len| u32::from_be_bytes(*len) as usize) else {
+        return if len.is_empty() {
+            Ok(None)
+        } else {
+            Err(ControlError::Stream(io::ErrorKind::UnexpectedEof.into()))
+        };
+    };
+    if len > MAX_FRAME {
+        return Err(ControlError::TooLong(len));
+    }
+    let mut frame = Vec::new();
+    stream.take(len as u64).read_to_end(&mut frame)?;
+    if frame.len() < len {
+        return Err(ControlError::Stream(io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(Some(serde_json::from_slice(&frame)?))
+}
+
+/// Samples as frames, each of a bounded number of them. A value that is no number is left out: no quantity has one.
+pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = Reply> {
+    samples.chunks(SAMPLES_PER_FRAME).map(|chunk| {
+        let mut columns: BTreeMap<(Subject, &str), Column> = BTreeMap::new();
+        for (subject, sample) in chunk.iter().filter(|(_, sample)| sample.value.is_finite()) {
+            let (subject, quantity) = (*subject, sample.quantity.name);
+            let column = columns.entry((subject, quantity)).or_insert_with(|| Column {
+                subject,
+                quantity: quantity.into(),
+                at_ns: Vec::new(),
+                values: Vec::new(),
+            });
+            column.at_ns.push(sample.at.as_nanos());
+            column.values.push(sample.value);
+        }
+        Reply::Samples { columns: columns.into_values().collect() }
+    })
+}
+
+impl Column {
+    /// The samples in it.
+    ///
+    /// # Errors
+    /// If nobody has declared the quantity, or moments and values do not go together.
+    pub fn samples(&self) -> Result<Samples, ControlError> {
+        let quantity = quantity::by_name(&self.quantity)
+            .ok_or_else(|| ControlError::UnknownQuantity(self.quantity.clone()))?;
+        let (moments, values) = (self.at_ns.len(), self.values.len());
+        if moments != values {
+            return Err(ControlError::Uneven { quantity: self.quantity.clone(), moments, values });
+        }
+        let sample = |(at, value): (&u64, &f64)| {
+            (self.subject, Sample { at: Instant::from_nanos(*at), quantity, value: *value })
+        };
+        Ok(self.at_ns.iter().zip(&self.values).map(sample).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::quantity as shared;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn framed(words: &impl Serialize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_frame(&mut bytes, words).unwrap();
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut stream = &bytes[..];
+            while let Ok(Some(_)) = read_frame::<Request>(&mut stream) {}
+        }
+
+        #[test]
+        fn any_text_in_a_frame_is_understood_or_an_error(text in ".{0,80}") {
+            let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
+            bytes.extend(text.as_bytes());
+            prop_assert!(!matches!(read_frame::<Request>(&mut &bytes[..]), Ok(None)));
+        }
+
+        /// A frame with one byte changed is another frame or an error.
+        #[test]
+        fn a_damaged_frame_breaks_nothing(at in 0_usize..60, with: u8) {
+            let mut bytes = framed(&Request::Start { at: Epoch::Monotonic(123_456_789_012) });
+            let at = at % bytes.len();
+            bytes[at] = with;
+            let _ = read_frame::<Request>(&mut &bytes[..]);
+        }
+
+        #[test]
+        fn samples_survive_the_way(values in proptest::collection::vec((any::<u32>(), -1e12..1e12_f64, 0..3_u32), 0..50)) {
+            let samples: Samples = values.into_iter().map(|(at, value, flow)| {
+                let sample = Sample { at: Instant::from_nanos(at.into()), quantity: &shared::ONE_WAY_DELAY, value };
+                (Subject::Flow(flow), sample)
+            }).collect();
+            let mut back = Samples::new();
+            for frame in sample_frames(&samples) {
+                let Some(Reply::Samples { columns }) = read_frame(&mut &framed(&frame)[..]).unwrap() else { panic!() };
+                for column in columns { back.extend(column.samples().unwrap()); }
+            }
+            let bits = |samples: &Samples, flow| -> Vec<_> {
+                let of = samples.iter().filter(|(subject, _)| *subject == Subject::Flow(flow));
+                of.map(|(_, sample)| (sample.at, sample.value.to_bits())).collect()
+            };
+            for flow in 0..3 {
+                prop_assert_eq!(bits(&samples, flow), bits(&back, flow));
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_is_its_length_and_its_words() {
+        assert_eq!(framed(&Request::Stop), b"\0\0\0\x06\"stop\"");
+        assert_eq!(framed(&Request::Hello { version: 1 }), b"\0\0\0\x17{\"hello\":{\"version\":1}}");
+    }
+
+    #[test]
+    fn the_longest_promise_costs_nothing() {
+        let error = read_frame::<Request>(&mut &u32::MAX.to_be_bytes()[..]).unwrap_err();
+        assert!(matches!(error, ControlError::TooLong(len) if len == u32::MAX as usize));
+        let cut = [&(MAX_FRAME as u32).to_be_bytes()[..], b"\"st"].concat();
+        let error = read_frame::<Request>(&mut &cut[..]).unwrap_err();
+        assert!(matches!(error, ControlError::Stream(_)), "{error}");
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused() {
+        let words = serde_json::json!({ "hello": { "version": 1, "name": "x" } });
+        assert!(matches!(read_frame::<Request>(&mut &framed(&words)[..]), Err(ControlError::Malformed(_))));
+        let column = |quantity: &str, at_ns| Column {
+            subject: Subject::Run,
+            quantity: quantity.into(),
+            at_ns,
+            values: vec![1.0],
+        };
+        assert!(matches!(column("nonesuch", vec![1]).samples(), Err(ControlError::UnknownQuantity(_))));
+        assert!(matches!(column("lateness", vec![]).samples(), Err(ControlError::Uneven { .. })));
+    }
+
+    #[test]
+    fn a_full_frame_of_samples_is_not_too_long() {
+        let sample = Sample {
+            at: Instant::from_nanos(u64::MAX),
+            quantity: &shared::SRTT,
+            value: -1.234_567_890_123_456_7e-300,
+        };
+        let samples = vec![(Subject::Path(u32::MAX, u8::MAX), sample); SAMPLES_PER_FRAME];
+        assert!(sample_frames(&samples).all(|frame| framed(&frame).len() <= MAX_FRAME));
+    }
+}

@@ -1,0 +1,129 @@
+//! What stands in the first bytes of a datagram.
+
+use std::sync::Arc;
+
+use netrig_core::{Data, Duration, Instant};
+
+/// Length of the stamp, bytes: the shortest datagram that can be sent.
+pub const STAMP_LEN: usize = 28;
+
+/// Tells a datagram of netrig's from others, with the version of the format.
+const MAGIC: [u8; 3] = [0x6E, 0x72, 1];
+
+/// The stamp in front of every datagram: big-endian, as networks have it.
+///
+/// | bytes | what |
+/// |---|---|
+/// | 0–2 | `n`, `r`, the format's version: 1 |
+/// | 3 | 0 if the rest is of no interest, 1 if it is content |
+/// | 4–7 | the flow's number |
+/// | 8–15 | the datagram's number in its flow, from 0 |
+/// | 16–23 | when it was given to the kernel, ns since the start of the run |
+/// | 24–27 | how late that was, ns, at most 4.29 s |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The flow's number.
+    pub flow: u32,
+    /// Its number in the flow, counted from 0.
+    pub number: u64,
+    /// When it was given to the kernel.
+    pub sent: Instant,
+    /// How long after the moment that the application meant.
+    pub late: Duration,
+    /// Whether content follows, which the receiving application reads.
+    pub has_content: bool,
+}
+
+impl Stamp {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; STAMP_LEN] {
+        let late = u32::try_from(self.late.as_nanos()).unwrap_or(u32::MAX);
+        let mut bytes = [0; STAMP_LEN];
+        bytes[..3].copy_from_slice(&MAGIC);
+        bytes[3] = self.has_content.into();
+        bytes[4..8].copy_from_slice(&self.flow.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.number.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.sent.as_nanos().to_be_bytes());
+        bytes[24..].copy_from_slice(&late.to_be_bytes());
+        bytes
+    }
+
+    /// The stamp in the first bytes of a datagram; `None` if there is none.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; STAMP_LEN] = bytes.first_chunk()?;
+        let number = |at: usize| bytes[at..].first_chunk().map(|chunk| u64::from_be_bytes(*chunk));
+        let half = |at: usize| bytes[at..].first_chunk().map(|chunk| u32::from_be_bytes(*chunk));
+        if bytes[..3] != MAGIC || bytes[3] > 1 {
+            return None;
+        }
+        Some(Self {
+            flow: half(4)?,
+            number: number(8)?,
+            sent: Instant::from_nanos(number(16)?),
+            late: Duration::from_nanos(half(24)?.into()),
+            has_content: bytes[3] == 1,
+        })
+    }
+
+    /// When the application meant it to be sent; right where it was less than 4.29 s late.
+    pub fn intended(&self) -> Instant {
+        Instant::from_nanos(self.sent.as_nanos().saturating_sub(self.late.as_nanos()))
+    }
+}
+
+/// What is put behind the stamp: fill is cut by the stamp's length, so that the datagram is as long as the application
+/// said; content keeps all its bytes, so that the datagram is longer by the stamp.
+///
+/// `None` if the fill is shorter than the stamp.
+pub(crate) fn body(data: Data) -> Option<Body> {
+    match data {
+        Data::Fill(size) => Some(Body::Fill(size.checked_sub(STAMP_LEN as u64)?)),
+        Data::Bytes(bytes) => Some(Body::Content(bytes)),
+    }
+}
+
+/// The rest of a datagram.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// So many zeros.
+    Fill(u64),
+    /// These bytes.
+    Content(Arc<[u8]>),
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_stamp_survives_the_way(flow: u32, number: u64, sent: u64, late: u32, has_content: bool) {
+            let (sent, late) = (Instant::from_nanos(sent), Duration::from_nanos(late.into()));
+            let stamp = Stamp { flow, number, sent, late, has_content };
+            prop_assert_eq!(Stamp::decode(&stamp.encode()), Some(stamp));
+        }
+
+        #[test]
+        fn any_bytes_are_a_stamp_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Some(stamp) = Stamp::decode(&bytes) {
+                prop_assert_eq!(&stamp.encode()[..], &bytes[..STAMP_LEN]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stamp_is_in_network_order() {
+        let (sent, late) = (Instant::from_nanos(0x0102), Duration::from_nanos(0x03));
+        let bytes = Stamp { flow: 0x0A0B, number: 5, sent, late, has_content: true }.encode();
+        assert_eq!(bytes, *b"nr\x01\x01\0\0\x0A\x0B\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\x01\x02\0\0\0\x03");
+    }
+
+    #[test]
+    fn fill_has_room_for_its_stamp_or_cannot_be_sent() {
+        assert!(body(Data::Fill(27)).is_none());
+        assert!(matches!(body(Data::Fill(28)), Some(Body::Fill(0))));
+        assert!(matches!(body(Data::Bytes([1, 2].into())), Some(Body::Content(bytes)) if bytes.len() == 2));
+    }
+}

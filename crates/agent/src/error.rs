@@ -1,0 +1,48 @@
+//! What can keep an agent from doing what it was told.
+
+use crate::{SocketError, SysctlError};
+
+/// Why an agent could not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// What was told cannot be done.
+    #[error("flow `{flow}`: {why}")]
+    Order {
+        /// The flow's name.
+        flow: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A run without a sampling interval.
+    #[error("the sampling interval must be above zero")]
+    NoInterval,
+    /// A socket is not as it was asked for.
+    #[error("flow `{flow}`: {source}")]
+    Socket {
+        /// The flow's name.
+        flow: String,
+        /// What is wrong.
+        source: SocketError,
+    },
+    /// A setting of the kernel is not as it was asked for.
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
+    /// The kernel refused a call that it always grants.
+    #[error("{what}: {source}")]
+    Kernel {
+        /// Which.
+        what: &'static str,
+        /// What it answered.
+        source: std::io::Error,
+    },
+    /// A thread of the run ended in a panic.
+    #[error("a thread of the run panicked")]
+    Panicked,
+}
+
+impl AgentError {
+    /// The kernel refused `what`.
+    pub(crate) fn kernel(what: &'static str) -> impl Fn(std::io::Error) -> Self {
+        move |source| Self::Kernel { what, source }
+    }
+}

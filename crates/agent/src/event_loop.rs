@@ -1,0 +1,125 @@
+//! The loop that lets a run's time pass for some of its ends.
+
+use std::sync::mpsc::Sender;
+
+use netrig_core::{Duration, Instant, Sample, Subject, quantity};
+
+use crate::clock::RealtimeOffset;
+use crate::end::{EndReport, FlowEnd, Surroundings};
+use crate::meter::{EndMeter, Samples};
+use crate::order::{EndOrder, RunOrder};
+use crate::pacer::SPIN;
+use crate::{AgentError, Clock, Pacer, RunSignals};
+
+/// Some ends of a run, driven by one thread.
+pub(crate) struct EventLoop {
+    ends: Vec<FlowEnd>,
+    precise: bool,
+    until: Instant,
+    sample_every: Duration,
+}
+
+/// What becomes known while a run lasts.
+#[derive(Debug)]
+pub(crate) struct Progress(pub Samples);
+
+impl EventLoop {
+    /// Opens the sockets of these ends. Sources of datagrams belong into one loop, which spins before its deadlines, and all
+    /// others into another, which never does.
+    ///
+    /// # Errors
+    /// If a socket cannot be had as it was asked for.
+    pub fn open(run: &RunOrder, orders: Vec<EndOrder>) -> Result<Self, AgentError> {
+        let sample_every = Duration::from_nanos(run.sample_every_ns);
+        let until = Instant::from_nanos(run.duration_ns);
+        let precise = orders.iter().any(FlowEnd::is_precise);
+        let open = |(order, place): (EndOrder, u32)| {
+            let meter = EndMeter::new(order.flow, sample_every);
+            FlowEnd::open(order, place, run.seed, until, meter)
+        };
+        let ends = orders.into_iter().zip(0..).map(open).collect::<Result<_, _>>()?;
+        Ok(Self { ends, precise, until, sample_every })
+    }
+
+    /// Lets time pass until the end of the run or until it is told to end, and tells of it.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it always grants, or an application asks for what cannot be sent.
+    pub fn run(
+        mut self,
+        clock: Clock,
+        signals: &RunSignals,
+        progress: &Sender<Progress>,
+    ) -> Result<Vec<EndReport>, AgentError> {
+        let tail = if self.precise { SPIN } else { Duration::ZERO };
+        let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
+        let offset = RealtimeOffset::measure();
+        self.ends.iter().try_for_each(|end| end.watch(&pacer))?;
+        let mut samples = Samples::new();
+        let mut tick = Instant::ZERO + self.sample_every;
+        let mut ready = Vec::new();
+        let mut known = 0;
+        while !signals.has_ended() && !clock.left_until(self.until).is_zero() {
+            let next = self.ends.iter().map(FlowEnd::next).fold(tick.min(self.until), Instant::min);
+            ready.clear();
+            ready.extend_from_slice(pacer.wait(next).map_err(AgentError::kernel("ppoll"))?);
+            let mut around =
+                Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
+            for (key, _) in &ready {
+                // A key is an end's place and its socket's.
+                let (place, socket) = ((key >> 32) as usize, *key as u32);
+                self.ends[place].ready(socket, &mut around)?;
+            }
+            if !clock.left_until(Instant::ZERO).is_zero() {
+                continue;
+            }
+            let now = clock.now().min(self.until);
+            if let Some(flows) = signals.stopped_flows(&mut known) {
+                let stopped = self.ends.iter_mut().filter(|end| flows.contains(&end.flow()));
+                stopped.for_each(|end| end.stop(now));
+            }
+            for end in &mut self.ends {
+                end.advance(now, &mut around)?;
+            }
+            while tick <= now {
+                self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
+                // Nobody listens any more once the run was given up.
+                let _ = progress.send(Progress(std::mem::take(&mut samples)));
+                tick += self.sample_every;
+            }
+        }
+        if !clock.left_until(Instant::ZERO).is_zero() {
+            // It was given up before it began.
+            self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
+        }
+        self.finish(&clock, &offset, &pacer, progress)
+    }
+
+    fn finish(
+        mut self,
+        clock: &Clock,
+        offset: &RealtimeOffset,
+        pacer: &Pacer,
+        progress: &Sender<Progress>,
+    ) -> Result<Vec<EndReport>, AgentError> {
+        let mut samples = Samples::new();
+        let now = clock.now().min(self.until);
+        let mut around = Surroundings { clock, offset, pacer, samples: &mut samples };
+        let mut reports = Vec::with_capacity(self.ends.len());
+        for end in &mut self.ends {
+            reports.push(end.finish(now, &mut around)?);
+        }
+        let late =
+            reports.iter().filter_map(|report| Some(report.source.as_ref()?.late_max)).fold(0.0, f64::max);
+        if self.precise {
+            samples.push((Subject::Run, Sample { at: now, quantity: &quantity::LATENESS, value: late }));
+        }
+        if let Some(step) = RealtimeOffset::measure().stepped_since(offset) {
+            let why = format!("the wall clock was stepped by {} s during the run", step.as_secs_f64());
+            let stamped = reports.iter_mut().filter(|report| report.datagrams.is_some());
+            stamped.for_each(|report| report.faults.push(why.clone()));
+        }
+        let _ = progress.send(Progress(samples));
+        Ok(reports)
+    }
+}

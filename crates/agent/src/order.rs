@@ -1,0 +1,128 @@
+//! What an agent is told to do in a run.
+
+use std::net::{IpAddr, SocketAddr};
+
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_traffic::{Application, FlowContext, Settings};
+use serde::{Deserialize, Serialize};
+
+use crate::source_report::Asked;
+use crate::{Buffers, TcpOptions};
+
+/// A run, as far as it concerns one agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunOrder {
+    /// The run's seed: applications draw from streams named after their flows, as in virtual time.
+    pub seed: u64,
+    /// How long the run lasts, ns.
+    pub duration_ns: u64,
+    /// Interval of counted samples, ns; above zero.
+    pub sample_every_ns: u64,
+    /// Settings of the kernel's network in this namespace (`net.ipv4.tcp_sack`), each read back.
+    #[serde(default)]
+    pub sysctls: Vec<(String, String)>,
+    /// The ends of flows that live here.
+    pub ends: Vec<EndOrder>,
+}
+
+/// Which end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The flow's `from`: opens connections or sends datagrams.
+    Client,
+    /// The flow's `to`: listens.
+    Server,
+}
+
+/// One end of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndOrder {
+    /// The flow's place in the scenario.
+    pub flow: u32,
+    /// The flow's name, after which its random streams are named.
+    pub name: String,
+    /// Which of its ends.
+    pub side: Side,
+    /// Who sends what, when.
+    pub application: Settings,
+    /// What carries it.
+    pub carrier: Carrier,
+    /// The address of the flow's first end; the kernel chooses the port.
+    pub client: IpAddr,
+    /// Where the second end listens.
+    pub server: SocketAddr,
+    /// The differentiated services code point of what this end sends, below 64.
+    #[serde(default)]
+    pub dscp: u8,
+    /// When the flow starts, ns.
+    pub start_ns: u64,
+    /// When it begins nothing new any more, ns.
+    pub stop_ns: u64,
+    /// What headers add to a datagram's payload, bytes, where a rate counts IP packets.
+    pub datagram_headers: u32,
+}
+
+/// What carries a flow, with the options of its sockets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// Datagrams.
+    Udp(Buffers),
+    /// Connections of TCP or MPTCP.
+    Tcp(TcpOptions),
+}
+
+impl EndOrder {
+    /// Where this end is bound.
+    pub fn local(&self) -> SocketAddr {
+        match self.side {
+            Side::Client => (self.client, 0).into(),
+            Side::Server => self.server,
+        }
+    }
+
+    /// When the flow starts.
+    pub const fn start(&self) -> Instant {
+        Instant::from_nanos(self.start_ns)
+    }
+
+    /// When it begins nothing new any more.
+    pub const fn stop(&self) -> Instant {
+        Instant::from_nanos(self.stop_ns)
+    }
+
+    /// Whether most of the flow's data leaves from here: then this end counts what is offered, the other what arrives.
+    pub fn sends_data(&self) -> bool {
+        (self.side == Side::Server) == self.application.answers()
+    }
+
+    /// The application at this end, which makes the same decisions as in virtual time.
+    pub fn make_application(&self, seed: u64) -> Box<dyn Application> {
+        let context = FlowContext {
+            name: self.name.clone(),
+            seeds: Seeds::new(seed),
+            server: self.server,
+            start: self.start(),
+            datagram_headers: self.datagram_headers,
+            streams: 1,
+        };
+        let ends = self.application.ends(&context);
+        match self.side {
+            Side::Client => ends.client,
+            Side::Server => ends.server,
+        }
+    }
+
+    /// What the gaps between its datagrams are to be.
+    pub(crate) fn asked(&self) -> Asked {
+        let Settings::Poisson(poisson) = &self.application else { return Asked::Schedule };
+        let mean = poisson.interarrival.map(Duration::as_secs_f64).or_else(|| {
+            let bits = (poisson.size.mean() + f64::from(self.datagram_headers)) * 8.0;
+            poisson.rate.map(|rate| bits / rate.bits_per_s() as f64)
+        });
+        mean.map_or(Asked::Schedule, |mean| Asked::Exponential { mean_ns: mean * 1e9 })
+    }
+}

@@ -1,0 +1,50 @@
+//! What agents measure beyond the quantities that every substrate has.
+
+use netrig_core::{Kind, Quantity, quantity};
+
+macro_rules! quantities {
+    ($($(#[doc = $doc:literal])+ $id:ident = $name:literal, $unit:literal, $kind:ident;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub static $id: Quantity =
+                Quantity { name: $name, unit: $unit, kind: Kind::$kind, doc: concat!($($doc),+) };
+        )+
+
+        /// All of them, in the order of this page.
+        pub static ALL: &[&Quantity] = &[$(&$id),+];
+    };
+}
+
+quantities! {
+    /// Datagrams that arrived again.
+    DATAGRAMS_DUPLICATED = "datagrams_duplicated", "packets", Count;
+    /// Datagrams that arrived after one that was sent later (RFC 4737 section 3.3).
+    DATAGRAMS_REORDERED = "datagrams_reordered", "packets", Count;
+    /// Datagrams that reached the host, and that the receiving socket had no room for.
+    SOCKET_DROPPED = "socket_dropped", "packets", Count;
+    /// Shortest round-trip time that TCP has seen lately.
+    MIN_RTT = "min_rtt", "s", Level;
+    /// What TCP paces its sending to.
+    PACING_RATE = "pacing_rate", "B/s", Level;
+    /// The rate at which data was last delivered, by TCP's own estimate.
+    DELIVERY_RATE = "delivery_rate", "B/s", Level;
+}
+
+/// The quantity of this name, be it every substrate's or an agent's own.
+pub fn by_name(name: &str) -> Option<&'static Quantity> {
+    quantity::ALL.iter().chain(ALL).copied().find(|quantity| quantity.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_among_all() {
+        for own in ALL {
+            assert!(quantity::ALL.iter().all(|other| other.name != own.name), "{}", own.name);
+            assert!(std::ptr::eq(by_name(own.name).unwrap(), *own));
+        }
+        assert!(by_name("nonesuch").is_none());
+    }
+}

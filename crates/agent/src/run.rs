@@ -1,0 +1,66 @@
+//! One run, from its order to its reports.
+
+use std::sync::mpsc;
+
+use crate::end::FlowEnd;
+use crate::event_loop::{EventLoop, Progress};
+use crate::meter::Samples;
+use crate::order::RunOrder;
+use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
+
+/// A run whose sockets stand, ready to start.
+///
+/// Sources of datagrams have a thread of their own, so that neither what is received nor connections make them late.
+pub struct PreparedRun {
+    loops: Vec<EventLoop>,
+}
+
+impl PreparedRun {
+    /// Sets the kernel's settings and opens all sockets. Everything that was set is read back.
+    ///
+    /// # Errors
+    /// If something did not take, or the order is one that no agent can carry out.
+    pub fn prepare(order: RunOrder) -> Result<Self, AgentError> {
+        if order.sample_every_ns == 0 {
+            return Err(AgentError::NoInterval);
+        }
+        for (name, value) in &order.sysctls {
+            sysctl::set(name, value)?;
+        }
+        let (sources, others): (Vec<_>, Vec<_>) = order.ends.iter().cloned().partition(FlowEnd::is_precise);
+        let groups = [others, sources].into_iter().filter(|ends| !ends.is_empty());
+        Ok(Self { loops: groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()? })
+    }
+
+    /// Carries the run out by `clock`, whose epoch is its start; ends early if `signals` say so. `deliver` gets the samples
+    /// as they come.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it always grants, or an application asks for what cannot be sent.
+    pub fn run(
+        self,
+        clock: Clock,
+        signals: &RunSignals,
+        mut deliver: impl FnMut(Samples),
+    ) -> Result<Vec<EndReport>, AgentError> {
+        let (progress, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .loops
+                .into_iter()
+                .map(|ends| {
+                    let progress = progress.clone();
+                    scope.spawn(move || ends.run(clock, signals, &progress))
+                })
+                .collect();
+            drop(progress);
+            told.into_iter().for_each(|Progress(samples)| deliver(samples));
+            let mut reports = Vec::new();
+            for thread in threads {
+                reports.extend(thread.join().map_err(|_| AgentError::Panicked)??);
+            }
+            reports.sort_by_key(|report: &EndReport| (report.flow, report.side));
+            Ok(reports)
+        })
+    }
+}

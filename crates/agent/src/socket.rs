@@ -1,0 +1,295 @@
+//! Sockets with options that took.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
+use serde::{Deserialize, Serialize};
+
+use crate::sys::{option_int, set_option_int};
+
+/// Why a socket is not as it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The kernel refused a step of making it.
+    #[error("{what} on {address}: {source}")]
+    Refused {
+        /// `open`, `bind`, `listen` or an option's name.
+        what: &'static str,
+        /// The local address it was for.
+        address: SocketAddr,
+        /// What the kernel answered.
+        source: std::io::Error,
+    },
+    /// An option that was set reads back as something else.
+    #[error("{option} did not take: {asked} was asked for, {got} is what the socket has")]
+    DidNotTake {
+        /// The option's name in the manual.
+        option: &'static str,
+        /// What was asked for.
+        asked: String,
+        /// What was read back.
+        got: String,
+    },
+}
+
+/// Sizes of a socket's buffers, bytes of which the kernel also pays for its own book-keeping. It allots twice what is
+/// asked for (socket(7)), and twice is what it must answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffers {
+    /// `SO_SNDBUF`; the kernel's own choice if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<u32>,
+    /// `SO_RCVBUF`; the kernel's own choice if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<u32>,
+}
+
+/// What TCP sockets are made with; what is not given is the kernel's own choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpOptions {
+    /// `IPPROTO_MPTCP`: Multipath TCP (RFC 8684).
+    #[serde(default)]
+    pub multipath: bool,
+    /// `TCP_CONGESTION`: a congestion control that the kernel has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// `TCP_MAXSEG`: the largest segment that is sent and announced, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_segment: Option<u16>,
+    /// `TCP_WINDOW_CLAMP`: the largest window that is announced, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_clamp: Option<u32>,
+    /// `TCP_NODELAY`: no waiting for more to send (RFC 9293 section 3.7.4).
+    #[serde(default)]
+    pub no_delay: bool,
+    /// The buffers.
+    #[serde(default)]
+    pub buffers: Buffers,
+}
+
+/// A socket while it is made: every option is set, read back and compared.
+pub(crate) struct Making {
+    socket: OwnedFd,
+    local: SocketAddr,
+}
+
+impl Making {
+    /// A non-blocking socket of the family of `local`; IPv6 sockets take no IPv4.
+    pub fn open(
+        kind: SocketType,
+        protocol: Option<Protocol>,
+        local: SocketAddr,
+    ) -> Result<Self, SocketError> {
+        let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, kind, flags, protocol)
+            .map_err(|error| refused("open", local, error))?;
+        let making = Self { socket, local };
+        if local.is_ipv6() {
+            making.option(
+                "IPV6_V6ONLY",
+                true,
+                |s, v| sockopt::set_ipv6_v6only(s, v),
+                |s| sockopt::ipv6_v6only(s),
+            )?;
+        }
+        Ok(making)
+    }
+
+    /// A TCP or MPTCP socket.
+    pub fn tcp(options: &TcpOptions, dscp: u8, local: SocketAddr) -> Result<Self, SocketError> {
+        let protocol = if options.multipath { ipproto::MPTCP } else { ipproto::TCP };
+        let making = Self::open(SocketType::STREAM, Some(protocol), local)?;
+        if let Some(congestion) = &options.congestion {
+            making.option(
+                "TCP_CONGESTION",
+                congestion.clone(),
+                |socket, name| sockopt::set_tcp_congestion(socket, &name),
+                |socket| sockopt::tcp_congestion(socket),
+            )?;
+        }
+        if let Some(bytes) = options.max_segment {
+            making.number("TCP_MAXSEG", libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes.into())?;
+        }
+        if let Some(bytes) = options.window_clamp {
+            let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+            making.number("TCP_WINDOW_CLAMP", libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
+        }
+        making.option(
+            "TCP_NODELAY",
+            options.no_delay,
+            |s, v| sockopt::set_tcp_nodelay(s, v),
+            |s| sockopt::tcp_nodelay(s),
+        )?;
+        making.buffers(options.buffers)?;
+        making.dscp(dscp)?;
+        Ok(making)
+    }
+
+    /// Sets an option, reads it back and compares.
+    pub fn option<T: PartialEq + Clone + std::fmt::Debug>(
+        &self,
+        option: &'static str,
+        asked: T,
+        set: impl Fn(&OwnedFd, T) -> Result<(), Errno>,
+        get: impl Fn(&OwnedFd) -> Result<T, Errno>,
+    ) -> Result<(), SocketError> {
+        set(&self.socket, asked.clone()).map_err(|error| refused(option, self.local, error))?;
+        let got = get(&self.socket).map_err(|error| refused(option, self.local, error))?;
+        took(option, asked, got)
+    }
+
+    /// Sets an option that is a whole number, by its level and name.
+    pub fn number(&self, option: &'static str, level: i32, name: i32, asked: i32) -> Result<(), SocketError> {
+        let failed = |source| SocketError::Refused { what: option, address: self.local, source };
+        set_option_int(&self.socket, level, name, asked).map_err(failed)?;
+        let got = option_int(&self.socket, level, name).map_err(failed)?;
+        took(option, asked, got)
+    }
+
+    /// The differentiated services code point of what is sent (RFC 2474): the upper six bits of the traffic class.
+    pub fn dscp(&self, dscp: u8) -> Result<(), SocketError> {
+        let class = dscp << 2;
+        if self.local.is_ipv4() {
+            self.option("IP_TOS", class, |s, v| sockopt::set_ip_tos(s, v), |s| sockopt::ip_tos(s))
+        } else {
+            self.option(
+                "IPV6_TCLASS",
+                u32::from(class),
+                |s, v| sockopt::set_ipv6_tclass(s, v),
+                |s| sockopt::ipv6_tclass(s),
+            )
+        }
+    }
+
+    /// Sizes of the buffers; beyond the system's limits where the process may (CAP_NET_ADMIN).
+    pub fn buffers(&self, buffers: Buffers) -> Result<(), SocketError> {
+        if let Some(bytes) = buffers.send {
+            self.option(
+                "SO_SNDBUF",
+                Doubled(bytes),
+                |s, Doubled(bytes)| {
+                    sockopt::set_socket_send_buffer_size_force(s, bytes as usize)
+                        .or_else(|_| sockopt::set_socket_send_buffer_size(s, bytes as usize))
+                },
+                |s| sockopt::socket_send_buffer_size(s).map(Doubled::from_kernel),
+            )?;
+        }
+        if let Some(bytes) = buffers.receive {
+            self.option(
+                "SO_RCVBUF",
+                Doubled(bytes),
+                |s, Doubled(bytes)| {
+                    sockopt::set_socket_recv_buffer_size_force(s, bytes as usize)
+                        .or_else(|_| sockopt::set_socket_recv_buffer_size(s, bytes as usize))
+                },
+                |s| sockopt::socket_recv_buffer_size(s).map(Doubled::from_kernel),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Binds to the local address. A listening address of an earlier run may be taken again at once; where the kernel
+    /// chooses the port of a TCP connection it does so when the peer is known, so that as many may be open as there are
+    /// pairs of ports.
+    pub fn bound(self) -> Result<OwnedFd, SocketError> {
+        let local = self.local;
+        if local.port() != 0 {
+            self.option(
+                "SO_REUSEADDR",
+                true,
+                |s, v| sockopt::set_socket_reuseaddr(s, v),
+                |s| sockopt::socket_reuseaddr(s),
+            )?;
+        } else if sockopt::socket_protocol(&self.socket) == Ok(Some(ipproto::TCP)) {
+            self.number("IP_BIND_ADDRESS_NO_PORT", libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        }
+        rustix::net::bind(&self.socket, &local).map_err(|error| refused("bind", local, error))?;
+        Ok(self.socket)
+    }
+}
+
+impl AsFd for Making {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A buffer's size as it is asked for; the kernel tells twice as much.
+#[derive(Clone, Copy, PartialEq)]
+struct Doubled(u32);
+
+impl Doubled {
+    /// What was asked for when the kernel answers this.
+    fn from_kernel(bytes: usize) -> Self {
+        Self(u32::try_from(bytes / 2).unwrap_or(u32::MAX))
+    }
+}
+
+impl std::fmt::Debug for Doubled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} B", self.0)
+    }
+}
+
+/// That what was read back is what was asked for.
+fn took<T: PartialEq + std::fmt::Debug>(option: &'static str, asked: T, got: T) -> Result<(), SocketError> {
+    if asked == got {
+        return Ok(());
+    }
+    Err(SocketError::DidNotTake { option, asked: format!("{asked:?}"), got: format!("{got:?}") })
+}
+
+pub(crate) fn refused(what: &'static str, address: SocketAddr, error: Errno) -> SocketError {
+    SocketError::Refused { what, address, source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+    fn tcp(options: &TcpOptions, local: &str) -> Result<OwnedFd, SocketError> {
+        Making::tcp(options, 46, local.parse().unwrap())?.bound()
+    }
+
+    #[test]
+    fn options_take_over_both_versions_of_ip() {
+        let options = TcpOptions {
+            congestion: Some("reno".into()),
+            max_segment: Some(1000),
+            window_clamp: Some(30_000),
+            no_delay: true,
+            buffers: Buffers { send: Some(50_000), receive: Some(60_000) },
+            ..TcpOptions::default()
+        };
+        for local in LOOPBACK {
+            let socket = tcp(&options, local).unwrap();
+            assert_eq!(
+                sockopt::socket_send_buffer_size(&socket).unwrap(),
+                100_000,
+                "socket(7): twice as much"
+            );
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_changed_by_the_kernel_is_an_error() {
+        // Below SOCK_MIN_SNDBUF, which the kernel does not go.
+        let buffers = Buffers { send: Some(1), receive: None };
+        let error = tcp(&TcpOptions { buffers, ..TcpOptions::default() }, LOOPBACK[0]).unwrap_err();
+        assert!(matches!(error, SocketError::DidNotTake { option: "SO_SNDBUF", .. }), "{error}");
+    }
+
+    #[test]
+    fn a_congestion_control_that_is_not_there_is_named() {
+        let options = TcpOptions { congestion: Some("nonesuch".into()), ..TcpOptions::default() };
+        let error = tcp(&options, LOOPBACK[0]).unwrap_err();
+        assert!(error.to_string().starts_with("TCP_CONGESTION on 127.0.0.1:0:"), "{error}");
+    }
+}

@@ -1,0 +1,467 @@
+//! How well a source kept to what it was asked for: from intended and actual send times, in bounded memory.
+
+use netrig_core::Instant;
+use serde::{Deserialize, Serialize};
+
+use crate::Lateness;
+
+/// What the gaps of a source were to be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asked {
+    /// Exponential with this mean: a Poisson process.
+    Exponential {
+        /// Mean gap, ns.
+        mean_ns: f64,
+    },
+    /// A schedule of other gaps (constant, on and off): each is compared with its own.
+    Schedule,
+}
+
+/// Gaps that the Anderson-Darling statistic is of (RFC 2330 section 11.1.2 asks for samples of moderate size).
+const ANDERSON_DARLING_GAPS: usize = 1000;
+
+/// Equal parts of probability in which gaps are counted: the Kolmogorov-Smirnov distance is known to half of one.
+const PARTS: usize = 1 << 13;
+
+/// Mean gaps in a window of the index of dispersion.
+const GAPS_PER_WINDOW: f64 = 100.0;
+
+/// A gap that differs by more than this share of itself from the one on the schedule is off.
+const TOLERANCE: f64 = 0.3;
+
+/// Takes a source's send times in the order of sending.
+#[derive(Clone, Debug)]
+pub struct SourceMeter {
+    asked: Asked,
+    first: Option<(Instant, Instant)>,
+    last: Option<(Instant, Instant)>,
+    sent: u64,
+    actual: GapCounts,
+    intended: GapCounts,
+    off_schedule: u64,
+    moments: Moments,
+    first_gaps: Vec<f64>,
+    windows: Windows,
+    lateness: Lateness,
+}
+
+impl SourceMeter {
+    /// A meter of a source that was asked for such gaps.
+    pub fn new(asked: Asked) -> Self {
+        let mean_ns = match asked {
+            Asked::Exponential { mean_ns } => Some(mean_ns),
+            Asked::Schedule => None,
+        };
+        Self {
+            asked,
+            first: None,
+            last: None,
+            sent: 0,
+            actual: GapCounts::new(mean_ns),
+            intended: GapCounts::new(mean_ns),
+            off_schedule: 0,
+            moments: Moments::default(),
+            first_gaps: Vec::new(),
+            windows: Windows::new(mean_ns),
+            lateness: Lateness::default(),
+        }
+    }
+
+    /// A packet that was to be sent at `intended` was given to the kernel at `actual`.
+    pub fn sent(&mut self, intended: Instant, actual: Instant) {
+        self.sent += 1;
+        self.lateness.record(actual - intended);
+        self.first.get_or_insert((intended, actual));
+        self.windows.sent(actual);
+        let Some((last_intended, last_actual)) = self.last.replace((intended, actual)) else { return };
+        let wanted = (intended - last_intended).as_nanos() as f64;
+        let gap = (actual - last_actual).as_nanos() as f64;
+        self.intended.count(wanted);
+        self.actual.count(gap);
+        self.off_schedule += u64::from((gap - wanted).abs() > TOLERANCE * wanted);
+        self.moments.add(gap);
+        if self.first_gaps.len() < ANDERSON_DARLING_GAPS {
+            self.first_gaps.push(gap);
+        }
+    }
+
+    /// How late packets were.
+    pub const fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+
+    /// The report; of fewer than three packets most of it is absent.
+    pub fn report(&self) -> SourceReport {
+        let gaps = self.moments.count;
+        let span = |(first, last): (Instant, Instant)| (last - first).as_secs_f64();
+        let [actual_span, intended_span] = [1, 0].map(|of: usize| {
+            let pick = |pair: (Instant, Instant)| if of == 0 { pair.0 } else { pair.1 };
+            self.first.zip(self.last).map_or(0.0, |(first, last)| span((pick(first), pick(last))))
+        });
+        let per_s = |span: f64| (span > 0.0).then(|| gaps as f64 / span);
+        let poisson = matches!(self.asked, Asked::Exponential { .. });
+        SourceReport {
+            sent: self.sent,
+            asked_rate: self.asked_rate().or_else(|| per_s(intended_span)),
+            rate: per_s(actual_span),
+            rate_z: self.asked_rate().filter(|_| gaps > 0).map(|rate| {
+                let expected = rate * actual_span;
+                (gaps as f64 - expected) / expected.sqrt()
+            }),
+            gap_variation: self.moments.variation(),
+            distance: self.actual.distance().filter(|_| gaps > 0),
+            schedule_distance: self.intended.distance().filter(|_| gaps > 0),
+            off_schedule: (gaps > 0).then(|| self.off_schedule as f64 / gaps as f64),
+            anderson_darling: poisson.then(|| anderson_darling(&self.first_gaps)).flatten(),
+            lag1_correlation: self.moments.lag1_correlation(),
+            dispersion_index: self.windows.dispersion(),
+            late_p50: self.lateness.quantile(0.5).as_secs_f64(),
+            late_p99: self.lateness.quantile(0.99).as_secs_f64(),
+            late_max: self.lateness.max().as_secs_f64(),
+            lateness: self.lateness.clone(),
+        }
+    }
+
+    fn asked_rate(&self) -> Option<f64> {
+        match self.asked {
+            Asked::Exponential { mean_ns } => Some(1e9 / mean_ns),
+            Asked::Schedule => None,
+        }
+    }
+}
+
+/// What a source did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceReport {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets per second that were asked for: of the distribution, or of the schedule.
+    pub asked_rate: Option<f64>,
+    /// Packets per second between the first and the last.
+    pub rate: Option<f64>,
+    /// By how many standard deviations of a Poisson count the packets differ from what was asked.
+    pub rate_z: Option<f64>,
+    /// Coefficient of variation of the gaps: 1 of exponential, 0 of constant ones.
+    pub gap_variation: Option<f64>,
+    /// Kolmogorov-Smirnov distance of the gaps from the distribution that was asked for (0 to 1), right to 1/8192; of a
+    /// schedule without a distribution absent.
+    pub distance: Option<f64>,
+    /// The same distance of the gaps that were drawn, which no source can do better than: near 0.87/√n.
+    pub schedule_distance: Option<f64>,
+    /// Share of the gaps that differ by more than 30 % from the schedule's.
+    pub off_schedule: Option<f64>,
+    /// Anderson-Darling statistic A²(1 + 0.6/n) of the first 1,000 gaps against an exponential distribution of their own
+    /// mean; 1.321 is passed by one in twenty samples that are exponential (D'Agostino and Stephens 1986, table 4.14).
+    pub anderson_darling: Option<f64>,
+    /// Correlation of neighbouring gaps: 0 if they are independent.
+    pub lag1_correlation: Option<f64>,
+    /// Index of dispersion of counts: variance over mean of the packets in windows of 100 mean gaps, 1 of a Poisson
+    /// process; only of such.
+    pub dispersion_index: Option<f64>,
+    /// Half of the packets were late by no more than this, s.
+    pub late_p50: f64,
+    /// 99 of 100 packets were late by no more than this, s.
+    pub late_p99: f64,
+    /// The longest that one was late, s.
+    pub late_max: f64,
+    /// All of them.
+    pub lateness: Lateness,
+}
+
+impl SourceReport {
+    /// Why the run must not be trusted, if the source did not offer what was asked; `None` if it did.
+    ///
+    /// The gaps may be 0.02 (Kolmogorov-Smirnov) from what was asked up to 10,000 packets/s and 0.08 above, beyond what
+    /// the draw itself is away; of a schedule without a distribution the same shares may be off it by more than 30 %.
+    pub fn fault(&self) -> Option<String> {
+        let rate = self.asked_rate?;
+        let limit = if rate.round() <= 10_000.0 { 0.02 } else { 0.08 };
+        if let (Some(distance), Some(drawn)) = (self.distance, self.schedule_distance) {
+            return (distance > drawn + limit).then(|| {
+                format!(
+                    "the source's gaps are {distance:.4} (Kolmogorov-Smirnov) from what was asked, and those that were \
+                     drawn {drawn:.4}; at {rate:.0} packets/s {limit} more is allowed"
+                )
+            });
+        }
+        let off = self.off_schedule.filter(|off| *off > limit)?;
+        Some(format!(
+            "{:.1} % of the source's gaps differ by more than 30 % from the schedule; at {rate:.0} packets/s {:.0} % are \
+             allowed",
+            off * 100.0,
+            limit * 100.0
+        ))
+    }
+}
+
+/// Gaps counted by their place in the distribution that was asked for.
+#[derive(Clone, Debug)]
+struct GapCounts {
+    mean_ns: Option<f64>,
+    parts: Vec<u64>,
+    count: u64,
+}
+
+impl GapCounts {
+    fn new(mean_ns: Option<f64>) -> Self {
+        Self { mean_ns, parts: if mean_ns.is_some() { vec![0; PARTS] } else { Vec::new() }, count: 0 }
+    }
+
+    fn count(&mut self, gap_ns: f64) {
+        let Some(mean_ns) = self.mean_ns else { return };
+        // What is asked for is uniform after its own distribution function: 1 - exp(-x/mean).
+        let place = -libm::expm1(-gap_ns / mean_ns) * PARTS as f64;
+        self.parts[(place as usize).min(PARTS - 1)] += 1;
+        self.count += 1;
+    }
+
+    /// The largest distance between the shares counted and the shares asked for, at the borders of the parts.
+    fn distance(&self) -> Option<f64> {
+        self.mean_ns?;
+        let (mut below, mut largest) = (0, 0.0_f64);
+        for (part, count) in self.parts.iter().enumerate() {
+            below += count;
+            let asked = (part + 1) as f64 / PARTS as f64;
+            largest = largest.max((below as f64 / self.count as f64 - asked).abs());
+        }
+        Some(largest)
+    }
+}
+
+/// Mean, variance and lag-1 correlation of gaps as they come.
+#[derive(Clone, Debug, Default)]
+struct Moments {
+    count: u64,
+    /// All sums are of differences from the first gap, which keeps them small.
+    origin: f64,
+    first: f64,
+    last: f64,
+    sum: f64,
+    squares: f64,
+    products: f64,
+}
+
+impl Moments {
+    fn add(&mut self, gap: f64) {
+        if self.count == 0 {
+            self.origin = gap;
+        } else {
+            self.products += self.last * (gap - self.origin);
+        }
+        let value = gap - self.origin;
+        if self.count == 0 {
+            self.first = value;
+        }
+        self.count += 1;
+        self.sum += value;
+        self.squares += value * value;
+        self.last = value;
+    }
+
+    fn variation(&self) -> Option<f64> {
+        let n = self.count as f64;
+        let mean = self.origin + self.sum / n;
+        let variance = (self.squares - self.sum * self.sum / n) / (n - 1.0);
+        (self.count >= 2 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
+    }
+
+    /// Σ (x_i − m)(x_{i+1} − m) / Σ (x_i − m)² (Box and Jenkins), unless all gaps are the same.
+    fn lag1_correlation(&self) -> Option<f64> {
+        let n = self.count as f64;
+        let mean = self.sum / n;
+        let squares = self.squares - n * mean * mean;
+        // Each value but the first is once the second of a pair, each but the last once the first.
+        let pairs = (self.sum - self.last) + (self.sum - self.first);
+        let products = self.products - mean * pairs + (n - 1.0) * mean * mean;
+        (self.count >= 3 && squares > 0.0).then(|| products / squares)
+    }
+}
+
+/// Packets counted in windows of equal length.
+#[derive(Clone, Debug)]
+struct Windows {
+    length_ns: Option<f64>,
+    first: Option<Instant>,
+    present: u64,
+    in_present: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Windows {
+    fn new(mean_ns: Option<f64>) -> Self {
+        let length_ns = mean_ns.map(|mean_ns| mean_ns * GAPS_PER_WINDOW);
+        Self { length_ns, first: None, present: 0, in_present: 0, sum: 0.0, squares: 0.0 }
+    }
+
+    fn sent(&mut self, at: Instant) {
+        let Some(length_ns) = self.length_ns else { return };
+        let since = (at - *self.first.get_or_insert(at)).as_nanos() as f64;
+        let window = (since / length_ns) as u64;
+        if window > self.present {
+            let count = self.in_present as f64;
+            self.sum += count;
+            self.squares += count * count;
+            self.present = window;
+            self.in_present = 0;
+        }
+        self.in_present += 1;
+    }
+
+    /// Of complete windows; those without a packet count too.
+    fn dispersion(&self) -> Option<f64> {
+        let n = self.present as f64;
+        let mean = self.sum / n;
+        let variance = (self.squares - self.sum * self.sum / n) / (n - 1.0);
+        (self.present >= 2 && mean > 0.0).then(|| variance / mean)
+    }
+}
+
+/// A²(1 + 0.6/n) of values against an exponential distribution of their own mean; none of fewer than three, nor if one is
+/// not above zero (D'Agostino and Stephens, *Goodness-of-Fit Techniques*, 1986, section 4.9).
+fn anderson_darling(gaps: &[f64]) -> Option<f64> {
+    let n = gaps.len();
+    if n < 3 || gaps.iter().any(|gap| *gap <= 0.0) {
+        return None;
+    }
+    let mean = gaps.iter().sum::<f64>() / n as f64;
+    let mut sorted = gaps.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let term = |(rank, gap): (usize, &f64)| {
+        let ln_below = libm::log(-libm::expm1(-gap / mean));
+        let ln_above = -sorted[n - 1 - rank] / mean;
+        (2.0 * rank as f64 + 1.0) * (ln_below + ln_above)
+    };
+    let squared = -(n as f64) - sorted.iter().enumerate().map(term).sum::<f64>() / n as f64;
+    Some(squared * (1.0 + 0.6 / n as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Duration, Seeds};
+
+    use super::*;
+
+    const MEAN: Duration = Duration::from_micros(100);
+
+    fn poisson() -> SourceMeter {
+        SourceMeter::new(Asked::Exponential { mean_ns: MEAN.as_nanos() as f64 })
+    }
+
+    /// A report of a Poisson schedule of `n` packets, each sent `late(intended)` after it was due.
+    fn drawn(n: usize, late: impl Fn(Instant) -> Duration) -> SourceReport {
+        let mut gaps = Seeds::new(5).stream("gaps");
+        let (mut meter, mut at) = (poisson(), Instant::ZERO);
+        for _ in 0..n {
+            at += gaps.exponential_duration(MEAN);
+            meter.sent(at, at + late(at));
+        }
+        meter.report()
+    }
+
+    /// Packets one `gap_ns` after the other.
+    fn gaps(asked: Asked, gaps_ns: &[u64]) -> SourceReport {
+        let mut meter = SourceMeter::new(asked);
+        let mut at = Instant::ZERO;
+        meter.sent(at, at);
+        for gap in gaps_ns {
+            at += Duration::from_nanos(*gap);
+            meter.sent(at, at);
+        }
+        meter.report()
+    }
+
+    #[test]
+    fn a_source_on_time_is_what_it_was_asked_to_be() {
+        let report = drawn(100_001, |_| Duration::ZERO);
+        let n = 100_000_f64;
+        assert!(report.rate_z.unwrap().abs() < 4.0, "{report:?}");
+        // Five standard errors of each: 1/sqrt(n) of the variation of exponential gaps and of the correlation,
+        // sqrt(2/windows) of the index of dispersion; 1.95 is passed by one Kolmogorov-Smirnov statistic in a thousand.
+        assert!((report.gap_variation.unwrap() - 1.0).abs() < 5.0 / n.sqrt());
+        assert!(report.lag1_correlation.unwrap().abs() < 5.0 / n.sqrt());
+        assert!((report.dispersion_index.unwrap() - 1.0).abs() < 5.0 * (2.0 / 1000.0_f64).sqrt());
+        assert!(report.distance.unwrap() < 1.95 / n.sqrt() + 1.0 / PARTS as f64);
+        assert_eq!(report.distance, report.schedule_distance);
+        assert_eq!(report.fault(), None);
+    }
+
+    /// The largest distance of values that sit at the k-th of n equal parts of probability is 1/(2n) (the definition), and
+    /// of constant gaps of one mean it is F(mean) = 1 - 1/e.
+    #[test]
+    fn the_distance_is_that_of_the_definition() {
+        let mean = MEAN.as_nanos() as f64;
+        let asked = Asked::Exponential { mean_ns: mean };
+        let at = |k: usize| (-mean * libm::log(1.0 - (k as f64 + 0.5) / 50.0)) as u64;
+        let even: Vec<u64> = (0..50).map(at).collect();
+        let distance = gaps(asked, &even).distance.unwrap();
+        assert!((distance - 0.01).abs() <= 1.0 / PARTS as f64, "{distance}");
+        let constant = gaps(asked, &[MEAN.as_nanos(); 100]).distance.unwrap();
+        assert!((constant - (1.0 - libm::exp(-1.0))).abs() <= 1.0 / PARTS as f64, "{constant}");
+    }
+
+    /// The same numbers as the crate of statistics, which is tested against published tables.
+    #[test]
+    fn statistics_are_those_of_the_crate_of_statistics() {
+        let mut random = Seeds::new(9).stream("gaps");
+        let values: Vec<u64> = (0..1000).map(|_| random.exponential_duration(MEAN).as_nanos() + 1).collect();
+        let floats: Vec<f64> = values.iter().map(|gap| *gap as f64).collect();
+        let report = gaps(Asked::Exponential { mean_ns: 1e5 }, &values);
+        let reference = netrig_stats::fit::anderson_darling_exponential(&floats).unwrap().statistic
+            * (1.0 + 0.6 / 1000.0);
+        assert!((report.anderson_darling.unwrap() - reference).abs() < 1e-9);
+        let reference = netrig_stats::fit::autocorrelation(&floats, 1).unwrap();
+        assert!((report.lag1_correlation.unwrap() - reference).abs() < 1e-9, "{reference}");
+    }
+
+    /// 1, 3, 1, 3: mean 2, variance 4/3, and each neighbour is on the other side of the mean: -3/4.
+    #[test]
+    fn moments_are_those_of_a_calculation_by_hand() {
+        let report = gaps(Asked::Schedule, &[1000, 3000, 1000, 3000]);
+        assert!((report.gap_variation.unwrap() - (4.0_f64 / 3.0).sqrt() / 2.0).abs() < 1e-12);
+        assert!((report.lag1_correlation.unwrap() + 0.75).abs() < 1e-12);
+        assert_eq!((report.rate, report.asked_rate), (Some(500_000.0), Some(500_000.0)));
+        assert_eq!((report.distance, report.rate_z, report.anderson_darling), (None, None, None));
+    }
+
+    /// A source that wakes up on whole milliseconds only sends ten at a time.
+    #[test]
+    fn a_source_that_sends_in_bursts_is_at_fault() {
+        let tick = Duration::from_millis(1);
+        let report = drawn(50_000, |at| (at - Instant::ZERO).round_up(tick) - (at - Instant::ZERO));
+        let fault = report.fault().unwrap();
+        assert!(fault.contains("Kolmogorov-Smirnov"), "{fault}");
+        assert!(report.late_max <= 0.001 && report.late_p50 > 0.0004 && report.late_p50 < 0.0006);
+    }
+
+    /// Late always by as much is on time, some time later.
+    #[test]
+    fn a_constant_lateness_is_no_fault() {
+        let report = drawn(20_000, |_| Duration::from_micros(40));
+        assert_eq!((report.distance, report.fault()), (report.schedule_distance, None));
+        assert!((report.late_max - 40e-6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_schedule_that_is_not_kept_is_a_fault() {
+        let mut meter = SourceMeter::new(Asked::Schedule);
+        for n in 0..1000_u64 {
+            let at = Instant::ZERO + MEAN * n;
+            // Three in a hundred come half a gap late: twice as many gaps are off.
+            let late = if n % 33 == 7 { Duration::from_micros(50) } else { Duration::ZERO };
+            meter.sent(at, at + late);
+        }
+        let fault = meter.report().fault().unwrap();
+        assert!(fault.starts_with("6."), "{fault}");
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_said() {
+        let report = poisson().report();
+        assert_eq!(
+            (report.rate, report.distance, report.gap_variation, report.fault()),
+            (None, None, None, None)
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! A controller and an agent at the two ends of a stream.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
+)]
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+use netrig_agent::control::{ControlError, Epoch, Event, Reply, Request, VERSION, read_frame, write_frame};
+use netrig_agent::{Agent, Carrier, EndOrder, RunOrder, Samples, Side};
+
+/// A controller's end of the stream, and the agent at the other.
+struct Controller {
+    stream: UnixStream,
+    agent: JoinHandle<Result<(), ControlError>>,
+}
+
+impl Controller {
+    fn new() -> Self {
+        let (stream, other) = UnixStream::pair().unwrap();
+        let reader = other.try_clone().unwrap();
+        Self { stream, agent: std::thread::spawn(move || Agent.serve(reader, other)) }
+    }
+
+    fn greeted() -> Self {
+        let mut controller = Self::new();
+        controller.say(&Request::Hello { version: VERSION });
+        assert_eq!(controller.hear(), Reply::Hello { version: VERSION });
+        controller
+    }
+
+    fn say(&mut self, request: &Request) {
+        write_frame(&mut self.stream, request).unwrap();
+    }
+
+    fn hear(&mut self) -> Reply {
+        read_frame(&mut self.stream).unwrap().unwrap()
+    }
+
+    fn hear_error(&mut self) -> String {
+        match self.hear() {
+            Reply::Error { what } => what,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Closes the stream; how the agent ended.
+    fn end(self) -> Result<(), ControlError> {
+        drop(self.stream);
+        self.agent.join().unwrap()
+    }
+}
+
+/// Both ends of a flow of datagrams, 1 ms apart.
+fn run(duration_ns: u64) -> Request {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = SocketAddr::from(([127, 0, 0, 1], port));
+    let end = |side| EndOrder {
+        flow: 4,
+        name: "probe".into(),
+        side,
+        application: serde_json::from_str(r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#).unwrap(),
+        carrier: Carrier::Udp(Default::default()),
+        client: server.ip(),
+        server,
+        dscp: 0,
+        start_ns: 0,
+        stop_ns: duration_ns / 2,
+        datagram_headers: 28,
+    };
+    let ends = vec![end(Side::Client), end(Side::Server)];
+    let run = RunOrder { seed: 1, duration_ns, sample_every_ns: 50_000_000, sysctls: vec![], ends };
+    Request::Prepare { run: Box::new(run) }
+}
+
+/// Prepares and starts a run.
+fn started(controller: &mut Controller, duration_ns: u64) {
+    controller.say(&run(duration_ns));
+    let Reply::Prepared { monotonic_ns, realtime_ns, .. } = controller.hear() else { panic!("not prepared") };
+    assert!(realtime_ns > monotonic_ns);
+    controller.say(&Request::Start { at: Epoch::Monotonic(monotonic_ns + 10_000_000) });
+}
+
+#[test]
+fn a_run_is_prepared_started_and_reported() {
+    let mut controller = Controller::greeted();
+    // Twice: the addresses of the first run are free again.
+    for _ in 0..2 {
+        started(&mut controller, 200_000_000);
+        let mut samples = Samples::new();
+        let ends = loop {
+            match controller.hear() {
+                Reply::Samples { columns } => {
+                    columns.iter().for_each(|column| samples.extend(column.samples().unwrap()));
+                }
+                Reply::Report { ends } => break ends,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(ends[0].source.as_ref().unwrap().sent, 99);
+        let sent: f64 = samples
+            .iter()
+            .filter(|(_, sample)| sample.quantity.name == "datagrams_sent")
+            .map(|(_, sample)| sample.value)
+            .sum();
+        assert_eq!(sent, 99.0);
+    }
+    controller.say(&Request::Bye);
+    assert!(controller.end().is_ok());
+}
+
+#[test]
+fn a_run_can_be_ended_before_its_time() {
+    let mut controller = Controller::greeted();
+    started(&mut controller, u64::MAX / 4);
+    controller.say(&Request::Event { event: Event::StopFlow { flow: 4 } });
+    controller.say(&Request::Stop);
+    while !matches!(controller.hear(), Reply::Report { .. }) {}
+    assert!(controller.end().is_ok());
+}
+
+#[test]
+fn a_stream_that_ends_gives_the_run_up() {
+    let mut controller = Controller::greeted();
+    started(&mut controller, u64::MAX / 4);
+    // It returns, which is all that is asked; what it still has to say nobody hears.
+    let _ = controller.end();
+}
+
+#[test]
+fn another_version_is_told_and_left() {
+    let mut controller = Controller::new();
+    controller.say(&Request::Hello { version: VERSION + 1 });
+    assert!(controller.hear_error().contains("version 2"));
+    assert!(matches!(controller.end(), Err(ControlError::Version(2))));
+}
+
+#[test]
+fn requests_that_mean_nothing_now_are_refused_and_the_talk_goes_on() {
+    let mut controller = Controller::new();
+    controller.say(&run(1));
+    assert_eq!(controller.hear_error(), "prepare means nothing before the hello");
+    controller.say(&Request::Hello { version: VERSION });
+    controller.hear();
+    controller.say(&Request::Start { at: Epoch::Monotonic(0) });
+    assert_eq!(controller.hear_error(), "start means nothing before a run is prepared");
+    controller
+        .say(&Request::Event { event: Event::Sysctl { name: "kernel.hostname".into(), value: "x".into() } });
+    assert!(controller.hear_error().contains("not a setting of the network"));
+    started(&mut controller, u64::MAX / 4);
+    controller.say(&run(1));
+    assert_eq!(controller.hear_error(), "prepare means nothing while a run lasts");
+    controller.say(&Request::Stop);
+    while !matches!(controller.hear(), Reply::Report { .. }) {}
+    assert!(controller.end().is_ok());
+}
+
+#[test]
+fn bytes_that_are_no_frame_end_the_talk() {
+    use std::io::Write;
+    let mut controller = Controller::greeted();
+    controller.stream.write_all(&[0, 0, 0, 3, b'"', b'?', b'"']).unwrap();
+    assert!(controller.hear_error().contains("cannot be understood"));
+    assert!(matches!(controller.end(), Err(ControlError::Malformed(_))));
+}

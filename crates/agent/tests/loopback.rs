@@ -1,0 +1,343 @@
+//! Both ends of flows over the loopback interface: what the applications decide is what the kernel carries.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
+)]
+
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::time::Duration as StdDuration;
+
+use netrig_agent::{
+    Carrier, Clock, EndOrder, EndReport, PreparedRun, RunOrder, RunSignals, Samples, Side, Stamp, TcpOptions,
+};
+use netrig_core::{Duration, Instant, Quantity, Subject, quantity};
+use netrig_traffic::{AppAction, AppEvent, Settings, react};
+
+const SEED: u64 = 11;
+
+fn localhost(v6: bool) -> IpAddr {
+    if v6 { [0, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() }
+}
+
+/// A port that nobody listens on at this moment.
+fn free_port(ip: IpAddr) -> u16 {
+    TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// One end of a flow that starts with the run and stops after `stop`.
+fn end(side: Side, application: &str, carrier: Carrier, server: SocketAddr, stop: Duration) -> EndOrder {
+    EndOrder {
+        flow: 0,
+        name: "flow".into(),
+        side,
+        application: serde_json::from_str(application).unwrap(),
+        carrier,
+        client: server.ip(),
+        server,
+        dscp: 10,
+        start_ns: 0,
+        stop_ns: stop.as_nanos(),
+        datagram_headers: 28,
+    }
+}
+
+fn order(duration: Duration, ends: Vec<EndOrder>) -> RunOrder {
+    let sample_every_ns = Duration::from_millis(20).as_nanos();
+    RunOrder { seed: SEED, duration_ns: duration.as_nanos(), sample_every_ns, sysctls: vec![], ends }
+}
+
+/// Until its end, or until `done` says so of what was measured.
+fn carry_out(order: RunOrder, done: impl Fn(&Samples) -> bool) -> (Vec<EndReport>, Samples) {
+    let run = PreparedRun::prepare(order).unwrap();
+    let clock = Clock::starting_in(Duration::from_millis(5));
+    let (mut samples, signals) = (Samples::new(), RunSignals::default());
+    let deliver = |more| {
+        samples.extend(more);
+        if done(&samples) {
+            signals.end();
+        }
+    };
+    let reports = run.run(clock, &signals, deliver).unwrap();
+    (reports, samples)
+}
+
+/// Longer than a machine with much else to do needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Both ends of a flow in one run, which is over when it is done.
+fn both(
+    application: &str,
+    carrier: &Carrier,
+    v6: bool,
+    stop: Duration,
+    done: impl Fn(&Samples) -> bool,
+) -> (Vec<EndReport>, Samples) {
+    let server = SocketAddr::new(localhost(v6), free_port(localhost(v6)));
+    let ends = [Side::Client, Side::Server].map(|side| end(side, application, carrier.clone(), server, stop));
+    carry_out(order(PATIENCE, ends.into()), done)
+}
+
+fn values(samples: &Samples, of: &Quantity) -> Vec<f64> {
+    samples
+        .iter()
+        .filter(|(_, sample)| sample.quantity.name == of.name)
+        .map(|(_, sample)| sample.value)
+        .collect()
+}
+
+fn sum(samples: &Samples, of: &Quantity) -> f64 {
+    values(samples, of).iter().sum()
+}
+
+/// Moments and sizes that the application decides in virtual time, driven by hand.
+fn decided(order: &EndOrder, until: Instant) -> Vec<(Instant, u64)> {
+    let mut source = order.make_application(SEED);
+    let mut out = vec![];
+    let mut next = react(&mut *source, order.start(), AppEvent::Started, |_| {});
+    while let Some(at) = next.filter(|at| *at < until) {
+        next = react(&mut *source, at, AppEvent::Timeout, |action| {
+            if let AppAction::Datagram { data, .. } = action {
+                out.push((at, data.size()));
+            }
+        });
+    }
+    out
+}
+
+/// What a bare socket of the test receives from an agent's source: intended moments and sizes, in the order of sending.
+fn received(
+    application: &str,
+    v6: bool,
+    span: Duration,
+    count: impl Fn(&EndOrder) -> usize,
+) -> (EndOrder, Vec<(Instant, u64)>) {
+    let socket = UdpSocket::bind((localhost(v6), 0)).unwrap();
+    socket.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
+    let server = socket.local_addr().unwrap();
+    let client = end(Side::Client, application, Carrier::Udp(Default::default()), server, span);
+    let run = order(span + Duration::from_millis(20), vec![client.clone()]);
+    let count = count(&client);
+    let receiver = std::thread::spawn(move || {
+        let (mut buffer, mut got) = (vec![0; 65_536], vec![]);
+        while got.len() < count
+            && let Ok(len) = socket.recv(&mut buffer)
+        {
+            let stamp = Stamp::decode(&buffer[..len]).unwrap();
+            assert!(stamp.sent >= stamp.intended());
+            got.push((stamp.number, stamp.intended(), len as u64));
+        }
+        got.sort_unstable();
+        assert!(got.iter().map(|(number, ..)| *number).eq(0..got.len() as u64));
+        got.into_iter().map(|(_, intended, size)| (intended, size)).collect()
+    });
+    let (reports, _) = carry_out(run, |_| false);
+    assert_eq!(reports[0].source.as_ref().unwrap().sent, count as u64);
+    (client, receiver.join().unwrap())
+}
+
+#[test]
+fn the_same_seed_offers_the_same_datagrams_as_in_virtual_time() {
+    let span = Duration::from_millis(150);
+    let size = r#"{ "uniform": { "min": "64 B", "max": "1000 B" } }"#;
+    for (application, v6) in [
+        (format!(r#"{{ "poisson": {{ "interarrival": "1 ms", "size": {size} }} }}"#), false),
+        (format!(r#"{{ "poisson": {{ "rate": "4 Mbit/s", "size": {size} }} }}"#), true),
+        (r#"{ "cbr": { "interval": "777 us", "size": "100 B" } }"#.into(), false),
+        (
+            r#"{ "on-off": { "on": { "exponential": "20 ms" }, "off": { "exponential": "10 ms" },
+                 "rate": "1 Mbit/s", "size": "200 B" } }"#
+                .into(),
+            true,
+        ),
+    ] {
+        let count = |order: &EndOrder| decided(order, Instant::ZERO + span).len();
+        let (order, got) = received(&application, v6, span, count);
+        let decided = decided(&order, Instant::ZERO + span);
+        assert!(decided.len() > 20, "{application}: {}", decided.len());
+        assert_eq!(got, decided, "{application}");
+    }
+}
+
+#[test]
+fn datagrams_balance_and_their_delays_are_told() {
+    let application = r#"{ "cbr": { "interval": "500 us", "size": "200 B" } }"#;
+    let stop = Duration::from_millis(200);
+    let done = |samples: &Samples| {
+        let seen = sum(samples, &quantity::DATAGRAMS_RECEIVED)
+            + sum(samples, &netrig_agent::quantity::SOCKET_DROPPED);
+        seen >= 399.0 && sum(samples, &quantity::DATAGRAMS_SENT) >= 399.0
+    };
+    for v6 in [false, true] {
+        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, done);
+        let [client, server] = &reports[..] else { panic!("{reports:?}") };
+        // From 0.5 ms on, and none at 200 ms, when the flow stops.
+        let sent = client.source.as_ref().unwrap().sent;
+        assert_eq!(sent, 399);
+        let datagrams = server.datagrams.unwrap();
+        let arrivals = datagrams.arrivals;
+        assert_eq!(arrivals.received + arrivals.lost(), arrivals.expected);
+        assert!(arrivals.expected <= sent && arrivals.duplicated == 0 && datagrams.foreign == 0);
+        assert_eq!(arrivals.lost() + (sent - arrivals.expected), u64::from(datagrams.socket_dropped));
+        let received = arrivals.received as f64;
+        assert_eq!(sum(&samples, &quantity::DATAGRAMS_SENT), 399.0);
+        assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), 399.0 * 200.0);
+        assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), received * 200.0);
+        assert_eq!(sum(&samples, &quantity::WIRE_BYTES), received * if v6 { 248.0 } else { 228.0 });
+        let delays = values(&samples, &quantity::ONE_WAY_DELAY);
+        assert_eq!(delays.len() as f64, received);
+        assert!(delays.iter().all(|delay| *delay >= 0.0));
+    }
+}
+
+#[test]
+fn what_is_no_datagram_of_the_flow_is_counted_apart() {
+    let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
+    let application = r#"{ "cbr": { "interval": "10 ms", "size": "200 B" } }"#;
+    let lasts = Duration::from_millis(100);
+    let ends = vec![end(Side::Server, application, Carrier::Udp(Default::default()), server, lasts)];
+    let run = PreparedRun::prepare(order(lasts, ends)).unwrap();
+    let stray = UdpSocket::bind((localhost(false), 0)).unwrap();
+    let stamp = |flow, number| {
+        let (sent, late) = (Instant::ZERO, Duration::ZERO);
+        Stamp { flow, number, sent, late, has_content: false }.encode()
+    };
+    stray.send_to(b"hello", server).unwrap();
+    stray.send_to(&stamp(7, 0), server).unwrap();
+    stray.send_to(&stamp(0, u64::MAX), server).unwrap();
+    for number in [0, 3, 1, 1] {
+        stray.send_to(&stamp(0, number), server).unwrap();
+    }
+    let clock = Clock::starting_in(Duration::ZERO);
+    let reports = run.run(clock, &RunSignals::default(), |_| {}).unwrap();
+    let report = reports[0].datagrams.unwrap();
+    assert_eq!(report.foreign, 3);
+    let arrivals = report.arrivals;
+    assert_eq!((arrivals.received, arrivals.duplicated, arrivals.reordered, arrivals.lost()), (3, 1, 1, 1));
+}
+
+#[test]
+fn files_arrive_whole_each_over_a_connection_of_its_own() {
+    let application = r#"{ "file": { "size": { "exponential": "300 KB" }, "count": 5 } }"#;
+    let done = |samples: &Samples| values(samples, &quantity::CLOSED).len() == 5;
+    for (v6, multipath) in [(false, false), (true, false), (false, true)] {
+        let options = TcpOptions { multipath, congestion: Some("reno".into()), ..TcpOptions::default() };
+        let (reports, samples) = both(application, &Carrier::Tcp(options), v6, PATIENCE, done);
+        let [client, server] = &reports[..] else { panic!("{reports:?}") };
+        assert_eq!((client.connections, client.failed), (5, 0), "multipath: {multipath}");
+        assert_eq!((server.connections, server.failed), (5, 0));
+        assert_eq!(client.fallbacks + server.fallbacks, 0, "both ends speak MPTCP");
+        assert_eq!(sum(&samples, &quantity::OBJECTS_RECEIVED), 5.0);
+        assert_eq!(values(&samples, &quantity::ESTABLISHED).len(), 5);
+        assert_eq!(values(&samples, &quantity::CLOSED), [0.0; 5]);
+        // Every byte that was offered arrived; and the draw is that of virtual time.
+        assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), sum(&samples, &quantity::RECEIVED_BYTES));
+        assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), file_sizes(application, 5) as f64);
+    }
+}
+
+/// The sum of the first files' sizes, by the application driven by hand: each is answered at once.
+fn file_sizes(application: &str, count: u32) -> u64 {
+    use netrig_core::{ConnectionEvent, Data, StreamId};
+    let server = SocketAddr::new(localhost(false), 1);
+    let order = end(Side::Client, application, Carrier::Tcp(TcpOptions::default()), server, Duration::ZERO);
+    let mut client = order.make_application(SEED);
+    let (mut sum, mut conns) = (0, vec![]);
+    let mut note = |action: AppAction, conns: &mut Vec<_>| {
+        if let AppAction::Send { conn, data, .. } = action {
+            sum += data.size();
+            conns.push(conn);
+        }
+    };
+    react(&mut *client, Instant::ZERO, AppEvent::Started, |action| note(action, &mut conns));
+    for _ in 1..count {
+        let event = ConnectionEvent::Received { stream: StreamId(0), data: Data::Fill(1) };
+        let conn = *conns.last().unwrap();
+        react(&mut *client, Instant::ZERO, AppEvent::Connection { conn, event }, |action| {
+            note(action, &mut conns)
+        });
+    }
+    sum
+}
+
+#[test]
+fn bulk_fills_a_connection_and_tcp_is_sampled() {
+    let application = r#"{ "bulk": { "seconds": "500 ms" } }"#;
+    let carrier = Carrier::Tcp(TcpOptions { no_delay: true, ..TcpOptions::default() });
+    let done = |samples: &Samples| !values(samples, &quantity::CLOSED).is_empty();
+    let (reports, samples) = both(application, &carrier, true, PATIENCE, done);
+    assert!(reports.iter().all(|report| report.connections == 1 && report.failed == 0), "{reports:?}");
+    let offered = sum(&samples, &quantity::OFFERED_BYTES);
+    assert!(offered > 64_000.0, "more than the first block: {offered}");
+    assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), offered);
+    assert!(sum(&samples, &quantity::PACKETS_SENT) >= sum(&samples, &quantity::DATA_PACKETS_SENT));
+    assert!(sum(&samples, &quantity::DATA_PACKETS_RECEIVED) > 0.0);
+    let path = samples.iter().filter(|(subject, _)| *subject == Subject::Path(0, 0));
+    let cwnd: Vec<_> = path.filter(|(_, sample)| sample.quantity.name == "cwnd").collect();
+    assert!(!cwnd.is_empty() && cwnd.iter().all(|(_, sample)| sample.value >= 536.0));
+    assert!(values(&samples, &quantity::SRTT).iter().all(|srtt| *srtt > 0.0));
+}
+
+#[test]
+fn where_nobody_listens_a_connection_is_refused() {
+    let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
+    let application = r#"{ "file": { "size": { "constant": "1 KB" }, "count": 1 } }"#;
+    let lasts = Duration::from_millis(100);
+    let carrier = Carrier::Tcp(TcpOptions::default());
+    let (reports, samples) =
+        carry_out(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]), |_| false);
+    assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
+    // The value of a refusal.
+    assert_eq!(values(&samples, &quantity::CLOSED), [3.0]);
+}
+
+#[test]
+fn a_stopped_flow_begins_nothing_new() {
+    let application = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
+    let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
+    let lasts = Duration::from_millis(600);
+    let carrier = Carrier::Udp(Default::default());
+    let run =
+        PreparedRun::prepare(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]))
+            .unwrap();
+    let signals = RunSignals::default();
+    signals.stop_flow(0);
+    let reports = run.run(Clock::starting_in(Duration::ZERO), &signals, |_| {}).unwrap();
+    assert!(reports[0].source.as_ref().unwrap().sent < 599);
+}
+
+#[test]
+fn orders_that_cannot_be_are_refused_before_the_run() {
+    let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
+    let second = Duration::from_secs(1);
+    let cbr = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
+    let why = |order: RunOrder| PreparedRun::prepare(order).err().unwrap().to_string();
+    let tcp = Carrier::Tcp(TcpOptions::default());
+    assert!(
+        why(order(second, vec![end(Side::Client, cbr, tcp, server, second)])).contains("sends datagrams")
+    );
+    let mut no_code_point = end(Side::Client, cbr, Carrier::Udp(Default::default()), server, second);
+    no_code_point.dscp = 64;
+    assert!(why(order(second, vec![no_code_point])).contains("above 63"));
+    let mut no_interval = order(second, vec![]);
+    no_interval.sample_every_ns = 0;
+    assert!(why(no_interval).contains("sampling interval"));
+    let mut no_sysctl = order(second, vec![]);
+    no_sysctl.sysctls = vec![("kernel.hostname".into(), "x".into())];
+    assert!(why(no_sysctl).contains("not a setting of the network"));
+}
+
+#[test]
+fn settings_survive_the_control_protocol() {
+    let settings = [
+        r#"{ "poisson": { "interarrival": "333333 ns", "size": { "constant": "1234567 B" } } }"#,
+        r#"{ "cbr": { "rate": "1234567 bit/s", "size": "100 B" } }"#,
+        r#"{ "file": { "size": { "pareto": { "mean": "10001 B", "shape": 1.37 } }, "count": 3, "pause": { "constant": "1234567 ns" } } }"#,
+    ];
+    for text in settings {
+        let settings: Settings = serde_json::from_str(text).unwrap();
+        let back = serde_json::from_str(&serde_json::to_string(&settings).unwrap()).unwrap();
+        assert_eq!(settings, back);
+    }
+}
