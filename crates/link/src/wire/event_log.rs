@@ -7,12 +7,16 @@ use netrig_core::{
     Backlog, Colour, Direction, DropReason, Duration, Instant, Observer, PacketEvent, PacketMeta, Sink, Step,
 };
 
-use crate::parcel::Parcel;
+/// A packet that can be told from all others of a run.
+pub trait Numbered: PacketMeta {
+    /// How many packets hosts had sent in the run when this one was sent, itself included.
+    fn number(&self) -> u32;
+}
 
 /// The events of all links since they were last told, as they were noticed: a line notices late what it does while nobody
 /// asks.
 #[derive(Clone, Default)]
-pub(crate) struct Events(Rc<RefCell<Vec<PacketEvent>>>);
+pub struct Events(Rc<RefCell<Vec<PacketEvent>>>);
 
 impl Events {
     /// Tells all of them in the order of time. All links must have caught up with the present.
@@ -25,7 +29,7 @@ impl Events {
 }
 
 /// Watches one direction of a link.
-pub(crate) struct EventLog {
+pub struct EventLog {
     link: u32,
     direction: Direction,
     /// The last that happened to a packet of which it is not yet known whether it waits.
@@ -40,31 +44,31 @@ impl EventLog {
         sink.wants_packets(link, direction).then(log)
     }
 
-    fn note(&mut self, at: Instant, parcel: &Parcel, step: Step) -> PacketEvent {
+    fn note<P: Numbered>(&mut self, at: Instant, packet: &P, step: Step) -> PacketEvent {
         let Self { link, direction, .. } = *self;
         let event =
-            PacketEvent { at, link, direction, packet: parcel.0.number, header: *parcel.header(), step };
+            PacketEvent { at, link, direction, packet: packet.number(), header: *packet.header(), step };
         self.events.0.borrow_mut().push(event);
         event
     }
 
     /// What has left or is gone does not wait.
-    fn has_gone(&mut self, parcel: &Parcel) {
-        self.arriving.take_if(|arriving| arriving.packet == parcel.0.number);
+    fn has_gone<P: Numbered>(&mut self, packet: &P) {
+        self.arriving.take_if(|arriving| arriving.packet == packet.number());
     }
 }
 
-impl Observer<Parcel> for EventLog {
-    fn offered(&mut self, at: Instant, parcel: &Parcel) {
-        self.arriving = Some(self.note(at, parcel, Step::Arrived));
+impl<P: Numbered> Observer<P> for EventLog {
+    fn offered(&mut self, at: Instant, packet: &P) {
+        self.arriving = Some(self.note(at, packet, Step::Arrived));
     }
 
-    fn conditioned(&mut self, at: Instant, parcel: &Parcel, rule: usize, colour: Colour) {
-        self.arriving = Some(self.note(at, parcel, Step::Conditioned { rule, colour }));
+    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
+        self.arriving = Some(self.note(at, packet, Step::Conditioned { rule, colour }));
     }
 
-    fn classified(&mut self, at: Instant, parcel: &Parcel, class: usize) {
-        self.note(at, parcel, Step::Classified { class });
+    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
+        self.note(at, packet, Step::Classified { class });
     }
 
     fn queued(&mut self, at: Instant, backlog: Backlog) {
@@ -73,29 +77,29 @@ impl Observer<Parcel> for EventLog {
         }
     }
 
-    fn marked(&mut self, at: Instant, parcel: &Parcel) {
-        self.note(at, parcel, Step::Marked);
+    fn marked(&mut self, at: Instant, packet: &P) {
+        self.note(at, packet, Step::Marked);
     }
 
-    fn served(&mut self, at: Instant, parcel: &Parcel, waited: Duration) {
-        self.has_gone(parcel);
-        self.note(at, parcel, Step::Sent { waited });
+    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
+        self.has_gone(packet);
+        self.note(at, packet, Step::Sent { waited });
     }
 
-    fn delivered(&mut self, at: Instant, parcel: &Parcel) {
-        self.note(at, parcel, Step::Delivered);
+    fn delivered(&mut self, at: Instant, packet: &P) {
+        self.note(at, packet, Step::Delivered);
     }
 
-    fn dropped(&mut self, at: Instant, parcel: &Parcel, why: DropReason) {
-        self.has_gone(parcel);
-        self.note(at, parcel, Step::Dropped(why));
+    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
+        self.has_gone(packet);
+        self.note(at, packet, Step::Dropped(why));
     }
 
-    fn duplicated(&mut self, at: Instant, parcel: &Parcel) {
-        self.note(at, parcel, Step::Duplicated);
+    fn duplicated(&mut self, at: Instant, packet: &P) {
+        self.note(at, packet, Step::Duplicated);
     }
 
-    fn repeated(&mut self, at: Instant, parcel: &Parcel) {
-        self.note(at, parcel, Step::Repeated);
+    fn repeated(&mut self, at: Instant, packet: &P) {
+        self.note(at, packet, Step::Repeated);
     }
 }
