@@ -40,6 +40,9 @@ pub enum Command {
     Doctor(Doctor),
     /// Print the JSON schema of experiment files
     Schema,
+    /// Carry out what a controller says over standard input, as the nodes of a testbed do
+    #[command(hide = true)]
+    Agent,
 }
 
 /// Which experiment, and what to change in it.

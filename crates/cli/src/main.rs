@@ -44,5 +44,6 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Export(arguments) => commands::export(&arguments),
         Command::Doctor(arguments) => commands::doctor(&arguments),
         Command::Schema => commands::schema(),
+        Command::Agent => commands::agent(),
     }
 }

@@ -25,16 +25,21 @@
 
 mod build;
 mod capabilities;
+mod conductor;
 mod error;
 mod journal;
 mod kernel;
+mod kernel_tcp;
 mod namespace;
 mod netlink;
+mod orders;
 mod packet;
 mod process;
 mod ready;
 mod removal;
 mod ring;
+mod router;
+mod substrate;
 mod sysctl;
 mod testbed;
 mod wiring;
@@ -46,5 +51,6 @@ pub use process::Process;
 pub use ready::{Listening, NoPort};
 pub use removal::{LeftBehind, left_behind};
 pub use ring::{Counts, Frame, Outlet, Ring};
+pub use substrate::Namespaces;
 pub use testbed::{Testbed, TestbedId};
 pub use wiring::{End, NodeWiring, Way, Wire, Wiring, WiringError};

@@ -1,5 +1,6 @@
 //! The verbs, a file each; those with parts of their own a folder.
 
+mod agent;
 mod check;
 mod compare;
 mod doctor;
@@ -12,6 +13,7 @@ mod schema;
 mod show;
 mod version;
 
+pub use agent::agent;
 pub use check::check;
 pub use compare::compare;
 pub use doctor::doctor;

@@ -1,7 +1,6 @@
 //! What happens to each packet on a link, for those who want to know.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netrig_core::{
     Backlog, Colour, Direction, DropReason, Duration, Instant, Observer, PacketEvent, PacketMeta, Sink, Step,
@@ -16,15 +15,20 @@ pub trait Numbered: PacketMeta {
 /// The events of all links since they were last told, as they were noticed: a line notices late what it does while nobody
 /// asks.
 #[derive(Clone, Default)]
-pub struct Events(Rc<RefCell<Vec<PacketEvent>>>);
+pub struct Events(Arc<Mutex<Vec<PacketEvent>>>);
 
 impl Events {
     /// Tells all of them in the order of time. All links must have caught up with the present.
     pub fn tell(&self, sink: &mut dyn Sink) {
-        let mut events = self.0.borrow_mut();
+        let mut events = self.noted();
         // Stable: what happens at the same moment stays in the order in which one thing led to another.
         events.sort_by_key(|event| event.at);
         events.drain(..).for_each(|event| sink.packet(&event));
+    }
+
+    /// Shared by the links of one thread, so it is never waited for.
+    fn noted(&self) -> MutexGuard<'_, Vec<PacketEvent>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -48,7 +52,7 @@ impl EventLog {
         let Self { link, direction, .. } = *self;
         let event =
             PacketEvent { at, link, direction, packet: packet.number(), header: *packet.header(), step };
-        self.events.0.borrow_mut().push(event);
+        self.events.noted().push(event);
         event
     }
 
@@ -73,7 +77,7 @@ impl<P: Numbered> Observer<P> for EventLog {
 
     fn queued(&mut self, at: Instant, backlog: Backlog) {
         if let Some(event) = self.arriving.take() {
-            self.events.0.borrow_mut().push(PacketEvent { at, step: Step::Queued(backlog), ..event });
+            self.events.noted().push(PacketEvent { at, step: Step::Queued(backlog), ..event });
         }
     }
 

@@ -121,12 +121,17 @@ impl<P: Numbered + Clone> Wire<P> {
         line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
     }
 
-    /// Packets that wait or are on the line, if what went in, came out and was dropped adds up with them.
+    /// Packets that wait or are on the line.
+    pub fn inside(&self) -> usize {
+        self.line.inside(Lane::ONLY)
+    }
+
+    /// The same, if what went in, came out and was dropped adds up with them.
     ///
     /// # Errors
     /// If it does not.
     pub fn balance(&self) -> Result<usize, Imbalance> {
-        let inside = self.line.inside(Lane::ONLY);
+        let inside = self.inside();
         self.counters.balance(inside).map(|()| inside)
     }
 }
