@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, ControlError, Epoch, Reply, Request};
@@ -16,7 +14,7 @@ use netrig_experiment::{Outcome, Run, RunError};
 
 use crate::orders::grace;
 use crate::process::Process;
-use crate::router::{Findings, Report, Router};
+use crate::router::{Findings, Report, Router, Routing};
 use crate::testbed::Testbed;
 
 /// How long agents have to start and to open their sockets.
@@ -165,36 +163,6 @@ impl<'a> Conductor<'a> {
                 Err(error) => Err(RunError::Failed(format!("the agent at node `{node}`: {error}"))),
             };
         }
-    }
-}
-
-/// The router at work on a thread of its own, which ends with this value.
-struct Routing {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Report, RunError>>>,
-}
-
-impl Routing {
-    fn start(router: Router, clock: Clock) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let heeded = Arc::clone(&stop);
-        Self { thread: Some(std::thread::spawn(move || router.run(clock, &heeded))), stop }
-    }
-
-    fn stop(mut self) -> Result<Report, RunError> {
-        self.end().unwrap_or_else(|| Err(RunError::Failed("the router gave up".into())))
-    }
-
-    fn end(&mut self) -> Option<Result<Report, RunError>> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take()?.join().ok()
-    }
-}
-
-impl Drop for Routing {
-    fn drop(&mut self) {
-        // Who drops it has another error to tell.
-        let _ = self.end();
     }
 }
 

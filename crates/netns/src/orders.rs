@@ -70,7 +70,11 @@ pub(crate) fn grace(scenario: &Scenario) -> Duration {
     Duration::from_secs(1) + scenario.flows.iter().map(delay).fold(Duration::ZERO, Duration::max)
 }
 
-fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
+/// That a kernel and the router can have the links and nodes of a scenario, and what happens to them.
+///
+/// # Errors
+/// What they cannot have.
+pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
     let wifi = |settings: &LinkSettings| matches!(settings, LinkSettings::Wifi(_));
     if let Some(link) = scenario.links.iter().find(|link| wifi(&link.forward) || wifi(&link.backward)) {
         return unsupported(format!("link `{}` is WiFi, whose air only the simulator has", link.name));

@@ -11,6 +11,7 @@ use crate::capabilities::lacks;
 use crate::conductor::Conductor;
 use crate::journal::Journals;
 use crate::orders::orders;
+use crate::removal::left_behind;
 use crate::testbed::{Testbed, TestbedId};
 use crate::wiring::Wiring;
 
@@ -60,6 +61,9 @@ impl Substrate for Namespaces {
         let failed = |error: &dyn std::error::Error| RunError::Failed(error.to_string());
         let orders = orders(run).map_err(|error| failed(&error))?;
         let wiring = Wiring::new(&run.scenario).map_err(|error| failed(&error))?;
+        for left in left_behind(&self.journals).map_err(|error| failed(&error))? {
+            left.remove().map_err(|error| failed(&error))?;
+        }
         let testbed = TestbedId::fresh().and_then(|id| Testbed::build(&self.journals, &id, wiring));
         let testbed = testbed.map_err(|error| failed(&error))?;
         Conductor::prepare(run, testbed, &self.agent, orders, cancel)?.carry_out(sink, cancel)

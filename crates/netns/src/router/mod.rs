@@ -9,6 +9,7 @@ mod parcel;
 mod realtime;
 mod recognition;
 mod report;
+mod routing;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ pub(crate) use self::findings::Findings;
 use self::parcel::Parcel;
 use self::recognition::Recognition;
 pub(crate) use self::report::Report;
+pub(crate) use self::routing::Routing;
 use crate::error::TestbedError;
 use crate::ring::{Outlet, Ring};
 use crate::testbed::Testbed;
