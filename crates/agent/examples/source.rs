@@ -9,7 +9,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_agent::{Buffers, Carrier, Clock, EndOrder, PreparedRun, RunOrder, RunSignals, Side};
+use netrig_agent::{Buffers, Carrier, Clock, EndOrder, PreparedRun, Progress, RunOrder, RunSignals, Side};
 use netrig_core::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,7 +51,8 @@ fn measure(kind: &str, interval_us: u64, span: Duration) -> Result<(), Box<dyn s
     };
     let mut arrivals = Vec::new();
     let clock = Clock::starting_in(Duration::from_millis(50));
-    let reports = PreparedRun::prepare(run)?.run(clock, &RunSignals::default(), |samples| {
+    let reports = PreparedRun::prepare(run)?.run(clock, &RunSignals::default(), |progress| {
+        let Progress::Samples(samples) = progress else { return };
         let delays = samples.iter().filter(|(_, sample)| sample.quantity.name == "one_way_delay");
         arrivals.extend(delays.map(|(_, sample)| sample.at.as_nanos()));
     })?;

@@ -56,6 +56,8 @@ pub(crate) struct FlowEnd {
     more: bool,
     /// Datagrams that were on their way when the run ended.
     on_their_way: u64,
+    /// Whether it had nothing more to do when it was last asked.
+    idle: bool,
     reported: TcpCounts,
     events: Vec<ConnectionEvent>,
     buffer: Vec<u8>,
@@ -135,6 +137,7 @@ impl FlowEnd {
             turns: VecDeque::new(),
             more: false,
             on_their_way: 0,
+            idle: false,
             reported: TcpCounts::default(),
             events: Vec::new(),
             buffer: vec![0; READ],
@@ -144,6 +147,19 @@ impl FlowEnd {
     /// The flow's place in the scenario.
     pub const fn flow(&self) -> u32 {
         self.order.flow
+    }
+
+    /// Which of its ends.
+    pub const fn side(&self) -> Side {
+        self.order.side
+    }
+
+    /// Whether it has nothing more to do, if that is not as it was when it was last asked: it has had connections, all of
+    /// them have closed, and its application waits for nothing.
+    pub fn becomes_idle(&mut self) -> Option<bool> {
+        let Sockets::Tcp(tcp) = &self.sockets else { return None };
+        let idle = tcp.has_been_used() && tcp.is_empty() && self.deadline.is_none();
+        (idle != std::mem::replace(&mut self.idle, idle)).then_some(idle)
     }
 
     /// Whether it sends datagrams by a schedule, so that its loop must be precise.

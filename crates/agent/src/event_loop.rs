@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant, Sample, Subject, quantity};
 use crate::clock::RealtimeOffset;
 use crate::end::{EndReport, FlowEnd, Surroundings};
 use crate::meter::{EndMeter, Samples};
-use crate::order::{EndOrder, RunOrder};
+use crate::order::{EndOrder, RunOrder, Side};
 use crate::pacer::SPIN;
 use crate::{AgentError, Clock, Pacer, RunSignals};
 
@@ -22,7 +22,19 @@ pub(crate) struct EventLoop {
 
 /// What becomes known while a run lasts.
 #[derive(Debug)]
-pub(crate) struct Progress(pub Samples);
+pub enum Progress {
+    /// What was measured.
+    Samples(Samples),
+    /// An end has nothing more to do, or has again.
+    Idle {
+        /// The flow's place in the scenario.
+        flow: u32,
+        /// Which of its ends.
+        side: Side,
+        /// Whether it is so.
+        idle: bool,
+    },
+}
 
 impl EventLoop {
     /// Opens the sockets of these ends. Sources of datagrams belong into one loop, which spins before its deadlines, and all
@@ -81,11 +93,14 @@ impl EventLoop {
             }
             for end in &mut self.ends {
                 end.advance(now, &mut around)?;
+                if let Some(idle) = end.becomes_idle() {
+                    let _ = progress.send(Progress::Idle { flow: end.flow(), side: end.side(), idle });
+                }
             }
             while tick <= now {
                 self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
                 // Nobody listens any more once the run was given up.
-                let _ = progress.send(Progress(std::mem::take(&mut samples)));
+                let _ = progress.send(Progress::Samples(std::mem::take(&mut samples)));
                 tick += self.sample_every;
             }
         }
@@ -144,7 +159,7 @@ impl EventLoop {
             let stamped = reports.iter_mut().filter(|report| report.datagrams.is_some());
             stamped.for_each(|report| report.faults.push(why.clone()));
         }
-        let _ = progress.send(Progress(samples));
+        let _ = progress.send(Progress::Samples(samples));
         Ok(reports)
     }
 }

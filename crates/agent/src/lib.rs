@@ -50,6 +50,7 @@ pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos};
 pub use datagram::{STAMP_LEN, Stamp};
 pub use end::EndReport;
 pub use error::AgentError;
+pub use event_loop::Progress;
 pub use lateness::Lateness;
 pub use meter::Samples;
 pub use order::{Carrier, EndOrder, RunOrder, Side};

@@ -40,6 +40,11 @@ pub enum Side {
     Server,
 }
 
+impl Side {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+}
+
 /// One end of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

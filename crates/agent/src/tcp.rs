@@ -102,6 +102,16 @@ impl TcpEnd {
         self.listener.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether there has been a connection.
+    pub const fn has_been_used(&self) -> bool {
+        self.made > 0
+    }
+
+    /// Whether no connection is left.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
     /// Begins to open a connection; its place.
     pub fn connect(&mut self, id: ConnId, to: SocketAddr) -> Result<u32, SocketError> {
         let socket = Making::tcp(&self.options, self.dscp, self.local)?.bound()?;
