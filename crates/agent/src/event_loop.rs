@@ -59,7 +59,8 @@ impl EventLoop {
         let mut tick = Instant::ZERO + self.sample_every;
         let mut ready = Vec::new();
         let mut known = 0;
-        while !signals.has_ended() && !clock.left_until(self.until).is_zero() {
+        let mut now = Instant::ZERO;
+        while !signals.has_ended() && now < self.until {
             let next = self.ends.iter().map(FlowEnd::next).fold(tick.min(self.until), Instant::min);
             ready.clear();
             ready.extend_from_slice(pacer.wait(next).map_err(AgentError::kernel("ppoll"))?);
@@ -70,10 +71,11 @@ impl EventLoop {
                 let (place, socket) = ((key >> 32) as usize, *key as u32);
                 self.ends[place].ready(socket, &mut around)?;
             }
-            if !clock.left_until(Instant::ZERO).is_zero() {
+            now = clock.now().min(self.until);
+            if now == Instant::ZERO {
+                // The run has not begun.
                 continue;
             }
-            let now = clock.now().min(self.until);
             if let Some(flows) = signals.stopped_flows(&mut known) {
                 let stopped = self.ends.iter_mut().filter(|end| flows.contains(&end.flow()));
                 stopped.for_each(|end| end.stop(now));
@@ -88,7 +90,7 @@ impl EventLoop {
                 tick += self.sample_every;
             }
         }
-        if !clock.left_until(Instant::ZERO).is_zero() {
+        if now == Instant::ZERO {
             // It was given up before it began.
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }

@@ -19,16 +19,18 @@ use crate::tcp_info::{TcpCounts, TcpInfo};
 const CALLS: i32 = 4096;
 
 /// Bytes that one turn of a connection sends or receives at most, so that one does not starve the others.
-const TURN: usize = 1 << 18;
+const TURN: usize = 1 << 20;
 
-/// Zeros for data without content.
-static FILL: [u8; 1 << 16] = [0; 1 << 16];
+/// Zeros for data without content, as many as one call gives the kernel.
+static FILL: [u8; 1 << 18] = [0; 1 << 18];
 
 /// One end's connections.
 pub(crate) struct TcpEnd {
     options: TcpOptions,
     dscp: u8,
     local: SocketAddr,
+    /// Whether somebody reads the bytes that arrive.
+    reads: bool,
     listener: Option<OwnedFd>,
     accepted: u32,
     /// By their places, which are never given twice.
@@ -45,6 +47,7 @@ pub(crate) struct Conn {
     socket: OwnedFd,
     peer: SocketAddr,
     multipath: bool,
+    reads: bool,
     /// What the kernel answered to the call.
     failed: Option<Errno>,
     outbox: VecDeque<Data>,
@@ -73,6 +76,7 @@ impl TcpEnd {
         dscp: u8,
         local: SocketAddr,
         listens: bool,
+        reads: bool,
     ) -> Result<Self, SocketError> {
         let making = Making::tcp(&options, dscp, local)?;
         // An end that does not listen has made a socket too: what the options cannot be is known before the run begins.
@@ -87,6 +91,7 @@ impl TcpEnd {
             options,
             dscp,
             local,
+            reads,
             listener,
             accepted: 0,
             connections: BTreeMap::new(),
@@ -137,6 +142,7 @@ impl TcpEnd {
             socket,
             peer,
             multipath: self.options.multipath,
+            reads: self.reads,
             failed,
             outbox: VecDeque::new(),
             connected: false,
@@ -282,22 +288,24 @@ impl Conn {
         Ok(Turn::Waits)
     }
 
-    /// Takes from the kernel what has arrived.
+    /// Takes from the kernel what has arrived; bytes that nobody reads are not copied (`MSG_TRUNC`, tcp(7)).
     fn read(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+        let discards = !self.reads && !self.multipath;
+        let flags = if discards { RecvFlags::DONTWAIT | RecvFlags::TRUNC } else { RecvFlags::DONTWAIT };
         let mut left = TURN;
         while !self.peer_finished {
             if left == 0 {
                 return Ok(Turn::GoesOn);
             }
             let room = buffer.len().min(left);
-            match rustix::net::recv(&self.socket, &mut buffer[..room], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => {
+            match rustix::net::recv(&self.socket, &mut buffer[..room], flags) {
+                Ok((_, 0)) => {
                     self.peer_finished = true;
                     events.push(ConnectionEvent::PeerFinished);
                 }
-                Ok((len, _)) => {
+                Ok((_, len)) => {
                     left -= len;
-                    let data = content(&buffer[..len]);
+                    let data = if discards { Data::Fill(len as u64) } else { content(&buffer[..len]) };
                     events.push(ConnectionEvent::Received { stream: StreamId(0), data });
                 }
                 Err(Errno::AGAIN) => break,

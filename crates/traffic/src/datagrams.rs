@@ -71,6 +71,18 @@ impl Description for Poisson {
         Some(self.size.mean())
     }
 
+    fn pace(&self, headers: u32) -> Option<f64> {
+        pace(self.interarrival, self.rate, self.size.mean(), headers)
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn offered_load(&self) -> Option<f64> {
         offered(self.interarrival, self.rate, self.size.mean())
     }
@@ -94,6 +106,18 @@ impl Description for Cbr {
         Some(self.size.bytes() as f64)
     }
 
+    fn pace(&self, headers: u32) -> Option<f64> {
+        pace(self.interval, self.rate, self.size.bytes() as f64, headers)
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn offered_load(&self) -> Option<f64> {
         offered(self.interval, self.rate, self.size.bytes() as f64)
     }
@@ -115,9 +139,30 @@ impl Description for OnOff {
         Some(self.size.bytes() as f64)
     }
 
+    fn pace(&self, headers: u32) -> Option<f64> {
+        pace(None, Some(self.rate), self.size.bytes() as f64, headers)
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn offered_load(&self) -> Option<f64> {
         let (on, off) = (self.on.mean().as_secs_f64(), self.off.mean().as_secs_f64());
         offered(None, Some(self.rate), self.size.bytes() as f64).map(|load| load * on / (on + off))
+    }
+}
+
+/// Datagrams per second with such a mean gap, or at such a rate of IP packets with such a mean payload.
+fn pace(gap: Option<Duration>, rate: Option<Rate>, payload: f64, headers: u32) -> Option<f64> {
+    match (gap, rate) {
+        (Some(gap), _) => Some(1.0 / gap.as_secs_f64()),
+        (None, Some(rate)) => Some(rate.bits_per_s() as f64 / 8.0 / (payload + f64::from(headers))),
+        (None, None) => None,
     }
 }
 

@@ -37,6 +37,23 @@ pub(crate) trait Description {
         None
     }
 
+    /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None` if it opens
+    /// connections.
+    fn pace(&self, _headers: u32) -> Option<f64> {
+        None
+    }
+
+    /// Whether datagrams go from the flow's first end to its second only, where they are counted, so that nobody waits
+    /// for one to be read.
+    fn is_one_way(&self) -> bool {
+        false
+    }
+
+    /// Whether all that it sends is fill, whose bytes nobody reads.
+    fn sends_fill_only(&self) -> bool {
+        false
+    }
+
     /// Whether most data goes from the flow's second end to its first.
     fn answers(&self) -> bool {
         false
@@ -98,6 +115,23 @@ macro_rules! applications {
             /// Whether it sends datagrams, so that a flow's `transport` must be UDP.
             pub fn sends_datagrams(&self) -> bool {
                 self.datagram().is_some()
+            }
+
+            /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None`
+            /// if it opens connections.
+            pub fn pace(&self, headers: u32) -> Option<f64> {
+                match self { $(Self::$kind(settings) => settings.pace(headers),)+ }
+            }
+
+            /// Whether datagrams go from the flow's first end to its second only, where they are counted, so that
+            /// nobody waits for one to be read.
+            pub fn is_one_way(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.is_one_way(),)+ }
+            }
+
+            /// Whether all that it sends is fill, whose bytes nobody reads.
+            pub fn sends_fill_only(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.sends_fill_only(),)+ }
             }
 
             /// Whether most data goes from the flow's second end to its first, in answer to requests.
