@@ -26,11 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let words: Vec<_> = std::env::args().skip(1).collect();
-    let (side, server, application, seconds, flows) = match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [side, server, application, seconds] => (*side, *server, *application, *seconds, "1"),
-        [side, server, application, seconds, flows] => (*side, *server, *application, *seconds, *flows),
-        _ => return Err("source send|receive ADDRESS:PORT APPLICATION SECONDS [FLOWS]".into()),
-    };
+    let (side, server, application, seconds, flows) =
+        match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [side, server, application, seconds] => (*side, *server, *application, *seconds, "1"),
+            [side, server, application, seconds, flows] => (*side, *server, *application, *seconds, *flows),
+            _ => return Err("source send|receive ADDRESS:PORT APPLICATION SECONDS [FLOWS]".into()),
+        };
     let side = match side {
         "send" => Side::Client,
         "receive" => Side::Server,

@@ -8,14 +8,15 @@ use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::RealtimeOffset;
+use crate::interruptions::Interruptions;
 use crate::meter::{Counted, EndMeter, Samples};
 use crate::order::{Carrier, EndOrder, Side};
+use crate::pacer::Watch;
 use crate::quantity as own;
 use crate::source_report::SourceReport;
 use crate::tcp::{TcpEnd, Turn};
 use crate::tcp_info::TcpCounts;
 use crate::udp::{Received, UdpEnd, UdpReport};
-use crate::pacer::Watch;
 use crate::{AgentError, Clock, Pacer};
 
 /// The listening socket, or the one for datagrams, among the sockets of an end; connections come after it.
@@ -83,6 +84,9 @@ pub struct EndReport {
     pub source: Option<SourceReport>,
     /// What became of the other end's datagrams, if it takes any.
     pub datagrams: Option<UdpReport>,
+    /// What kept its thread from running.
+    #[serde(default)]
+    pub interruptions: Interruptions,
     /// Connections that it opened and accepted.
     pub connections: u32,
     /// Connections that ended before everything had arrived.
@@ -162,8 +166,12 @@ impl FlowEnd {
     pub fn watch(&self, pacer: &Pacer) -> Result<(), AgentError> {
         let key = self.key(FIRST_SOCKET);
         let watched = match &self.sockets {
-            Sockets::Udp(udp) if !self.order.application.is_one_way() => pacer.watch(udp.fd(), key, Watch::Reading),
-            Sockets::Udp(udp) if self.order.side == Side::Server => pacer.watch(udp.fd(), key, Watch::ReadingOnce),
+            Sockets::Udp(udp) if !self.order.application.is_one_way() => {
+                pacer.watch(udp.fd(), key, Watch::Reading)
+            }
+            Sockets::Udp(udp) if self.order.side == Side::Server => {
+                pacer.watch(udp.fd(), key, Watch::ReadingOnce)
+            }
             Sockets::Udp(_) => Ok(()),
             Sockets::Tcp(tcp) => tcp.listener().map_or(Ok(()), |fd| pacer.watch(fd, key, Watch::Both)),
         };
@@ -280,7 +288,8 @@ impl FlowEnd {
     fn next_with_those_that_wait(&self) -> Option<Instant> {
         let Sockets::Udp(udp) = &self.sockets else { return None };
         let grace = udp.outbox.grace()?.min(self.until);
-        self.deadline.filter(|at| *at <= grace && udp.outbox.has_room() && (self.stopped || *at < self.order.stop()))
+        self.deadline
+            .filter(|at| *at <= grace && udp.outbox.has_room() && (self.stopped || *at < self.order.stop()))
     }
 
     /// Sends the datagrams that wait.
@@ -468,7 +477,12 @@ impl FlowEnd {
     }
 
     /// The run is over at `now`: what was due is done, what has arrived in time is taken, and the report made.
-    pub fn finish(&mut self, now: Instant, around: &mut Surroundings) -> Result<EndReport, AgentError> {
+    pub fn finish(
+        &mut self,
+        now: Instant,
+        interruptions: Interruptions,
+        around: &mut Surroundings,
+    ) -> Result<EndReport, AgentError> {
         self.advance(now, around)?;
         self.more = true;
         while self.more && matches!(self.sockets, Sockets::Udp(_)) {
@@ -481,6 +495,7 @@ impl FlowEnd {
             side: self.order.side,
             source: None,
             datagrams: None,
+            interruptions,
             connections: 0,
             failed: 0,
             fallbacks: 0,
@@ -536,12 +551,24 @@ fn trace(at: Instant, flow: u32, tcp: &TcpEnd, out: &mut Samples) {
 
 /// Why the run must not be trusted.
 fn faults(report: &EndReport, flow: &str) -> Vec<String> {
-    let source = report.source.as_ref().and_then(SourceReport::fault);
+    let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
+        let switches = report.interruptions.switches;
+        if switches == 0 {
+            why
+        } else {
+            format!("{why} (others were let run instead of it {switches} times)")
+        }
+    });
+    let stolen = report.interruptions.fault();
     let dropped = report.datagrams.map_or(0, |datagrams| datagrams.socket_dropped);
     let receiver = (dropped > 0).then(|| {
         format!("the receiving socket had no room for {dropped} datagrams that had reached their host")
     });
     let fallbacks = report.fallbacks;
     let fallback = (fallbacks > 0).then(|| format!("{fallbacks} connections of MPTCP fell back to TCP"));
-    [source, receiver, fallback].into_iter().flatten().map(|why| format!("flow `{flow}`: {why}")).collect()
+    [source, stolen, receiver, fallback]
+        .into_iter()
+        .flatten()
+        .map(|why| format!("flow `{flow}`: {why}"))
+        .collect()
 }

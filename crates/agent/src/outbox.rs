@@ -187,11 +187,12 @@ impl Outbox {
                     continue;
                 }
             };
-            if sent == 1 && self.next % COSTED == 0 {
+            if sent == 1 && self.next.is_multiple_of(COSTED) {
                 let took = (clock.now() - at).min(LONGEST_COST).as_nanos();
                 // What is quick counts more than what is slow, which was interrupted.
                 let share = if took < self.cost_ns { 4 } else { 32 };
-                self.cost_ns = if self.cost_ns == 0 { took } else { (self.cost_ns * (share - 1) + took) / share };
+                self.cost_ns =
+                    if self.cost_ns == 0 { took } else { (self.cost_ns * (share - 1) + took) / share };
             }
             self.next += sent as u64;
             self.unmetered.extend(self.waiting.drain(..sent).map(|datagram| (datagram.intended, at)));
@@ -273,10 +274,10 @@ impl Outbox {
         }
         let most = (LONGEST as usize / len).clamp(1, SEGMENTS);
         let until = if self.is_far_behind() { Instant::NEVER } else { self.goes_with(front) };
-        let others = self.waiting.range(first + 1..).take(most - 1).take_while(|other| other.intended <= until);
+        let mut others =
+            self.waiting.range(first + 1..).take(most - 1).take_while(|other| other.intended <= until);
         let same = others.clone().take_while(|other| other.to == front.to && other.len() == len).count();
-        let shorter =
-            others.skip(same).next().is_some_and(|other| other.to == front.to && other.len() < len);
+        let shorter = others.nth(same).is_some_and(|other| other.to == front.to && other.len() < len);
         1 + same + usize::from(shorter)
     }
 }

@@ -69,9 +69,10 @@ impl Watch {
     const fn flags(self) -> epoll::EventFlags {
         let edges = epoll::EventFlags::ET;
         match self {
-            Self::Both => {
-                edges.union(epoll::EventFlags::IN).union(epoll::EventFlags::OUT).union(epoll::EventFlags::RDHUP)
-            }
+            Self::Both => edges
+                .union(epoll::EventFlags::IN)
+                .union(epoll::EventFlags::OUT)
+                .union(epoll::EventFlags::RDHUP),
             Self::Reading => edges.union(epoll::EventFlags::IN),
             Self::ReadingOnce => edges.union(epoll::EventFlags::IN).union(epoll::EventFlags::ONESHOT),
         }

@@ -103,7 +103,9 @@ impl UdpEnd {
         if let Some(per_s) = per_s {
             let bytes_per_s = per_s * (order.application.datagram().unwrap_or(0.0) + BOOK_KEEPING);
             if buffers.receive.is_none() {
-                making.receive_at_least((bytes_per_s * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as usize)?;
+                making.receive_at_least(
+                    (bytes_per_s * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as usize
+                )?;
             }
             if per_s > TOGETHER_ABOVE {
                 making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
@@ -115,7 +117,8 @@ impl UdpEnd {
         let socket = making.bound()?;
         // The way to an only peer is then looked up once; where there is none now, there may be one later.
         let has_one_peer = order.side == Side::Client && order.application.is_one_way();
-        let peer = has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
+        let peer =
+            has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
         Ok(Self {
             room,
             socket,
