@@ -7,7 +7,8 @@
 //!
 //! The words are: which end, where the receiver listens, what the flow is (as an experiment file has it, in JSON), for how
 //! many seconds, and how many such flows, on ports that follow each other. Each end prints its report of each flow as one
-//! line of JSON, and ends with status 3 if one must not be trusted.
+//! line of JSON, and ends with status 3 if one must not be trusted; a receiver first prints how many bytes arrived, and the
+//! seconds from the first to the last of them.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -18,7 +19,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 
 use netrig_agent::{Buffers, Carrier, Clock, EndOrder, PreparedRun, RunOrder, RunSignals, Side, TcpOptions};
-use netrig_core::Duration;
+use netrig_core::{Duration, quantity};
 use netrig_traffic::Settings;
 
 /// How long a receiver waits beyond the flow's own time: for the sender to start, and for what is still underway.
@@ -50,7 +51,21 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         ends,
     };
     let clock = Clock::starting_in(Duration::from_millis(50));
-    let reports = PreparedRun::prepare(run)?.run(clock, &RunSignals::default(), drop)?;
+    let (mut bytes, mut marks) = (0.0, Vec::new());
+    let reports = PreparedRun::prepare(run)?.run(clock, &RunSignals::default(), |samples| {
+        for (_, sample) in samples {
+            match sample.quantity.name {
+                name if name == quantity::RECEIVED_BYTES.name => bytes += sample.value,
+                name if name == quantity::DATA_RESUMED.name || name == quantity::DATA_PAUSED.name => {
+                    marks.push(sample.at)
+                }
+                _ => {}
+            }
+        }
+    })?;
+    if let (Some(first), Some(last)) = (marks.iter().min(), marks.iter().max()) {
+        println!("{bytes} {}", last.since(*first).as_secs_f64());
+    }
     for report in &reports {
         println!("{}", serde_json::to_string(report)?);
     }

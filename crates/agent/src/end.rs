@@ -207,10 +207,15 @@ impl FlowEnd {
 
     /// A socket of this end has something to say.
     pub fn ready(&mut self, socket: u32, around: &mut Surroundings) -> Result<(), AgentError> {
-        match &self.sockets {
+        match &mut self.sockets {
             Sockets::Udp(_) => self.more = true,
             Sockets::Tcp(_) if socket == FIRST_SOCKET => self.accept(around)?,
-            Sockets::Tcp(_) => self.turns.push_back(socket - 1),
+            Sockets::Tcp(tcp) => {
+                if let Some(conn) = tcp.get(socket - 1) {
+                    conn.is_ready();
+                }
+                self.turns.push_back(socket - 1);
+            }
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ const SHORTEST_SPIN: Duration = Duration::from_micros(20);
 const LONGEST_SPIN: Duration = Duration::from_micros(150);
 
 /// It spins for as long as so many of a hundred wake-ups take.
-const EARLY_ENOUGH: u64 = 98;
+const EARLY_ENOUGH: u64 = 97;
 
 /// A hundredth of the step by which it learns.
 const LESSON: Duration = Duration::from_nanos(10);
@@ -37,8 +37,8 @@ const REPORTS: usize = 64;
 /// Waits for absolute moments: sleeps, then spins for the rest.
 ///
 /// What follows a wake-up that came too late is late, and spinning costs processor time: how long it spins follows the
-/// 98th percentile of how late the wake-ups of this machine are, which is 20 µs on a busy one and, on a virtual one that
-/// has to be woken up itself, 80 µs on an idle one.
+/// 97th percentile of how late the wake-ups of this machine are, which is 30 µs on a busy one and, on a virtual one that
+/// has to be woken up itself, 50 µs on an idle one.
 ///
 /// Sleeping is `ppoll` on an epoll set, in nanoseconds, with a timer slack of 1 ns instead of the 50 µs that a thread has
 /// at first; make it on the thread that waits.

@@ -48,6 +48,8 @@ pub(crate) struct Conn {
     peer: SocketAddr,
     multipath: bool,
     reads: bool,
+    /// The kernel has something to say that was not heard yet.
+    ready: bool,
     /// What the kernel answered to the call.
     failed: Option<Errno>,
     outbox: VecDeque<Data>,
@@ -143,6 +145,7 @@ impl TcpEnd {
             peer,
             multipath: self.options.multipath,
             reads: self.reads,
+            ready: true,
             failed,
             outbox: VecDeque::new(),
             connected: false,
@@ -200,6 +203,11 @@ impl Conn {
         self.socket.as_fd()
     }
 
+    /// The kernel has reported it.
+    pub const fn is_ready(&mut self) {
+        self.ready = true;
+    }
+
     /// Takes data that is to be sent; never refused.
     pub fn send(&mut self, data: Data) {
         if !self.closing && data.size() > 0 {
@@ -230,7 +238,9 @@ impl Conn {
 
     fn try_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
         self.failed.take().map_or(Ok(()), Err)?;
-        sockopt::socket_error(&self.socket)??;
+        if self.ready {
+            sockopt::socket_error(&self.socket)??;
+        }
         if !self.connected {
             match rustix::net::getpeername(&self.socket) {
                 Ok(_) => {}
@@ -241,7 +251,7 @@ impl Conn {
             events.push(ConnectionEvent::Connected { peer: self.peer });
         }
         let sending = self.write(events)?;
-        let receiving = self.read(buffer, events)?;
+        let receiving = if self.ready { self.read(buffer, events)? } else { Turn::Waits };
         if self.shut && self.peer_finished && TcpInfo::read(&self.socket).is_ok_and(|info| info.is_closed()) {
             self.closed = true;
             events.push(ConnectionEvent::Closed(CloseReason::Finished));
@@ -313,6 +323,7 @@ impl Conn {
                 Err(error) => return Err(error),
             }
         }
+        self.ready = false;
         Ok(Turn::Waits)
     }
 
