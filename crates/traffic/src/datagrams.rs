@@ -451,11 +451,11 @@ mod tests {
     fn a_trace_is_sent_as_it_was() {
         let datagram = |ms, bytes| (Duration::from_millis(ms), Size::from_bytes(bytes));
         let datagrams = vec![datagram(5, 100), datagram(0, 200), datagram(10, 300)];
-        let once = Trace { datagrams: datagrams.clone(), repeat: false };
+        let once = Trace { datagrams: datagrams.clone(), capture: None, repeat: false };
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         assert_eq!(sent(&Settings::Trace(once.clone()), 9), [(at(5), 100), (at(5), 200), (at(15), 300)]);
         assert!(once.has_an_end() && once.offered_load().is_none());
-        let again = Trace { datagrams, repeat: true };
+        let again = Trace { datagrams, capture: None, repeat: true };
         let expected = [(at(5), 100), (at(5), 200), (at(15), 300), (at(20), 100), (at(20), 200)];
         assert_eq!(sent(&Settings::Trace(again.clone()), 5), expected);
         // 600 bytes in 15 ms, three datagrams.
@@ -468,10 +468,10 @@ mod tests {
     #[test]
     fn a_trace_that_would_never_end_is_refused() {
         let datagrams = vec![(Duration::ZERO, Size::from_bytes(100))];
-        let at_once = Trace { datagrams, repeat: true };
+        let at_once = Trace { datagrams, capture: None, repeat: true };
         assert!(at_once.check().unwrap_err().to_string().contains("never end"));
-        assert!(Trace { repeat: false, ..at_once }.check().is_ok());
-        assert!(Trace { datagrams: vec![], repeat: false }.check().is_err());
+        assert!(Trace { repeat: false, ..at_once.clone() }.check().is_ok());
+        assert!(Trace { datagrams: vec![], capture: None, repeat: false }.check().is_err());
     }
 
     #[test]

@@ -30,5 +30,5 @@ pub use file::File;
 pub use imix::{Genome, Imix};
 pub use segments::Segments;
 pub use settings::{Settings, SettingsError};
-pub use trace::{Trace, TracedDatagram};
+pub use trace::{Trace, TraceError, TracedDatagram};
 pub use web::{Web, WebExchange};
