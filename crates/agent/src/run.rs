@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use crate::end::FlowEnd;
-use crate::event_loop::{EventLoop, Progress};
+use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::order::RunOrder;
 use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
@@ -42,7 +42,7 @@ impl PreparedRun {
         signals: &RunSignals,
         deliver: impl FnMut(Progress),
     ) -> Result<Vec<EndReport>, AgentError> {
-        let (progress, told) = mpsc::channel();
+        let (progress, told) = mpsc::sync_channel(DELIVERIES);
         std::thread::scope(|scope| {
             let threads: Vec<_> = self
                 .loops
