@@ -177,7 +177,9 @@ impl UdpEnd {
             };
             let arrived = piece.stamp.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
             for (head, len) in piece.datagrams() {
-                let Some(stamp) = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow) else {
+                let whole = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);
+                let short = || Stamp::decode_short(head, self.flow, arrived, self.log.counts().expected);
+                let Some(stamp) = whole.or_else(short) else {
                     self.foreign += 1;
                     continue;
                 };

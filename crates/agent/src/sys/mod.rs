@@ -2,6 +2,8 @@
 
 mod messages;
 mod options;
+mod scheduling;
 
 pub(crate) use messages::{MESSAGES, Outgoing, ReceiveBatch, send_many, send_one};
 pub(crate) use options::{option_bytes, option_int, set_option_int};
+pub(crate) use scheduling::become_real_time;
