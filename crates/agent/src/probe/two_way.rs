@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
-use super::schedule::{Gaps, Schedule};
+use super::schedule::{Gaps, Schedule, source_fault};
 use super::socket::ProbeSocket;
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
 use crate::clock::RealtimeOffset;
@@ -258,7 +258,7 @@ impl<E: Exchange> TwoWay<'_, E> {
     /// Whether the tester was the limit.
     fn judge(&self, course: &mut Course, offset: &RealtimeOffset) -> Result<(), ProbeError> {
         course.faults.dedup();
-        course.faults.extend(course.source.fault());
+        course.faults.extend(source_fault(&course.source, course.plan.gaps));
         let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
         if drops > 0 {
             course
