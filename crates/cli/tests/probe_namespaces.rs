@@ -84,6 +84,22 @@ fn who_is_not_on_the_list_is_not_answered() {
 }
 
 #[test]
+fn where_there_is_no_route_it_says_so() {
+    if !can(&TOOLS) {
+        return;
+    }
+    let namespace = Namespace::new();
+    for probe in ["stamp", "ping", "owd"] {
+        for target in ["192.0.2.1", "2001:db8::1"] {
+            let output = namespace.netrig(&["probe", probe, target]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{probe} {target}: {said}");
+            assert!(said.contains("nreachable"), "{probe} {target}: {said}");
+        }
+    }
+}
+
+#[test]
 fn an_outage_is_one_loss_period() {
     if !can(&TOOLS) {
         return;

@@ -94,6 +94,98 @@ fn a_stateful_reflector_tells_loss_there_from_loss_back() {
     assert_eq!(value(&told, "by_direction", "loss_back"), 0.0);
 }
 
+/// What a path does to packet `number`.
+enum Fate {
+    Passes,
+    Lost,
+    Twice,
+    /// Held back until the next one has passed.
+    Overtaken,
+}
+
+/// One direction of a path: passes packets on, each as its number (at octet `at`) says, until nothing came for a second.
+fn pass(from: &UdpSocket, to: &UdpSocket, at: usize, delay: Duration, fate: impl Fn(u32) -> Fate) {
+    let (mut buffer, mut held) = ([0; 2000], None);
+    while let Ok(len) = from.recv(&mut buffer) {
+        std::thread::sleep(delay);
+        let packet = buffer[..len].to_vec();
+        let number = u32::from_be_bytes(packet[at..at + 4].try_into().expect("four octets"));
+        let times = match fate(number) {
+            Fate::Passes => 1,
+            Fate::Lost => 0,
+            Fate::Twice => 2,
+            Fate::Overtaken => {
+                held = Some(packet);
+                continue;
+            }
+        };
+        for packet in std::iter::repeat_n(packet, times).chain(held.take()) {
+            to.send(&packet).expect("it is sent");
+        }
+    }
+}
+
+/// A path of which everything is known: it passes STAMP packets on, each as it is told by number, late by `delay` on the way
+/// there. It ends when the sender has been silent for a second.
+fn path(
+    far_end: &str,
+    delay: Duration,
+    there: impl Fn(u32) -> Fate + Send + 'static,
+    back: impl Fn(u32) -> Fate + Send + 'static,
+) -> (String, std::thread::JoinHandle<()>) {
+    let bound = || UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let (near, far) = (bound(), bound());
+    far.connect(far_end).expect("it is there");
+    let address = near.local_addr().expect("it is bound").to_string();
+    let passes = std::thread::spawn(move || {
+        let (_, sender) = near.peek_from(&mut [0; 2000]).expect("a packet");
+        near.connect(sender).expect("it is there");
+        for socket in [&near, &far] {
+            socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out");
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| pass(&far, &near, 24, Duration::ZERO, back));
+            pass(&near, &far, 0, delay, there);
+        });
+    });
+    (address, passes)
+}
+
+#[test]
+fn what_a_known_path_does_is_what_is_told() {
+    let far_end = FarEnd::start(&["--stateful"]);
+    let there = |number| if (5..8).contains(&number) { Fate::Lost } else { Fate::Passes };
+    let back = |number| match number {
+        20 => Fate::Lost,
+        10 => Fate::Twice,
+        30 => Fate::Overtaken,
+        _ => Fate::Passes,
+    };
+    let (address, passes) = path(&far_end.stamp[0], Duration::from_millis(2), there, back);
+    let arguments =
+        ["stamp", &address, "--stateful", "--wait", "500ms", "--count", "40", "--interval", "10ms", "--json"];
+    let told = document(&probe(&[&arguments[..], &["--gaps", "periodic"]].concat()));
+    passes.join().expect("the path ends");
+    let of = |section, measure| value(&told, section, measure);
+    assert_eq!((of("round_trip", "packets"), of("round_trip", "lost")), (40.0, 4.0));
+    // Numbers up to the last are 40, of which 37 reached the far end, and 36 came back.
+    assert!((of("by_direction", "loss_there") - 3.0 / 40.0).abs() < 1e-12);
+    assert!((of("by_direction", "loss_back") - 1.0 / 37.0).abs() < 1e-12);
+    assert_eq!((of("pattern", "loss_periods"), of("pattern", "loss_period_max")), (2.0, 3.0));
+    assert_eq!(of("pattern", "loss_period_mean"), 2.0);
+    // 6 and 7 follow a loss at a distance of 1; 20 is 13 behind the one before it.
+    assert_eq!(of("pattern", "loss_noticeable_rate"), 0.5);
+    assert!((of("pattern", "reordered_ratio") - 1.0 / 36.0).abs() < 1e-12);
+    assert_eq!(of("pattern", "reordering_extent_max"), 1.0);
+    assert!((of("pattern", "duplication_fraction") - 1.0 / 36.0).abs() < 1e-12);
+    // One in ten is lost: nine in ten are not, and of a hundredth nobody knows.
+    assert!(told["sections"]["round_trip"]["delay_p90"]["value"].is_number());
+    assert!(told["sections"]["round_trip"]["delay_p99"]["undefined"].is_string());
+    // The path takes 2 ms there, never less.
+    assert!(of("there", "delay_min") >= 0.002);
+    assert!(of("round_trip", "delay_min") >= 0.002);
+}
+
 #[test]
 fn authenticated_stamp_needs_the_key() {
     let folder = tempfile::tempdir().expect("a folder for the test");

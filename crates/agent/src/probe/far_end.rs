@@ -253,6 +253,11 @@ fn reflect(
         // A stamp of what was sent is of no use to an answer that has gone.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
     }
+    let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
+    if drops > 0 {
+        let why = "they came faster than they were answered, and the socket had no room for them";
+        count_reason(&mut locked(tally).unanswered, why.into(), drops.into());
+    }
     Ok(())
 }
 
