@@ -36,6 +36,8 @@ pub enum Command {
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
+    /// Measure a path between two hosts: delay, loss, order
+    Probe(crate::commands::Probe),
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
     Lab(Lab),
     /// Say what this machine can do and what would spoil a measurement on it, and remove what a killed run left
