@@ -16,6 +16,7 @@ mod figure;
 mod file;
 mod frames;
 mod judge;
+mod media;
 mod paper;
 mod plan;
 mod points;
@@ -38,6 +39,7 @@ pub use figure::{
 pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
+pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};

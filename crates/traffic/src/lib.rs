@@ -10,21 +10,29 @@
 
 mod application;
 mod bulk;
+mod clip;
 mod datagrams;
 mod distribution;
 mod ends;
 mod file;
 mod inbox;
+mod listener;
+pub mod rtp;
 mod segments;
 mod settings;
+mod video;
+mod voice;
 mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
 pub use bulk::Bulk;
+pub use clip::{Clip, ClipError, Picture};
 pub use datagrams::{Cbr, OnOff, Poisson, UDP_IPV4_HEADERS};
 pub use distribution::{SizeDistribution, SpanDistribution};
 pub use ends::{Ends, FlowContext};
 pub use file::File;
 pub use segments::Segments;
 pub use settings::{Settings, SettingsError};
+pub use video::{ClipName, Video};
+pub use voice::{Playout, Talk, Voice, VoiceCodec};
 pub use web::{Web, WebExchange};
