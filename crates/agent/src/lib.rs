@@ -33,6 +33,7 @@ mod lateness;
 mod meter;
 mod order;
 mod pacer;
+pub mod probe;
 pub mod quantity;
 mod run;
 mod signals;

@@ -36,6 +36,8 @@ pub enum Command {
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
+    /// Measure a path between two hosts: delay, loss, order
+    Probe(crate::commands::Probe),
     /// Say what this machine can do, and what would spoil a measurement on it
     Doctor(Doctor),
     /// Print the JSON schema of experiment files

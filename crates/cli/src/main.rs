@@ -42,6 +42,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Report(arguments) => commands::report(&arguments),
         Command::Compare(arguments) => commands::compare(&arguments),
         Command::Export(arguments) => commands::export(&arguments),
+        Command::Probe(arguments) => commands::probe(&arguments),
         Command::Doctor(arguments) => commands::doctor(&arguments),
         Command::Schema => commands::schema(),
     }
