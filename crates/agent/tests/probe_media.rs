@@ -15,7 +15,9 @@ use netrig_agent::TcpOptions;
 use netrig_agent::probe::Delay;
 use netrig_agent::probe::receiver::{Receiver, Remote};
 use netrig_agent::probe::transfer::{TcpOrder, tcp};
-use netrig_agent::probe::video::{Frame, State, has_ffmpeg, in_time, png, psnr_db, show, ssim, watch};
+use netrig_agent::probe::video::{
+    Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch,
+};
 use netrig_agent::probe::voice::{VoiceOrder, call};
 use netrig_core::Duration;
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
@@ -61,15 +63,16 @@ fn bytes_by_tcp() {
             assert_eq!((report.bytes, report.congestion.as_str()), (20_000_001, "reno"));
             assert!(report.transfer_s > 0.0 && report.transfer_s <= report.took_s);
             let framework = report.framework.unwrap();
-            assert!(framework.transfer_time_ratio >= 1.0 - 1e-9, "nothing is faster than the bottleneck");
-            assert!(framework.efficiency <= 1.0 && !report.bottleneck_given);
-            assert!(report.path.bandwidth_delay_bytes() > 0.0 && report.segments > 0);
-            // The same with a bottleneck that is given: half of what was estimated is a ratio of half.
+            assert!(framework.transfer_time_ratio.is_none(), "nobody said what the path carries");
+            assert!(framework.efficiency <= 1.0 && report.segments > 0 && !report.round_trip.is_zero());
+            // The same with a bottleneck that is given: 1 MB/s of packets of 1500 B.
             let given = TcpOrder { bottleneck_bits_per_s: Some(8e6), bytes: 1000, ..order.clone() };
             let report = tcp(remote, &given).unwrap();
-            assert!(report.bottleneck_given);
-            let share = f64::from(report.path.segment) / 1500.0;
-            assert!((report.path.ideal_transfer_s(1000) - 1000.0 / (1e6 * share)).abs() < 1e-12);
+            let path = report.path.unwrap();
+            let ideal = 1000.0 / (1e6 * f64::from(path.segment) / 1500.0);
+            assert!((path.ideal_transfer_s(1000) - ideal).abs() < 1e-12);
+            let ratio = report.framework.unwrap().transfer_time_ratio.unwrap();
+            assert!((ratio - report.transfer_s / ideal).abs() < 1e-9);
         });
     }
 }
@@ -187,8 +190,11 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
         assert_eq!((psnr_db(luma.0, luma.1), ssim(luma.0, luma.1, 320)), (Some(ours), Some(shown.ssim)));
     }
     assert!(psnrs.iter().any(|psnr| *psnr < 30.0), "the sample is lossy");
-    let both = Frame::beside(&[&watched.sent[30], &watched.shown[30].frame]).unwrap();
+    let (worst, both) = side_by_side(&[&watched], None).unwrap();
+    assert!(watched.shown.iter().all(|shown| shown.ssim >= watched.shown[worst].ssim));
+    assert_eq!(both, Frame::beside(&[&watched.sent[worst], &watched.shown[worst].frame]).unwrap());
     assert!(png(&both).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
+    assert!(side_by_side(&[&watched], Some(75)).is_none() && side_by_side(&[], None).is_none());
 }
 
 fn clip_file(folder: &std::path::Path) -> std::path::PathBuf {

@@ -36,8 +36,9 @@ impl Path {
 /// The three metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Framework {
-    /// TCP transfer time ratio: the time that it took over the ideal one (section 4.1.1). 1 is the best.
-    pub transfer_time_ratio: f64,
+    /// TCP transfer time ratio: the time that it took over the ideal one (section 4.1.1). 1 is the best. None if nobody knows
+    /// what the path carries at most: TCP's own estimates of it spike.
+    pub transfer_time_ratio: Option<f64>,
     /// TCP efficiency: the share of the bytes sent that were not sent again, 0 to 1 (section 4.1.2).
     pub efficiency: f64,
     /// Buffer delay: by what share of the baseline the round trip was longer during the transfer (section 4.1.3); none if no
@@ -46,24 +47,24 @@ pub struct Framework {
 }
 
 impl Framework {
-    /// Of a transfer of so many bytes that took so long, with so many of them sent again, and this mean round-trip time.
-    /// Nothing if no time passed, or nothing was sent.
+    /// Of a transfer of so many bytes that took so long, with so many of them sent again, and this mean round-trip time over
+    /// a path that was so quick when it was idle. Nothing if no time passed, or nothing was sent.
     pub fn of(
-        path: &Path,
+        path: Option<&Path>,
         bytes: u64,
         took_s: f64,
         sent_again: u64,
-        mean_round_trip_s: Option<f64>,
+        [mean_s, idle_s]: [Option<f64>; 2],
     ) -> Option<Self> {
         if bytes == 0 || took_s <= 0.0 {
             return None;
         }
         let sent = bytes + sent_again;
-        let base = path.round_trip.as_secs_f64();
+        let buffer_delay = mean_s.zip(idle_s.filter(|idle_s| *idle_s > 0.0));
         Some(Self {
-            transfer_time_ratio: took_s / path.ideal_transfer_s(bytes),
+            transfer_time_ratio: path.map(|path| took_s / path.ideal_transfer_s(bytes)),
             efficiency: bytes as f64 / sent as f64,
-            buffer_delay: mean_round_trip_s.filter(|_| base > 0.0).map(|mean| (mean - base) / base),
+            buffer_delay: buffer_delay.map(|(mean_s, idle_s)| (mean_s - idle_s) / idle_s),
         })
     }
 }
@@ -109,11 +110,11 @@ mod tests {
             segment: 1460,
             headers: 40,
         };
-        let metrics = Framework::of(&path, 100_000, 0.1, 2_000, Some(0.032)).unwrap();
+        let metrics = Framework::of(Some(&path), 100_000, 0.1, 2_000, [Some(0.032), Some(0.025)]).unwrap();
         near(metrics.efficiency, 0.9803, 1e-4);
         near(metrics.buffer_delay.unwrap(), 0.28, 1e-9);
         // 1460 of 1500 bytes of 12 Mbit/s are payload: 1.46 MB/s, and 100 KB take 68.5 ms.
-        near(metrics.transfer_time_ratio, 0.1 * 1.46e6 / 1e5, 1e-9);
-        assert_eq!(Framework::of(&path, 0, 0.1, 0, None), None);
+        near(metrics.transfer_time_ratio.unwrap(), 0.1 * 1.46e6 / 1e5, 1e-9);
+        assert_eq!(Framework::of(Some(&path), 0, 0.1, 0, [None, None]), None);
     }
 }

@@ -35,8 +35,7 @@ pub struct TcpOrder {
     pub options: TcpOptions,
     /// Code point of the packets, below 64.
     pub dscp: u8,
-    /// What the path carries at most, bits of IP packets per second, if it is known; else the highest rate at which TCP saw
-    /// data delivered stands for it.
+    /// What the path carries at most, bits of IP packets per second, if it is known.
     pub bottleneck_bits_per_s: Option<f64>,
     /// How often TCP_INFO is read.
     pub sample_every: Duration,
@@ -68,15 +67,15 @@ pub struct TcpReport {
     pub took_s: f64,
     /// From the first byte given to the kernel until the receiver had everything, s.
     pub transfer_s: f64,
-    /// What is known of the path.
-    pub path: Path,
-    /// Whether the bottleneck was given, rather than taken from what TCP saw.
-    pub bottleneck_given: bool,
+    /// Baseline round-trip time: of the handshakes, before the path was filled.
+    pub round_trip: Duration,
+    /// What the path could carry, if its bottleneck is known.
+    pub path: Option<Path>,
     /// RFC 6349's metrics.
     pub framework: Option<Framework>,
     /// The congestion control that the kernel used.
     pub congestion: String,
-    /// Segments sent with data, and user bytes sent again.
+    /// Segments with data that were sent, first time or again.
     pub segments: u64,
     /// User bytes sent again.
     pub sent_again: u64,
@@ -113,14 +112,11 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder) -> Result<TcpReport, ProbeFail
         return Err(ProbeFailure::Refused { target: to, why });
     }
     let transfer_s = (ended - first) as f64 * 1e-9;
-    let fastest = samples.iter().map(|sample| sample.delivery_bytes_per_s).max().unwrap_or(0) as f64;
     let headers = if to.is_ipv4() { 40 } else { 60 };
     // Every kernel has time stamps on (RFC 7323): twelve bytes of options.
-    let segment = ETHERNET_IP - headers - 12;
-    let carried = fastest.max(bytes as f64 / transfer_s);
-    let estimated = carried * 8.0 * f64::from(ETHERNET_IP) / f64::from(segment);
-    let bottleneck_bits_per_s = order.bottleneck_bits_per_s.unwrap_or(estimated);
-    let path = Path { round_trip, bottleneck_bits_per_s, segment, headers: headers + 12 };
+    let (headers, segment) = (headers + 12, ETHERNET_IP - headers - 12);
+    let known = |bottleneck_bits_per_s| Path { round_trip, bottleneck_bits_per_s, segment, headers };
+    let path = order.bottleneck_bits_per_s.map(known);
     let sent_again = last.iter().map(|info| info.counts.bytes_retransmitted).sum();
     let trips: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
     let mean_trip = (!trips.is_empty()).then(|| trips.iter().sum::<f64>() / trips.len() as f64);
@@ -128,9 +124,15 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder) -> Result<TcpReport, ProbeFail
         bytes,
         took_s: (ended - begun) as f64 * 1e-9,
         transfer_s,
+        round_trip,
         path,
-        bottleneck_given: order.bottleneck_bits_per_s.is_some(),
-        framework: Framework::of(&path, bytes, transfer_s, sent_again, mean_trip),
+        framework: Framework::of(
+            path.as_ref(),
+            bytes,
+            transfer_s,
+            sent_again,
+            [mean_trip, Some(round_trip.as_secs_f64())],
+        ),
         congestion: String::from_utf8_lossy(congestion.as_ref()).into_owned(),
         segments: last.iter().map(|info| info.counts.data_segments_sent).sum(),
         sent_again,

@@ -61,12 +61,21 @@ impl Watched {
         let sent = joined(&mut self.sent.iter());
         psnr_db(&sent, &joined(&mut self.shown.iter().map(|shown| &shown.frame))).unwrap_or(f64::NAN)
     }
+}
 
-    /// The place of the picture that was damaged most.
-    pub fn worst(&self) -> usize {
-        let worse = |a: &(usize, &Shown), b: &(usize, &Shown)| a.1.ssim.total_cmp(&b.1.ssim);
-        self.shown.iter().enumerate().min_by(worse).map_or(0, |(place, _)| place)
-    }
+/// A picture as it was sent and as it was shown to each of several viewers of the same clip, side by side; the one that was
+/// damaged most to anybody unless it is named. Its place and the frame; nothing without viewers, or if there is no such
+/// picture.
+pub fn side_by_side(viewers: &[&Watched], picture: Option<usize>) -> Option<(usize, Frame)> {
+    let damage =
+        |viewer: &&Watched| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
+    let all = viewers.iter().flat_map(damage);
+    let worst = || all.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place);
+    let place = picture.or_else(worst)?;
+    let sent = viewers.first()?.sent.get(place)?;
+    let shown = viewers.iter().filter_map(|viewer| Some(&viewer.shown.get(place)?.frame));
+    let frames: Vec<&Frame> = std::iter::once(sent).chain(shown).collect();
+    Some((place, Frame::beside(&frames)?))
 }
 
 /// Decodes what came of a clip, and compares it picture by picture with the clip. Parameter sets are known before, as from a

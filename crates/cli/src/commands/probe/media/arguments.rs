@@ -25,7 +25,7 @@ pub struct Transfer {
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
     #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE)]
     pub dscp: Dscp,
-    /// What the path carries at most, in IP packets, by which RFC 6349 judges; the best that TCP saw if not given
+    /// What the path carries at most, in IP packets: RFC 6349's ratio of transfer times is one to that
     #[arg(long, value_name = "RATE", conflicts_with = "ftp")]
     pub bottleneck: Option<Rate>,
     /// How often the kernel is asked about its connections

@@ -57,7 +57,12 @@ fn fault(stream: &Stream, bearable: Duration) -> Option<String> {
             stream.dropped
         ));
     }
-    let late = || format!("packets left up to {} late: this machine is too busy", stream.latest);
+    let late = || {
+        format!(
+            "packets left up to {:.1} ms late: this machine is too busy",
+            stream.latest.as_secs_f64() * 1e3
+        )
+    };
     (stream.latest > bearable).then(late)
 }
 

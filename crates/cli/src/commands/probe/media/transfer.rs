@@ -112,11 +112,9 @@ fn tcp_json(report: &TcpReport) -> Value {
         "bytes": report.bytes, "transfer_s": report.transfer_s, "with_handshake_s": report.took_s,
         "goodput_bytes_per_s": report.bytes as f64 / report.transfer_s,
         "congestion": report.congestion,
-        "path": {
-            "round_trip_s": report.path.round_trip.as_secs_f64(),
-            "bottleneck_bits_per_s": report.path.bottleneck_bits_per_s, "bottleneck_given": report.bottleneck_given,
-            "bandwidth_delay_bytes": report.path.bandwidth_delay_bytes(),
-        },
+        "round_trip_s": report.round_trip.as_secs_f64(),
+        "bottleneck_bits_per_s": report.path.map(|path| path.bottleneck_bits_per_s),
+        "bandwidth_delay_bytes": report.path.map(|path| path.bandwidth_delay_bytes()),
         "rfc6349": report.framework.map(|f| json!({
             "transfer_time_ratio": f.transfer_time_ratio, "efficiency": f.efficiency, "buffer_delay": f.buffer_delay,
         })),
@@ -126,27 +124,29 @@ fn tcp_json(report: &TcpReport) -> Value {
 }
 
 fn tcp_text(report: &TcpReport) -> String {
-    let path = &report.path;
-    let whence = if report.bottleneck_given { "as given" } else { "the best that TCP saw" };
     let mut text = format!(
         "{} B by TCP ({}) in {:.3} s: {:.0} B/s of application bytes\n\
-         baseline round trip      {:.3} ms\n\
-         bottleneck               {:.3} Mbit/s of IP packets, {whence}\n\
-         bandwidth-delay product  {:.0} B\n",
+         baseline round trip      {:.3} ms\n",
         report.bytes,
         report.congestion,
         report.transfer_s,
         report.bytes as f64 / report.transfer_s,
-        path.round_trip.as_secs_f64() * 1e3,
-        path.bottleneck_bits_per_s / 1e6,
-        path.bandwidth_delay_bytes(),
+        report.round_trip.as_secs_f64() * 1e3,
     );
-    if let Some(framework) = &report.framework {
-        let delay = framework.buffer_delay.map_or("not measured".to_owned(), percent);
+    if let Some(path) = &report.path {
         text += &format!(
-            "TCP transfer time ratio  {:.3}\nTCP efficiency           {}\nbuffer delay             {delay}\n",
-            framework.transfer_time_ratio,
+            "bottleneck, as given     {:.3} Mbit/s of IP packets\nbandwidth-delay product  {:.0} B\n",
+            path.bottleneck_bits_per_s / 1e6,
+            path.bandwidth_delay_bytes(),
+        );
+    }
+    if let Some(framework) = &report.framework {
+        let ratio = framework.transfer_time_ratio.map(|ratio| format!("{ratio:.3}"));
+        text += &format!(
+            "TCP transfer time ratio  {}\nTCP efficiency           {}\nbuffer delay             {}\n",
+            ratio.unwrap_or_else(|| "not known: give --bottleneck".to_owned()),
             percent(framework.efficiency),
+            framework.buffer_delay.map_or("not measured".to_owned(), percent),
         );
     }
     text + &format!(

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netrig_agent::probe::Stream;
-use netrig_agent::probe::video::{Frame, State, Watched, has_ffmpeg, in_time, png, show, watch};
+use netrig_agent::probe::video::{
+    Shown, State, Watched, has_ffmpeg, in_time, png, show, side_by_side, watch,
+};
 use netrig_core::{Dscp, Duration};
 use netrig_traffic::Clip;
 use serde_json::{Value, json};
@@ -37,8 +39,10 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     }
     let viewings = view(arguments, &clip, decodes)?;
     if let (Some(file), true) = (&arguments.picture, decodes) {
-        let number = arguments.number.unwrap_or_else(|| most_damaged(&viewings));
-        let frame = beside(&viewings, number)?;
+        let watched: Vec<&Watched> = viewings.iter().filter_map(|viewing| viewing.watched.as_ref()).collect();
+        let beside = side_by_side(&watched, arguments.number);
+        let (number, frame) =
+            beside.ok_or_else(|| Failure::failed("the pictures do not fit beside each other"))?;
         replace(file, &png(&frame).map_err(failure)?)?;
         eprintln!("picture {number} as it was sent and as it came: {}", file.display());
     }
@@ -88,31 +92,13 @@ fn view(arguments: &Video, clip: &Clip, decodes: bool) -> Result<Vec<Viewing>, F
     streams.into_iter().map(viewing).collect()
 }
 
-/// The picture that was damaged most in any of them.
-fn most_damaged(viewings: &[Viewing]) -> usize {
-    let worst = |watched: &Watched| {
-        let place = watched.worst();
-        (watched.shown.get(place).map_or(1.0, |shown| shown.ssim), place)
-    };
-    let all = viewings.iter().filter_map(|viewing| viewing.watched.as_ref()).map(worst);
-    all.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0, |(_, place)| place)
-}
-
-fn beside(viewings: &[Viewing], number: usize) -> Result<Frame, Failure> {
-    let watched: Vec<&Watched> = viewings.iter().filter_map(|viewing| viewing.watched.as_ref()).collect();
-    let sent = watched.first().and_then(|watched| watched.sent.get(number));
-    let came = watched.iter().filter_map(|watched| Some(&watched.shown.get(number)?.frame));
-    let frames: Vec<&Frame> = sent.into_iter().chain(came).collect();
-    Frame::beside(&frames).ok_or_else(|| Failure::failed("the pictures do not fit beside each other"))
-}
-
 fn share(list: &[bool]) -> f64 {
     list.iter().filter(|yes| **yes).count() as f64 / list.len().max(1) as f64
 }
 
 fn as_json(clip: &Clip, viewing: &Viewing) -> Value {
     let pictures = viewing.watched.as_ref().map(|watched| {
-        let picture = |(number, shown): (usize, &netrig_agent::probe::video::Shown)| {
+        let picture = |(number, shown): (usize, &Shown)| {
             let finite = Some(shown.psnr_db).filter(|psnr| psnr.is_finite());
             json!({ "number": number, "state": word(shown.state), "psnr_db": finite, "ssim": shown.ssim })
         };
