@@ -5,10 +5,10 @@
 
 mod failure;
 pub mod receiver;
-mod stream;
+mod media_stream;
 pub mod transfer;
 pub mod video;
 pub mod voice;
 
 pub use failure::ProbeFailure;
-pub use stream::{Came, Delay, Stream};
+pub use media_stream::{Came, Delay, Stream};

@@ -6,7 +6,7 @@ use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCod
 
 use super::ProbeFailure;
 use super::receiver::Remote;
-use super::stream::{Scheduled, Stream, send};
+use super::media_stream::{Scheduled, Stream, send};
 
 /// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
 const TICKS_PER_S: u64 = 8_000;

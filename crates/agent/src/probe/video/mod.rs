@@ -14,7 +14,7 @@ pub use shown::{Shown, State, Watched, side_by_side, watch};
 
 use super::ProbeFailure;
 use super::receiver::Remote;
-use super::stream::{Scheduled, Stream, send};
+use super::media_stream::{Scheduled, Stream, send};
 
 /// Sends a clip to a receiver once, the packets of each picture together when it is due, with this code point. Numbers are
 /// places of the clip's packets.
