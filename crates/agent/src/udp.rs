@@ -186,7 +186,7 @@ impl UdpEnd {
             Err(error) => return Err(error),
         };
         for at in 0..count {
-            let Some(Incoming { from, head, len, stamp: kernel }) = self.receive.get(at) else {
+            let Some(Incoming { from, head, len, stamp: kernel, .. }) = self.receive.get(at) else {
                 self.foreign += 1;
                 continue;
             };

@@ -12,7 +12,7 @@ use crate::control::ControlError;
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeFailure {
     /// The far end cannot be reached.
-    #[error("cannot connect to {target}: {source}; is `netrig probe listen` running there?")]
+    #[error("cannot connect to {target}: {source}; is `netrig probe reflect` running there?")]
     Connect {
         /// Where it should be.
         target: SocketAddr,

@@ -73,7 +73,7 @@ pub(super) fn send(
     number_of: impl FnMut(&[u8]) -> Option<u64>,
 ) -> Result<Stream, ProbeFailure> {
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
-    let (to, clock) = remote.receive(generous(lasts), KEEP)?;
+    let to = remote.receive(generous(lasts), KEEP)?;
     let local = SocketAddr::new(remote.local()?.ip(), 0);
     let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
     making.dscp(dscp)?;
@@ -96,7 +96,7 @@ pub(super) fn send(
         }
     }
     let (arrivals, dropped) = remote.came()?;
-    let round_trip = match clock {
+    let round_trip = match remote.clock() {
         FarClock::Ours => None,
         FarClock::Another => Some(remote.round_trip()),
     };

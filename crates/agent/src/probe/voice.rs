@@ -5,8 +5,8 @@ use netrig_traffic::rtp::{Packet, SequenceExtender};
 use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCodec, react};
 
 use super::ProbeFailure;
-use super::receiver::Remote;
 use super::media_stream::{Scheduled, Stream, send};
+use super::receiver::Remote;
 
 /// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
 const TICKS_PER_S: u64 = 8_000;

@@ -1,27 +1,21 @@
 //! The far end of a transfer, a call or a video: takes what is sent, and tells what came and when.
 //!
-//! Who probes connects over TCP, proves that it knows the key if there is one, and says what will come; the receiver opens a
-//! socket for it, says where, and when all has come reports. It sends no datagram to anybody, takes datagrams and
-//! connections only from the address of who asked, and keeps no more than [`MOST_BYTES`].
+//! Who probes connects to a [`FarEnd`](super::FarEnd) over TCP, is let in, and says what will come; the receiver opens a
+//! socket for it, says where, and when all has come reports. It sends no datagram to anybody, takes datagrams and connections
+//! only from the address of who asked, and keeps no more than [`MOST_BYTES`].
 //!
-//! Start from [`Receiver`] (the far end) and [`Remote`] (the near one).
+//! Start from [`Remote`], the near end.
 
-mod admission;
 mod protocol;
 mod remote;
 mod server;
 
 use netrig_core::Duration;
 
-pub use admission::Key;
-pub use protocol::{Arrival, Ready};
+pub use protocol::Arrival;
 pub(super) use remote::FarClock;
 pub use remote::Remote;
-pub use server::Receiver;
-pub(super) use server::generous;
-
-/// The port that a receiver listens on unless told.
-pub const PORT: u16 = 8621;
+pub(super) use server::{generous, serve};
 
 /// Bytes of datagrams that a receiver keeps for one probe, book-keeping included: beyond that it refuses to go on.
 pub const MOST_BYTES: usize = 64 << 20;

@@ -1,4 +1,4 @@
-//! What a probe and a receiver say to each other, in frames of the control protocol.
+//! What a probe and a receiver say to each other once they have greeted each other, in frames of the control protocol.
 
 use std::io::{self, Read, Write};
 
@@ -6,15 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::MOST_BYTES;
 
-/// The version of the protocol: both sides must have the same.
-pub(super) const VERSION: u32 = 1;
-
 /// What a receiver is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Request {
-    /// The first words: the answer to the challenge, empty where there is none.
-    Proof { proof: String },
     /// Answer at once.
     Ping,
     /// Take datagrams for at most so long, until told that all were sent; keep the first bytes of each.
@@ -29,30 +24,16 @@ pub(super) enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Answer {
-    /// Its first words. The challenge is empty if it has no key.
-    Hello { version: u32, challenge: String },
-    /// To a proof that is right.
-    Welcome,
     /// To a ping.
     Pong,
-    /// The socket stands.
-    Ready(Ready),
+    /// The socket stands, at this port.
+    Ready { port: u16 },
     /// So many datagrams came and follow, each as [`write_arrival`] writes it.
     Came { datagrams: u32, dropped: u32 },
-    /// So many bytes came over all connections, the last of them at this moment of `CLOCK_MONOTONIC`.
+    /// So many bytes came over all connections.
     Sunk { bytes: u64 },
     /// It cannot be done.
     Error { why: String },
-}
-
-/// Where to send, and what the receiver's clock shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ready {
-    /// The port of its socket.
-    pub port: u16,
-    /// Its `CLOCK_MONOTONIC` now, ns.
-    pub monotonic_ns: u64,
 }
 
 /// A datagram that arrived.

@@ -6,11 +6,13 @@ use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 
-use super::admission::Key;
-use super::protocol::{Answer, Arrival, Ready, Request, VERSION, read_arrivals};
+use super::protocol::{Answer, Arrival, Request, read_arrivals};
 use crate::control::{read_frame, write_frame};
 use crate::monotonic_nanos;
 use crate::probe::ProbeFailure;
+use crate::probe::control::{FromProbe, greet_far_end};
+use crate::probe::far_end::boot;
+use crate::probe::stamp::Key;
 
 /// How long an answer may take.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
@@ -23,6 +25,7 @@ const PINGS: usize = 10;
 pub struct Remote {
     target: SocketAddr,
     stream: BufReader<TcpStream>,
+    clock: FarClock,
     round_trip: Duration,
 }
 
@@ -46,22 +49,14 @@ impl Remote {
         stream.set_nodelay(true).map_err(refused)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(refused)?;
-        let mut remote = Self { target, stream: BufReader::new(stream), round_trip: Duration::ZERO };
-        let proof = match remote.hear()? {
-            Answer::Hello { version: VERSION, challenge } => match (challenge.is_empty(), key) {
-                (true, _) => String::new(),
-                (false, Some(key)) => key.proof(&challenge),
-                (false, None) => return Err(remote.refusal("it wants a key: give --key")),
-            },
-            Answer::Hello { version, .. } => {
-                return Err(remote.refusal(&format!("it speaks version {version}, and we {VERSION}")));
-            }
-            _ => return Err(ProbeFailure::Unexpected("no hello")),
-        };
-        match remote.ask(&Request::Proof { proof })? {
-            Answer::Welcome => {}
-            _ => return Err(ProbeFailure::Unexpected("no welcome")),
-        }
+        let mut stream = BufReader::new(stream);
+        let theirs = greet_far_end(stream.get_mut(), key)
+            .map_err(|why| ProbeFailure::Refused { target, why: why.to_string() })?;
+        write_frame(stream.get_mut(), &FromProbe::Media)?;
+        // Ends of one boot of one machine read one clock.
+        let clock =
+            if boot().is_some_and(|ours| ours == theirs) { FarClock::Ours } else { FarClock::Another };
+        let mut remote = Self { target, stream, clock, round_trip: Duration::ZERO };
         remote.round_trip = remote.measure()?;
         Ok(remote)
     }
@@ -110,24 +105,21 @@ impl Remote {
         }
     }
 
-    fn ready(&mut self, request: &Request) -> Result<(SocketAddr, FarClock), ProbeFailure> {
-        let before = monotonic_nanos();
-        let Answer::Ready(Ready { port, monotonic_ns }) = self.ask(request)? else {
-            return Err(ProbeFailure::Unexpected("no port"));
-        };
-        // Clocks of two hosts count from when each was started: that they agree within a round trip is no accident.
-        let ours = (before..=monotonic_nanos()).contains(&monotonic_ns);
-        let clock = if ours { FarClock::Ours } else { FarClock::Another };
-        Ok(((self.target.ip(), port).into(), clock))
+    fn ready(&mut self, request: &Request) -> Result<SocketAddr, ProbeFailure> {
+        match self.ask(request)? {
+            Answer::Ready { port } => Ok((self.target.ip(), port).into()),
+            _ => Err(ProbeFailure::Unexpected("no port")),
+        }
     }
 
     /// Has it take datagrams for `lasts`, the first `keep` bytes of each. Where to send them.
-    pub(crate) fn receive(
-        &mut self,
-        lasts: Duration,
-        keep: u16,
-    ) -> Result<(SocketAddr, FarClock), ProbeFailure> {
+    pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> Result<SocketAddr, ProbeFailure> {
         self.ready(&Request::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
+    }
+
+    /// How the receiver's clock stands to ours.
+    pub(crate) const fn clock(&self) -> FarClock {
+        self.clock
     }
 
     /// All was sent. What came, and how many its socket had no room for.
@@ -145,7 +137,7 @@ impl Remote {
     /// Has it take connections. Where to make them.
     pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeFailure> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
-        self.ready(&Request::Sink { connections, lasts_ms }).map(|(at, _)| at)
+        self.ready(&Request::Sink { connections, lasts_ms })
     }
 
     /// Waits until all connections have ended. How many bytes came.

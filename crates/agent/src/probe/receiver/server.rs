@@ -1,17 +1,16 @@
-//! The far end itself.
+//! The far end.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketType, ipproto, sockopt};
 
-use super::admission::{Key, challenge};
-use super::protocol::{Answer, Arrival, Ready, Request, VERSION, write_arrival};
+use super::protocol::{Answer, Arrival, Request, write_arrival};
 use super::{LONGEST, MOST_BYTES};
 use crate::clock::RealtimeOffset;
 use crate::control::{ControlError, read_frame, write_frame};
@@ -20,9 +19,7 @@ use crate::probe::ProbeFailure;
 use crate::socket::Making;
 use crate::sys::{ReceiveBatch, option_bytes};
 
-/// Probes that are served at the same time.
-const AT_ONCE: usize = 8;
-/// How long a probe may be silent between two requests, and to prove itself.
+/// How long a probe may be silent between two requests.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
 /// How long is waited for stragglers after all was sent.
 const GRACE: StdDuration = StdDuration::from_secs(1);
@@ -35,14 +32,6 @@ const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING
 /// Where SO_MEMINFO has the count of drops, bytes (include/uapi/linux/sock_diag.h).
 const MEMINFO_DROPS: usize = 32;
 
-/// A receiver that listens.
-#[derive(Debug)]
-pub struct Receiver {
-    listener: TcpListener,
-    key: Option<Key>,
-    served: AtomicUsize,
-}
-
 /// One probe's talk with us.
 struct Talk<'a> {
     peer: IpAddr,
@@ -51,95 +40,33 @@ struct Talk<'a> {
     writer: BufWriter<&'a TcpStream>,
 }
 
-impl Receiver {
-    /// Listens. Without a key on a loopback address only: whoever can reach another address must prove that it may.
-    ///
-    /// # Errors
-    /// If a key is missing, or the address cannot be had.
-    pub fn bind(at: SocketAddr, key: Option<Key>) -> Result<Self, ProbeFailure> {
-        if key.is_none() && !at.ip().is_loopback() {
-            let why = "an address that others can reach needs a key: give --key".to_owned();
-            return Err(ProbeFailure::Refused { target: at, why });
-        }
-        let listener = TcpListener::bind(at).map_err(ProbeFailure::step("bind"))?;
-        Ok(Self { listener, key, served: AtomicUsize::new(0) })
-    }
-
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// What the kernel answers.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-
-    /// Serves probes until `stop` says so; it is looked at fifty times a second. What goes wrong with one of them is told to
-    /// `complain`, and to it.
-    ///
-    /// # Errors
-    /// If no more connections can be accepted.
-    pub fn serve(
-        &self,
-        stop: &AtomicBool,
-        complain: &(dyn Fn(SocketAddr, &ControlError) + Sync),
-    ) -> io::Result<()> {
-        self.listener.set_nonblocking(true)?;
-        std::thread::scope(|scope| {
-            while !stop.load(Ordering::Relaxed) {
-                if !readable(&self.listener)? {
-                    continue;
-                }
-                let (stream, peer) = match self.listener.accept() {
-                    Ok(accepted) => accepted,
-                    Err(error) if is_passing(&error) => continue,
-                    Err(error) => return Err(error),
-                };
-                if self.served.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-                    self.served.fetch_sub(1, Ordering::Relaxed);
-                    // It is told nothing: who floods us gets nothing for it.
-                    continue;
-                }
-                scope.spawn(move || {
-                    if let Err(error) = self.talk(&stream, peer, stop) {
-                        complain(peer, &error);
-                    }
-                    self.served.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
-            Ok(())
-        })
-    }
-
-    fn talk(&self, stream: &TcpStream, peer: SocketAddr, stop: &AtomicBool) -> Result<(), ControlError> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut talk = Talk {
-            peer: peer.ip(),
-            local: stream.local_addr()?.ip(),
-            reader: BufReader::new(stream),
-            writer: BufWriter::new(stream),
-        };
-        let challenge = if self.key.is_some() { challenge()? } else { String::new() };
-        talk.say(&Answer::Hello { version: VERSION, challenge: challenge.clone() })?;
-        let Some(Request::Proof { proof }) = read_frame(&mut talk.reader)? else { return Ok(()) };
-        if self.key.as_ref().is_some_and(|key| !key.accepts(&challenge, &proof)) {
-            return talk.say(&Answer::Error { why: "that is not the key".to_owned() });
-        }
-        talk.say(&Answer::Welcome)?;
-        while let Some(request) = read_frame(&mut talk.reader)? {
-            match request {
-                Request::Ping => talk.say(&Answer::Pong)?,
-                Request::Receive { lasts_ms, keep } => talk.receive(lasts_ms, keep, stop)?,
-                Request::Sink { connections, lasts_ms } => talk.sink(connections, lasts_ms, stop)?,
-                Request::Proof { .. } | Request::Sent => {
-                    return talk.say(&Answer::Error { why: "that means nothing now".to_owned() });
-                }
+/// Serves a probe that was let in, until it hangs up or `stop` says so; how many of its requests were carried out.
+///
+/// # Errors
+/// If the connection breaks, or what comes cannot be understood.
+pub(in crate::probe) fn serve(
+    stream: &TcpStream,
+    peer: IpAddr,
+    stop: &AtomicBool,
+) -> Result<u64, ControlError> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let local = stream.local_addr()?.ip();
+    let mut talk = Talk { peer, local, reader: BufReader::new(stream), writer: BufWriter::new(stream) };
+    let mut served = 0;
+    while let Some(request) = read_frame(&mut talk.reader)? {
+        match request {
+            Request::Ping => talk.say(&Answer::Pong)?,
+            Request::Receive { lasts_ms, keep } => talk.receive(lasts_ms, keep, stop)?,
+            Request::Sink { connections, lasts_ms } => talk.sink(connections, lasts_ms, stop)?,
+            Request::Sent => {
+                talk.say(&Answer::Error { why: "that means nothing now".to_owned() })?;
+                break;
             }
         }
-        Ok(())
+        served += u64::from(request != Request::Ping);
     }
+    Ok(served)
 }
 
 impl Talk<'_> {
@@ -153,7 +80,7 @@ impl Talk<'_> {
     }
 
     fn ready(&mut self, port: u16) -> Result<(), ControlError> {
-        self.say(&Answer::Ready(Ready { port, monotonic_ns: monotonic_nanos() }))
+        self.say(&Answer::Ready { port })
     }
 
     /// Takes datagrams on a thread of its own until the probe has sent all, or its time is over.

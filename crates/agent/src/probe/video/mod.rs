@@ -13,8 +13,8 @@ pub use quality::{psnr_db, ssim};
 pub use shown::{Shown, State, Watched, side_by_side, watch};
 
 use super::ProbeFailure;
-use super::receiver::Remote;
 use super::media_stream::{Scheduled, Stream, send};
+use super::receiver::Remote;
 
 /// Sends a clip to a receiver once, the packets of each picture together when it is due, with this code point. Numbers are
 /// places of the clip's packets.

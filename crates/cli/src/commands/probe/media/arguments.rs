@@ -1,6 +1,5 @@
-//! What may be typed behind `netrig probe transfer`, `voice`, `video` and `listen`.
+//! What may be typed behind `netrig probe transfer`, `voice` and `video`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -131,14 +130,4 @@ pub struct Video {
     pub key: KeyPlace,
     #[command(flatten)]
     pub form: Form,
-}
-
-/// `netrig probe listen`.
-#[derive(Debug, Args)]
-pub struct Listen {
-    /// Where; an address that others can reach needs a key
-    #[arg(value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8621")]
-    pub at: SocketAddr,
-    #[command(flatten)]
-    pub key: KeyPlace,
 }

@@ -1,21 +1,21 @@
-//! Probes of a path by what its users do with it: `netrig probe transfer`, `voice` and `video`, and their far end, `listen`.
+//! Probes of a path by what its users do with it: `netrig probe transfer`, `voice` and `video`.
 
 pub mod arguments;
-mod listen;
 mod transfer;
 mod video;
 mod voice;
 
-use netrig_agent::probe::receiver::{Key, PORT, Remote};
+use netrig_agent::probe::control::PORT;
+use netrig_agent::probe::receiver::Remote;
 use netrig_agent::probe::{Delay, ProbeFailure, Stream};
 use netrig_core::Duration;
 use serde_json::{Value, json};
 
 use super::arguments::{KeyPlace, Target};
+use super::key;
 use super::target::resolve;
 use crate::failure::Failure;
 
-pub use listen::listen;
 pub use transfer::transfer;
 pub use video::video;
 pub use voice::voice;
@@ -28,25 +28,9 @@ fn failure(error: ProbeFailure) -> Failure {
     }
 }
 
-/// The key, if one was named.
-fn key(place: &KeyPlace) -> Result<Option<Key>, Failure> {
-    let octets = match (&place.key, &place.key_env) {
-        (Some(file), _) => std::fs::read(file)
-            .map_err(|error| Failure::request(format!("cannot read the key {}: {error}", file.display())))?,
-        (None, Some(name)) => std::env::var(name)
-            .map_err(|_| {
-                Failure::request(format!("there is no variable {name} with a key in the environment"))
-            })?
-            .into_bytes(),
-        (None, None) => return Ok(None),
-    };
-    let short = || Failure::request("the key has fewer than 16 bytes; `openssl rand -hex 32` makes one");
-    Key::new(octets.trim_ascii()).map(Some).ok_or_else(short)
-}
-
 /// The receiver that was named.
 fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
-    Remote::connect(resolve(target, PORT)?, key(place)?.as_ref()).map_err(failure)
+    Remote::connect(resolve(target, PORT)?, key::read(place)?.as_ref()).map_err(failure)
 }
 
 /// What of a stream is the tester's own fault: what left later than `bearable`, and what the far socket had no room for.
