@@ -5,11 +5,12 @@
 //! to the host of that connection and to no other.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration as StdDuration;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Rate};
 use rustix::net::{SocketType, ipproto};
@@ -20,7 +21,7 @@ use super::one_way::{Direction, is_readable, source_faults};
 use super::receiver;
 use super::socket::{LONGEST, ProbeSocket};
 use super::stamp::reflect::Sessions;
-use super::stamp::{ErrorEstimate, Format, Ingress, Key, Prefix, Reflector};
+use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Prefix, Reflector, Unanswered};
 use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
 use crate::control::{ControlError, read_frame, write_frame};
@@ -34,7 +35,7 @@ pub const MOST_PROBES: usize = 16;
 /// The longest stream that is carried out.
 pub const LONGEST_STREAM: Duration = Duration::from_secs(3600);
 
-/// How long a probe may take for a word.
+/// How long a probe may take for a word, and for all that it says before it has shown the key.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
 /// Beside a stream itself, exchanges about the time and pauses may take so long.
@@ -239,7 +240,7 @@ fn reflect(
         let mut tally = locked(tally);
         for (packet, ingress) in arrived.drain(..) {
             let sent = match reflector.reflect(&packet, &ingress, realtime_nanos(), error) {
-                Err(why) => Err(why.to_string()),
+                Err(why) => Err(reason(&why)),
                 Ok(reply) => socket
                     .set_dscp(reply.dscp)
                     .and_then(|()| socket.send(ingress.from, &reply.bytes))
@@ -253,7 +254,22 @@ fn reflect(
         // A stamp of what was sent is of no use to an answer that has gone.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
     }
+    let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
+    if drops > 0 {
+        let why = "they came faster than they were answered, and the socket had no room for them";
+        count_reason(&mut locked(tally).unanswered, why.into(), drops.into());
+    }
     Ok(())
+}
+
+/// Why a packet was not answered, with no more words than there are reasons.
+fn reason(why: &Unanswered) -> String {
+    match why {
+        Unanswered::Packet(PacketError::TooShort { least, .. }) => {
+            format!("it has fewer than {least} octets")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Takes probes of netrig's own until told to end.
@@ -306,6 +322,33 @@ enum ServeError {
     Refused(String),
 }
 
+/// A connection of somebody unknown: all that it says has to come until a moment.
+struct Stranger<'a> {
+    control: &'a mut TcpStream,
+    until: StdInstant,
+}
+
+impl Read for Stranger<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(StdInstant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.control.set_read_timeout(Some(left))?;
+        self.control.read(buffer)
+    }
+}
+
+impl Write for Stranger<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.control.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.control.flush()
+    }
+}
+
 /// Serves one probe; how many streams were carried out.
 fn serve(
     mut control: TcpStream,
@@ -317,7 +360,10 @@ fn serve(
     let set =
         set.and_then(|()| control.set_write_timeout(Some(PATIENCE))).and_then(|()| control.set_nodelay(true));
     set.map_err(ControlError::from)?;
-    control::greet_probe(&mut control, order.key.as_ref(), boot().unwrap_or_default())?;
+    // Until it has shown the key, whoever calls holds a place for no longer than this.
+    let mut stranger = Stranger { control: &mut control, until: StdInstant::now() + PATIENCE };
+    control::greet_probe(&mut stranger, order.key.as_ref(), boot().unwrap_or_default())?;
+    control.set_read_timeout(Some(PATIENCE)).map_err(ControlError::from)?;
     let stream = match read_frame(&mut control)? {
         Some(FromProbe::Stream(stream)) => stream,
         Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), cancel)?),
@@ -390,7 +436,7 @@ fn carry_out(
                 let sent = end.stream(plan, stream.size, &mut log, || over(control))?;
                 let numbers = 0..sent.at.len() as u32;
                 tell(control, numbers.zip(sent.at.iter().copied()))?;
-                let faults = source_faults(&sent, "the far end");
+                let faults = source_faults(&sent, plan.gaps, "the far end");
                 let done = Done {
                     faults,
                     stamped: sent.stamped,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
+use netrig_stats::path::Delays;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use super::error::ProbeError;
 use super::far_end::boot;
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Punctuality, Report, Section, Stamps};
+use super::schedule::{Gaps, source_fault};
 use super::socket::{LONGEST, ProbeSocket};
 use super::stamp::Key;
 use super::stream::{Log, SentStream, StreamEnd};
@@ -134,8 +136,8 @@ impl<'a> Session<'a> {
             .map_err(|error| ungreeted(target, &error))?;
         let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let (poisson, gap) = match order.plan.gaps {
-            super::Gaps::Poisson(mean) => (true, mean),
-            super::Gaps::Periodic(gap) => (false, gap),
+            Gaps::Poisson(mean) => (true, mean),
+            Gaps::Periodic(gap) => (false, gap),
         };
         write_frame(
             &mut control,
@@ -192,7 +194,7 @@ impl<'a> Session<'a> {
         write_frame(&mut self.control, &FromProbe::Finish)?;
         let exchanges = std::mem::take(&mut self.log.exchanges);
         let mut log = Log { exchanges, ..Log::default() };
-        let mut faults = source_faults(&sent, "this host");
+        let mut faults = source_faults(&sent, order.plan.gaps, "this host");
         loop {
             match self.hear()? {
                 FromFarEnd::Packets { numbers, at } => log.arrivals.extend(numbers.into_iter().zip(at)),
@@ -277,9 +279,9 @@ pub(super) fn is_readable(control: &TcpStream) -> bool {
 }
 
 /// Why a source was the limit.
-pub(super) fn source_faults(sent: &SentStream, whose: &str) -> Vec<String> {
+pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<String> {
     let mut faults: Vec<_> =
-        sent.source.fault().map(|fault| format!("{whose}: {fault}")).into_iter().collect();
+        source_fault(&sent.source, gaps).map(|fault| format!("{whose}: {fault}")).into_iter().collect();
     if sent.no_room > 0 {
         faults.push(format!(
             "{whose}: the sending socket had no room for {} packets: send more slowly",
@@ -332,15 +334,11 @@ fn report(order: &OneWayOrder, passed: Passed) -> Result<Report, ProbeError> {
     };
     let mut section = Section::new(way);
     let mut pattern = Section::new("pattern");
-    match order.told {
-        Told::Delay => {
-            path_sections::one_way_delay(&mut section, &raw, &passed.offset, sign)?;
-            path_sections::variation(&mut section, &raw)?;
-        }
-        Told::Loss => {
-            let lost = raw.iter().map(|delay| delay.map(|_| 0.0));
-            path_sections::loss(&mut section, &netrig_stats::path::Delays::new(lost)?)?;
-        }
+    let lost = raw.iter().map(|delay| delay.map(|_| 0.0));
+    path_sections::loss(&mut section, &Delays::new(lost)?)?;
+    if order.told == Told::Delay {
+        path_sections::one_way_delay(&mut section, &raw, &passed.offset, sign)?;
+        path_sections::variation(&mut section, &raw)?;
     }
     path_sections::loss_pattern(&mut pattern, raw.iter().map(Option::is_none));
     path_sections::order(&mut pattern, &order_of_arrival);

@@ -19,7 +19,7 @@ const TCP_THRESHOLD: u64 = 3;
 
 /// Delay there and back with loss as infinite delay, and the sections on loss and order.
 pub(super) fn round_trip(course: &Course, delays: &[Option<f64>]) -> Result<Vec<Section>, ProbeError> {
-    let mut delay = Section::new("round trip");
+    let mut delay = Section::new("round_trip");
     delay_and_loss(&mut delay, &Delays::new(delays.iter().copied())?)?;
     variation(&mut delay, delays)?;
     let mut pattern = Section::new("pattern");
@@ -42,8 +42,14 @@ pub(super) fn loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeEr
 /// Loss ratio, and quantiles in which a lost packet counts as infinitely late.
 pub(super) fn delay_and_loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
     loss(section, delays)?;
+    delay(section, delays)
+}
+
+/// Quantiles in which a lost packet counts as infinitely late.
+fn delay(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
     let n = delays.sent();
     if n == 0 {
+        section.push(Measure::undefined("delay_p50", "s", "there was no packet to measure it by"));
         return Ok(());
     }
     section.push(Measure::exact("delay_min", "s", delays.minimum(), n));
@@ -74,15 +80,16 @@ pub(super) fn one_way_delay(
     };
     let delays = Delays::new(raw.iter().map(|raw| raw.map(|raw| raw - sign * ahead)))?;
     let first = section.measures.len();
-    delay_and_loss(section, &delays)?;
-    for measure in section.measures[first..].iter_mut().filter(|measure| measure.unit == "s") {
-        // What the clocks leave open adds to what the sample leaves open.
-        let (value, widened) = (measure.value, bound > 0.0);
-        measure.low = measure.low.or(value.filter(|_| widened)).map(|low| low - bound);
-        measure.high = measure
-            .high
-            .or(value.filter(|_| widened && measure.undefined.is_none()))
-            .map(|high| high + bound);
+    delay(section, &delays)?;
+    if bound > 0.0 {
+        // What the clocks leave open adds to what the sample leaves open; a missing end of a quantile stays missing.
+        for measure in &mut section.measures[first..] {
+            let exact =
+                measure.low.is_none() && measure.high.is_none() && !measure.name.starts_with("delay_p");
+            let ends = if exact { [measure.value; 2] } else { [measure.low, measure.high] };
+            measure.low = ends[0].map(|low| low - bound);
+            measure.high = ends[1].map(|high| high + bound);
+        }
     }
     Ok(())
 }
@@ -140,4 +147,40 @@ pub(super) fn order(section: &mut Section, arrivals: &[u64]) {
     let duplication = Duplication::new(arrivals.iter().copied());
     section.push(Measure::exact("duplication_fraction", "1", duplication.fraction(), n));
     section.push(Measure::exact("replicated_rate", "1", duplication.replicated_rate(), n));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_clocks_leave_open_widens_every_interval() {
+        let raw: Vec<_> = (1..=100).map(|n| Some(f64::from(n))).collect();
+        let section = |offset| {
+            let mut section = Section::new("there");
+            one_way_delay(&mut section, &raw, &offset, 1.0).unwrap();
+            section.measures
+        };
+        let (known, bounded) =
+            (section(ClockOffset::Same), section(ClockOffset::Bounded { ahead: 10.0, bound: 2.0 }));
+        for (known, bounded) in known.iter().zip(&bounded) {
+            assert_eq!(bounded.value, known.value.map(|value| value - 10.0), "{}", known.name);
+            assert_eq!(bounded.low.is_some(), known.low.is_some() || !known.name.starts_with("delay_p"));
+            assert!(known.low.is_none_or(|low| bounded.low == Some(low - 12.0)));
+            assert!(known.high.is_none_or(|high| bounded.high == Some(high - 8.0)));
+        }
+        let minimum = bounded.iter().find(|measure| measure.name == "delay_min").unwrap();
+        assert_eq!((minimum.low, minimum.high), (Some(-11.0), Some(-7.0)));
+    }
+
+    #[test]
+    fn without_a_bound_on_the_clocks_one_way_delay_is_undefined() {
+        let mut section = Section::new("there");
+        one_way_delay(&mut section, &[Some(1.0)], &ClockOffset::Unknown, 1.0).unwrap();
+        let [measure] = &section.measures[..] else { panic!() };
+        assert!(measure.value.is_none() && measure.undefined.is_some());
+        variation(&mut section, &[Some(1.0), Some(3.0)]).unwrap();
+        let jitter = section.measures.iter().find(|measure| measure.name == "jitter").unwrap();
+        assert_eq!(jitter.value, Some(2.0), "variation needs no clock");
+    }
 }

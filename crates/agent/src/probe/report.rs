@@ -37,9 +37,10 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A number without an interval; undefined if there is none.
+    /// A number without an interval; undefined if there is none, because too little arrived.
     pub fn exact(name: &'static str, unit: &'static str, value: Option<f64>, n: usize) -> Self {
-        Self { name, unit, value, low: None, high: None, n, undefined: None }
+        let undefined = value.is_none().then(|| "too little arrived".to_owned());
+        Self { name, unit, value, low: None, high: None, n, undefined }
     }
 
     /// A number with its interval.

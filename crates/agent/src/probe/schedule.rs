@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant, Seeds, Stream};
 
-use crate::Asked;
+use crate::{Asked, SourceReport};
 
 /// The gaps between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,22 @@ impl Gaps {
             Self::Poisson(mean) => Asked::Exponential { mean_ns: mean.as_nanos() as f64 },
         }
     }
+}
+
+/// Of so few packets a single late one is more than the share of gaps that may be off.
+const FEW: u64 = 100;
+
+/// Why a source was the limit: its gaps were not those that were asked for ([`SourceReport::fault`]); of few packets, if most
+/// of them were late by a good part of the gap.
+pub(crate) fn source_fault(source: &SourceReport, gaps: Gaps) -> Option<String> {
+    if source.sent > FEW {
+        return source.fault();
+    }
+    let gap = gaps.mean().as_secs_f64();
+    (source.late_p50 > 0.3 * gap).then(|| {
+        let late = source.late_p50;
+        format!("half of the packets were late by more than {late:.6} s, with {gap:.6} s between them")
+    })
 }
 
 /// The moments of a stream: a periodic one begins at once, a Poisson one after its first gap.

@@ -220,7 +220,11 @@ fn one_way(
 /// Loss there and back apart: a stateful reflector numbers what it sends, so that among `n` numbers up to its last one as many
 /// arrived there, and the others of ours did not.
 fn by_direction(course: &Course) -> Result<Section, ProbeError> {
-    let mut section = Section::new("by direction");
+    let mut section = Section::new("by_direction");
+    if course.interrupted {
+        section.push(Measure::undefined("loss_there", "1", "it was interrupted, with packets on their way"));
+        return Ok(section);
+    }
     let last =
         course.sent.iter().enumerate().rev().find_map(|(number, packet)| Some((number, packet.answer?.far?)));
     let Some((number, far)) = last else { return Ok(section) };

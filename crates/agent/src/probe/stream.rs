@@ -10,7 +10,7 @@ use super::error::ProbeError;
 use super::schedule::Schedule;
 use super::socket::ProbeSocket;
 use super::stream_packet::{Content, StreamPacket};
-use super::two_way::Plan;
+use super::two_way::{BURST, Plan, is_refusal};
 use crate::source_report::{SourceMeter, SourceReport};
 use crate::{Clock, Pacer, SPIN, realtime_nanos};
 
@@ -178,6 +178,10 @@ impl StreamEnd {
             datagrams.push(self.datagrams);
             sent.no_room += usize::from(!self.send(&bytes)?);
             meter.sent(at, clock.now());
+            if number % BURST == BURST - 1 {
+                self.take(log)?;
+                self.stamps(&datagrams, &mut sent)?;
+            }
         }
         self.linger(EXCHANGE_GAP, log, || false)?;
         self.stamps(&datagrams, &mut sent)?;
@@ -231,9 +235,4 @@ impl StreamEnd {
         }
         Ok(log.exchanges.len() > before)
     }
-}
-
-fn is_refusal(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }

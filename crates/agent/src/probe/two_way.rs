@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
-use super::schedule::{Gaps, Schedule};
+use super::schedule::{Gaps, Schedule, source_fault};
 use super::socket::ProbeSocket;
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
 use crate::clock::RealtimeOffset;
@@ -20,6 +20,9 @@ pub const MOST_PACKETS: u32 = 1_000_000;
 
 /// The schedule begins so long after it was made, so that the first packet is as punctual as any.
 const HEAD_START: Duration = Duration::from_millis(20);
+
+/// Packets that a sender that is late sends before it looks at what has arrived.
+pub(crate) const BURST: u32 = 64;
 
 /// How many packets, when, and how long an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,13 +124,15 @@ pub(crate) struct Course {
     /// How often a host on the way refused a packet, and with which words.
     pub refused: u64,
     pub refusal: String,
+    /// Packets for which the sending socket had no room: they count as sent, and the run as invalid.
+    pub no_room: u64,
     /// Why the tester was the limit.
     pub faults: Vec<String>,
     pub interrupted: bool,
 }
 
 /// Whether a connected socket tells of an ICMP message on an earlier packet.
-fn is_refusal(error: &io::Error) -> bool {
+pub(super) fn is_refusal(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }
@@ -166,6 +171,7 @@ impl<E: Exchange> TwoWay<'_, E> {
             foreign: 0,
             refused: 0,
             refusal: String::new(),
+            no_room: 0,
             faults: Vec::new(),
             interrupted: false,
         };
@@ -182,7 +188,9 @@ impl<E: Exchange> TwoWay<'_, E> {
             if ready {
                 answered += self.collect(&mut course)?;
             }
-            while let Some(at) = due.filter(|at| clock.left_until(*at).is_zero()) {
+            // However many are due, answers are looked at between them.
+            for _ in 0..BURST {
+                let Some(at) = due.filter(|at| clock.left_until(*at).is_zero()) else { break };
                 self.send(&mut course)?;
                 meter.sent(at, clock.now());
                 due = schedule.next();
@@ -208,7 +216,7 @@ impl<E: Exchange> TwoWay<'_, E> {
                 again.map_err(|error| ProbeError::send(self.target, error))?;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                course.faults.push("the sending socket had no room for a packet: send more slowly".into());
+                course.no_room += 1;
             }
             Err(error) => return Err(ProbeError::send(self.target, error)),
         }
@@ -257,8 +265,13 @@ impl<E: Exchange> TwoWay<'_, E> {
 
     /// Whether the tester was the limit.
     fn judge(&self, course: &mut Course, offset: &RealtimeOffset) -> Result<(), ProbeError> {
-        course.faults.dedup();
-        course.faults.extend(course.source.fault());
+        if course.no_room > 0 {
+            let packets = course.no_room;
+            course
+                .faults
+                .push(format!("the sending socket had no room for {packets} packets: send more slowly"));
+        }
+        course.faults.extend(source_fault(&course.source, course.plan.gaps));
         let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
         if drops > 0 {
             course

@@ -25,7 +25,10 @@ impl Format {
         let (seconds, nanos) = (unix_ns / NANOS, unix_ns % NANOS);
         match self {
             // Seconds count modulo 2³² in both.
-            Self::Ntp => (((seconds + NTP_AHEAD) & 0xFFFF_FFFF) << 32) | ((nanos << 32) + NANOS / 2) / NANOS,
+            Self::Ntp => {
+                let fraction = ((nanos << 32) + NANOS / 2) / NANOS;
+                (((seconds + NTP_AHEAD) & 0xFFFF_FFFF) << 32) | fraction
+            }
             Self::Ptp => ((seconds & 0xFFFF_FFFF) << 32) | nanos,
         }
     }

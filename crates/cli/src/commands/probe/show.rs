@@ -20,7 +20,7 @@ pub fn table(report: &Report) -> String {
     for section in report.sections.iter().filter(|section| !section.measures.is_empty()) {
         line("");
         let percent = format!("{:.0} %", report.confidence * 100.0);
-        line(&row(section.name, "value", &format!("{percent} interval"), "n"));
+        line(&row(&section.name.replace('_', " "), "value", &format!("{percent} interval"), "n"));
         for measure in &section.measures {
             let (value, interval) = written(measure);
             line(&row(&measure.name.replace('_', " "), &value, &interval, &measure.n.to_string()));
