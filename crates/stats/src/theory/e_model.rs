@@ -21,6 +21,9 @@ pub struct Codec {
     pub robustness: f64,
 }
 
+/// The most that a codec can impair: what the formula for loss tends to.
+const WORST: f64 = 95.0;
+
 impl Codec {
     /// G.711, 64 kbit/s, where what is lost is silence.
     pub const G711: Self = Self { impairment: 0.0, robustness: 4.3 };
@@ -32,7 +35,8 @@ impl Codec {
     pub const G723_1: Self = Self { impairment: 15.0, robustness: 16.1 };
 
     /// Effective equipment impairment factor, Ie-eff, at a share of lost packets and their burst ratio (G.107
-    /// section 7.5).
+    /// section 7.5). The formula was fitted to a few per cent of loss; where long bursts of much more take it beyond the
+    /// most that a codec can impair, it is that.
     ///
     /// # Errors
     /// A share outside 0 to 1, a burst ratio or a robustness that is not positive, a negative impairment.
@@ -45,7 +49,8 @@ impl Codec {
         let burst_ratio = positive("burst_ratio", burst_ratio)?;
         let robustness = positive("robustness", self.robustness)?;
         let impairment = not_negative("impairment", self.impairment)?;
-        Ok(impairment + (95.0 - impairment) * percent / (percent / burst_ratio + robustness))
+        let effective = impairment + (WORST - impairment) * percent / (percent / burst_ratio + robustness);
+        Ok(effective.min(WORST))
     }
 }
 

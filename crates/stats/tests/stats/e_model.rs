@@ -121,6 +121,7 @@ proptest! {
         for worse in [Call { loss: lost, ..call }, Call { burst_ratio: burst + more, ..call }] {
             prop_assert!(worse.rating().unwrap() <= rating + 1e-9);
         }
+        prop_assert!(call.codec.effective_impairment(loss, burst).unwrap() <= 95.0);
         prop_assert!((1.0..=4.5).contains(&call.opinion().unwrap()));
     }
 }
