@@ -41,25 +41,24 @@ pub enum Kind {
 
 /// How many packets, and when.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Packets")]
 pub struct Packets {
     /// Packets to send, 1 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, help_heading = "Packets", value_name = "N", default_value_t = 100)]
     pub count: u32,
     /// Mean time between two packets
-    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    #[arg(long, help_heading = "Packets", value_name = "TIME", default_value = "100ms")]
     pub interval: Duration,
     /// Whether the gaps are exponential or all the same
-    #[arg(long, value_enum, default_value_t = GapsName::Poisson)]
+    #[arg(long, help_heading = "Packets", value_enum, default_value_t = GapsName::Poisson)]
     pub gaps: GapsName,
     /// A packet that takes longer is lost (RFC 7680 section 2.6)
-    #[arg(long, value_name = "TIME", default_value = "2s")]
+    #[arg(long, help_heading = "Packets", value_name = "TIME", default_value = "2s")]
     pub wait: Duration,
     /// Seed of the gaps: the same one gives the same schedule
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = "Packets", value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
-    #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE)]
+    #[arg(long, help_heading = "Packets", value_name = "DSCP", default_value_t = Dscp::BE)]
     pub dscp: Dscp,
 }
 
@@ -100,13 +99,12 @@ pub struct Target {
 /// Where a key is.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
-#[command(next_help_heading = "Key")]
 pub struct KeyPlace {
     /// A file with a key of at least 16 bytes; space around it is left out
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Key", value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// A variable of the environment with the key
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = "Key", value_name = "NAME")]
     pub key_env: Option<String>,
 }
 
