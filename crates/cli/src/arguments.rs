@@ -303,7 +303,7 @@ pub struct Capture {
     /// For events: look at this link, or at one direction of it (`NAME.forward`, `NAME.backward`); at all if not given
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub link: Vec<String>,
-    /// Only packets from this moment of the run on: `2.5s`
+    /// Only packets from this moment of the run on: `2.5s`; of the figure video the round of the clip at that moment
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub from: Option<Duration>,
     /// Only packets up to this moment of the run
@@ -336,6 +336,8 @@ pub enum RunFigure {
     Sequence,
     /// When each message of an SCTP association arrived, and how long it waited
     Delivery,
+    /// A picture of the run's video flows, as it was sent and as it came to each, side by side (PNG; needs ffmpeg)
+    Video,
 }
 
 /// `netrig doctor`.

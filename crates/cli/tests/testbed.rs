@@ -76,10 +76,9 @@ fn can(programs: &[&str]) -> bool {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
     };
-    lacking
-        .extend(programs.iter().filter(|name| !there(name)).map(|name| format!("{name} is not installed")));
-    if !lacking.is_empty() {
-        println!("skipped: {test}: {}", lacking.join("; "));
+    lacking.extend(programs.iter().filter(|name| !there(name)).map(ToString::to_string));
+    if let Some(lack) = lacking.first() {
+        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
     }
     lacking.is_empty()
 }

@@ -20,6 +20,7 @@ pub mod fit;
 pub mod interval;
 pub mod multiple;
 pub mod path;
+pub mod playout;
 pub mod power;
 pub mod quantile;
 mod random;

@@ -10,19 +10,25 @@
 
 mod application;
 mod bulk;
+mod clip;
 mod datagrams;
 mod distribution;
 mod ends;
 mod file;
 mod imix;
 mod inbox;
+mod listener;
+pub mod rtp;
 mod segments;
 mod settings;
 mod trace;
+mod video;
+mod voice;
 mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
 pub use bulk::Bulk;
+pub use clip::{Clip, ClipError, Picture};
 pub use datagrams::{Cbr, OnOff, Poisson, UDP_IPV4_HEADERS};
 pub use distribution::{SizeDistribution, SpanDistribution};
 pub use ends::{Ends, FlowContext};
@@ -31,4 +37,6 @@ pub use imix::{Genome, Imix};
 pub use segments::Segments;
 pub use settings::{Settings, SettingsError};
 pub use trace::{Trace, TraceError, TracedDatagram};
+pub use video::{ClipName, Video};
+pub use voice::{Playout, Talk, Voice, VoiceCodec};
 pub use web::{Web, WebExchange};

@@ -99,6 +99,8 @@ pub enum FromProbe {
     },
     /// A stream is to be measured.
     Stream(Stream),
+    /// Transfers, calls or video follow, in words of their own ([`receiver`](super::receiver)).
+    Media,
     /// The far end is to begin a stream back.
     Begin,
     /// The stream is over.

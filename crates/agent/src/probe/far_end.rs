@@ -18,6 +18,7 @@ use rustix::net::{SocketType, ipproto};
 use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, RECORDS, Stream};
 use super::error::ProbeError;
 use super::one_way::{Direction, is_readable, source_faults};
+use super::receiver;
 use super::socket::{LONGEST, ProbeSocket};
 use super::stamp::reflect::Sessions;
 use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Prefix, Reflector, Unanswered};
@@ -365,6 +366,7 @@ fn serve(
     control.set_read_timeout(Some(PATIENCE)).map_err(ControlError::from)?;
     let stream = match read_frame(&mut control)? {
         Some(FromProbe::Stream(stream)) => stream,
+        Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), cancel)?),
         // Somebody looked whether the key is right.
         None => return Ok(0),
         _ => return Err(GreetingError::Unexpected.into()),

@@ -345,7 +345,8 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
             let head = &bytes[..kept.min(len)];
             let from = ([127, 0, 0, 1], 1).into();
-            let parts: Vec<_> = Incoming { from, head, len, segment, stamp: None }.datagrams().collect();
+            let piece = Incoming { from, head, len, segment, stamp: None, ttl: None, class: None };
+            let parts: Vec<_> = piece.datagrams().collect();
             prop_assert_eq!(parts.iter().map(|(_, len)| len).sum::<usize>(), len);
             prop_assert_eq!(parts.iter().flat_map(|(head, _)| head.to_vec()).collect::<Vec<_>>(), head);
             prop_assert!(parts.iter().rev().skip(1).all(|(_, len)| *len == segment));

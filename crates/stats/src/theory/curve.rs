@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{TheoryError, arq, cubic, erlang, padhye, periodic_loss, queue, retransmission, tcp};
+use super::{TheoryError, arq, cubic, e_model, erlang, padhye, periodic_loss, queue, retransmission, tcp};
 
 /// A named quantity on which a curve depends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -136,6 +136,7 @@ pub fn curves() -> impl Iterator<Item = &'static Curve> {
         cubic::CURVES,
         retransmission::CURVES,
         arq::CURVES,
+        e_model::CURVES,
     ];
     models.into_iter().flatten()
 }

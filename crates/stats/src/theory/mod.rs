@@ -8,6 +8,7 @@ pub mod arq;
 pub mod cubic;
 mod curve;
 pub mod dcf;
+pub mod e_model;
 pub mod erlang;
 pub mod padhye;
 pub mod periodic_loss;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use super::media::arguments::{Transfer, Video, Voice};
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::probe::stamp::Prefix;
 use netrig_agent::probe::{self as agent, control};
@@ -28,6 +29,12 @@ pub enum Kind {
     Ping(Ping),
     /// Round trip and both directions against a STAMP or TWAMP Light reflector of anybody (RFC 8762, RFC 8972)
     Stamp(Stamp),
+    /// TCP throughput with the metrics of RFC 6349, or a file by FTP; needs `probe reflect` there, or an FTP server
+    Transfer(Transfer),
+    /// A call: rating and opinion score by the E-model (ITU-T G.107); needs `probe reflect` there
+    Voice(Voice),
+    /// Video by RTP, compared picture by picture as it came; needs `probe reflect` there, and ffmpeg here
+    Video(Video),
     /// The far end of every probe, and a STAMP reflector
     Reflect(Reflect),
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod key;
+mod media;
 mod one_way;
 mod ping;
 mod reflect;
@@ -28,6 +29,9 @@ pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
         Kind::Loss(arguments) => one_way::one_way(arguments, Told::Loss),
         Kind::Ping(arguments) => ping::ping(arguments),
         Kind::Stamp(arguments) => stamp::stamp(arguments),
+        Kind::Transfer(arguments) => media::transfer(arguments),
+        Kind::Voice(arguments) => media::voice(arguments),
+        Kind::Video(arguments) => media::video(arguments),
         Kind::Reflect(arguments) => reflect::reflect(arguments),
     }
 }
