@@ -40,22 +40,27 @@ pub struct Transfer {
 
 /// A file by FTP.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "FTP (--ftp)")]
 pub struct Ftp {
     /// A file by FTP, passive, with any server there (port 21)
-    #[arg(long, conflicts_with_all = ["streams", "key", "key_env"])]
+    #[arg(long, help_heading = "FTP (--ftp)", conflicts_with_all = ["streams", "key", "key_env"])]
     pub ftp: bool,
     /// Whom to log in as
-    #[arg(long, value_name = "NAME", default_value = "anonymous", requires = "ftp")]
+    #[arg(
+        long,
+        help_heading = "FTP (--ftp)",
+        value_name = "NAME",
+        default_value = "anonymous",
+        requires = "ftp"
+    )]
     pub user: String,
     /// A variable of the environment with the password
-    #[arg(long, value_name = "NAME", requires = "ftp")]
+    #[arg(long, help_heading = "FTP (--ftp)", value_name = "NAME", requires = "ftp")]
     pub password_env: Option<String>,
     /// Fetch this file, in the place of one that is put there and deleted again
-    #[arg(long, value_name = "NAME", requires = "ftp")]
+    #[arg(long, help_heading = "FTP (--ftp)", value_name = "NAME", requires = "ftp")]
     pub download: Option<String>,
     /// The session is ended if it takes longer
-    #[arg(long, value_name = "TIME", default_value = "300s")]
+    #[arg(long, help_heading = "FTP (--ftp)", value_name = "TIME", default_value = "300s")]
     pub patience: Duration,
 }
 
