@@ -17,8 +17,9 @@ use crate::{AgentError, Clock, Pacer, RunSignals};
 pub(crate) struct EventLoop {
     ends: Vec<FlowEnd>,
     precise: bool,
-    /// Share of its time that a precise loop is busy, about: it spins before each datagram.
-    busy: f64,
+    /// Share of its time that the loop is busy, about, if it has datagrams to send or to take, with which it must not be late:
+    /// a precise one spins before each of them, another has as much to do as connections and others give it.
+    busy: Option<f64>,
     until: Instant,
     grace: Duration,
     sample_every: Duration,
@@ -71,7 +72,9 @@ impl EventLoop {
         let sample_every = Duration::from_nanos(run.sample_every_ns);
         let until = Instant::from_nanos(run.duration_ns);
         let precise = orders.iter().any(FlowEnd::is_precise);
-        let busy = orders.iter().filter_map(EndOrder::pace).sum::<f64>() * SPIN.as_secs_f64();
+        let has_datagrams = orders.iter().any(|order| order.application.sends_datagrams());
+        let pace: f64 = orders.iter().filter_map(EndOrder::pace).sum();
+        let busy = has_datagrams.then(|| if precise { pace * SPIN.as_secs_f64() } else { 1.0 });
         let open = |(order, place): (EndOrder, u32)| {
             let meter = EndMeter::new(order.flow, sample_every);
             FlowEnd::open(order, place, run.seed, until, meter)
@@ -95,7 +98,10 @@ impl EventLoop {
         let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
         let offset = RealtimeOffset::measure();
         self.ends.iter().try_for_each(|end| end.watch(&pacer))?;
-        let precedence = if self.precise { Precedence::take(self.busy) } else { Precedence::None };
+        let precedence = match self.busy {
+            Some(busy) => Precedence::take(busy),
+            None => Precedence::None,
+        };
         let before = InterruptionCounts::read();
         let mut samples = Samples::new();
         let mut tick = Instant::ZERO + self.sample_every;

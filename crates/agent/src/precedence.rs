@@ -25,7 +25,7 @@ pub enum Precedence {
 impl Precedence {
     /// Takes what the process may have (CAP_SYS_NICE) for the calling thread, which will be busy for such a share of its
     /// time: the real-time class if that leaves enough for others.
-    pub(crate) fn take(busy: f64) -> Self {
+    pub fn take(busy: f64) -> Self {
         if busy <= BUSIEST && become_real_time().is_ok() {
             Self::RealTime
         } else if setpriority_process(None, -20).is_ok() {
