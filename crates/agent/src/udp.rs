@@ -5,13 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netrig_core::{Data, Instant};
+use netrig_core::{Data, DatagramId, Instant};
 use rustix::net::{SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
 use crate::clock::RealtimeOffset;
-use crate::datagram::{Body, STAMP_LEN, Stamp, body};
+use crate::datagram::{Body, Rest, STAMP_LEN, Stamp, answer_body, answered, body};
 use crate::socket::{Making, SocketError};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{Incoming, ReceiveBatch, SendBatch, option_bytes};
@@ -51,6 +51,7 @@ pub(crate) struct UdpEnd {
 struct Waiting {
     to: SocketAddr,
     intended: Instant,
+    rest: Rest,
     body: Body,
 }
 
@@ -59,6 +60,8 @@ pub(crate) struct Received {
     pub at: Instant,
     pub from: SocketAddr,
     pub stamp: Stamp,
+    /// What it answers, if it does.
+    pub answers: Option<DatagramId>,
     pub data: Data,
 }
 
@@ -120,11 +123,23 @@ impl UdpEnd {
         self.waiting.len() < BACKLOG
     }
 
-    /// Takes a datagram that is meant for `intended`; [`UdpEnd::flush`] sends it. An error says what is wrong with it.
-    pub fn push(&mut self, intended: Instant, to: SocketAddr, data: Data) -> Result<(), String> {
+    /// Takes a datagram that is meant for `intended`, and what it answers; [`UdpEnd::flush`] sends it. An error says what
+    /// is wrong with it.
+    pub fn push(
+        &mut self,
+        intended: Instant,
+        to: SocketAddr,
+        answers: Option<DatagramId>,
+        data: Data,
+    ) -> Result<(), String> {
         let size = data.size();
-        let body = body(data)
-            .ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {STAMP_LEN} B"))?;
+        let (rest, body) = match answers {
+            Some(answered) => (Rest::Answer, answer_body(answered, size)),
+            None if matches!(data, Data::Bytes(_)) => (Rest::Content, body(data)),
+            None => (Rest::Fill, body(data)),
+        };
+        let body =
+            body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {STAMP_LEN} B"))?;
         let len = match &body {
             Body::Fill(rest) => *rest,
             Body::Content(bytes) => bytes.len() as u64,
@@ -132,7 +147,7 @@ impl UdpEnd {
         if len + STAMP_LEN as u64 > LONGEST {
             return Err(format!("a datagram of {size} B cannot be sent over UDP, which takes {LONGEST} B"));
         }
-        self.waiting.push_back(Waiting { to, intended, body });
+        self.waiting.push_back(Waiting { to, intended, rest, body });
         Ok(())
     }
 
@@ -146,8 +161,7 @@ impl UdpEnd {
             {
                 *sent = clock.now();
                 let late = *sent - datagram.intended;
-                let has_content = matches!(datagram.body, Body::Content(_));
-                *bytes = Stamp { flow: self.flow, number, sent: *sent, late, has_content }.encode();
+                *bytes = Stamp { flow: self.flow, number, sent: *sent, late, rest: datagram.rest }.encode();
             }
             let batch: Vec<_> = self
                 .waiting
@@ -196,13 +210,17 @@ impl UdpEnd {
             };
             self.unstamped += u64::from(kernel.is_none());
             let at = kernel.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
-            let data = if stamp.has_content {
-                Data::Bytes(head[STAMP_LEN..].into())
-            } else {
-                Data::Fill(len as u64)
+            let (answers, data) = match stamp.rest {
+                Rest::Fill => (None, Data::Fill(len as u64)),
+                Rest::Content => (None, Data::Bytes(head[STAMP_LEN..].into())),
+                Rest::Answer => (answered(head), Data::Fill(len as u64)),
             };
+            if stamp.rest == Rest::Answer && answers.is_none() {
+                self.foreign += 1;
+                continue;
+            }
             match self.log.arrived(stamp.number) {
-                Arrival::First => each(Received { at, from, stamp, data }),
+                Arrival::First => each(Received { at, from, stamp, answers, data }),
                 Arrival::Foreign => self.foreign += 1,
                 Arrival::Duplicate | Arrival::Stale => {}
             }

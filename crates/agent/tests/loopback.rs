@@ -10,7 +10,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    Carrier, Clock, EndOrder, EndReport, PreparedRun, RunOrder, RunSignals, Samples, Side, Stamp, TcpOptions,
+    Carrier, Clock, EndOrder, EndReport, PreparedRun, Rest, RunOrder, RunSignals, Samples, Side, Stamp,
+    TcpOptions,
 };
 use netrig_core::{Duration, Instant, Quantity, Subject, quantity};
 use netrig_traffic::{AppAction, AppEvent, Settings, react};
@@ -201,7 +202,7 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
     let stray = UdpSocket::bind((localhost(false), 0)).unwrap();
     let stamp = |flow, number| {
         let (sent, late) = (Instant::ZERO, Duration::ZERO);
-        Stamp { flow, number, sent, late, has_content: false }.encode()
+        Stamp { flow, number, sent, late, rest: Rest::Fill }.encode()
     };
     stray.send_to(b"hello", server).unwrap();
     stray.send_to(&stamp(7, 0), server).unwrap();

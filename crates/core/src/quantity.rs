@@ -84,8 +84,14 @@ quantities! {
     OBJECTS_RECEIVED = "objects_received", "objects", Count;
     /// Datagrams sent.
     DATAGRAMS_SENT = "datagrams_sent", "packets", Count;
-    /// Datagrams received.
+    /// Datagrams received, each at the moment of its sending, so that sent and received can be compared over any window.
     DATAGRAMS_RECEIVED = "datagrams_received", "packets", Count;
+    /// From sending a datagram until its answer came.
+    ROUND_TRIP_TIME = "round_trip_time", "s", Value;
+    /// Pings that have waited for their answers as long as they do, whether these came or not.
+    PINGS = "pings", "packets", Count;
+    /// Those of them whose answer came.
+    PINGS_ANSWERED = "pings_answered", "packets", Count;
     // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
     // delivered what goes onto the line.
     /// Packets offered to the line.
