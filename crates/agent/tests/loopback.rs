@@ -219,6 +219,26 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
 }
 
 #[test]
+fn pings_are_answered_and_only_their_way_out_is_the_flow_s() {
+    let stop = Duration::from_millis(200);
+    let application = r#"{ "ping": { "interval": { "constant": "5 ms" }, "size": "64 B", "wait": "20 s" } }"#;
+    let done = |samples: &Samples| values(samples, &quantity::ROUND_TRIP_TIME).len() == 39;
+    for v6 in [false, true] {
+        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, done);
+        assert!(reports.iter().all(|report| report.failed == 0), "{reports:?}");
+        // From 5 to 195 ms.
+        let round_trips = values(&samples, &quantity::ROUND_TRIP_TIME);
+        let delays = values(&samples, &quantity::ONE_WAY_DELAY);
+        assert_eq!((round_trips.len(), delays.len()), (39, 39));
+        assert!(round_trips.iter().all(|time| *time > 0.0 && *time < 20.0));
+        assert!(round_trips.iter().zip(&delays).all(|(there_and_back, there)| there_and_back > there));
+        assert_eq!(sum(&samples, &quantity::DATAGRAMS_SENT), 39.0);
+        assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), 39.0 * 64.0);
+        assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), 39.0 * 64.0);
+    }
+}
+
+#[test]
 fn files_arrive_whole_each_over_a_connection_of_its_own() {
     let application = r#"{ "file": { "size": { "exponential": "300 KB" }, "count": 5 } }"#;
     let done = |samples: &Samples| values(samples, &quantity::CLOSED).len() == 5;

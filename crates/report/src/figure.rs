@@ -234,6 +234,7 @@ impl<'a> Builder<'a> {
     fn measured(&self, point: &FigurePoint) -> Mark {
         let interval = point.low.zip(point.high);
         let says = Estimate { value: point.y, interval, n: point.n }.says(&self.y);
+        let interval = shown_low(point).zip(point.high);
         let interval = interval.map(|(low, high)| (self.y.convert(low), self.y.convert(high)));
         Mark {
             x: point.x,
@@ -266,10 +267,15 @@ impl<'a> Builder<'a> {
 fn values(figure: &FigureData) -> impl Iterator<Item = f64> {
     figure.panels.iter().flat_map(|panel| {
         let measured = panel.series.iter().flat_map(|series| &series.points);
-        let measured = measured.flat_map(|p| [Some(p.y), p.low, p.high]).flatten();
+        let measured = measured.flat_map(|p| [Some(p.y), shown_low(p), p.high]).flatten();
         let paper = panel.paper.iter().flat_map(|paper| &paper.points).map(|p| p.y);
         measured.chain(paper).filter(|v| v.is_finite())
     })
+}
+
+/// The lower end of an interval as it is drawn: no metric is ever below zero, so what reaches below does not move the axis.
+fn shown_low(point: &FigurePoint) -> Option<f64> {
+    point.low.map(|low| if point.y >= 0.0 { low.max(0.0) } else { low })
 }
 
 /// All that has a place on the horizontal axis.
