@@ -84,7 +84,8 @@ fn policing_at_9_mbit_s() {
 #[test]
 fn excess_without_its_mark() {
     let wanted = [("probe", "udp"), ("service", "ef"), ("excess", "be"), ("lasts", "3 s")];
-    for (rate, throughput) in curve("throughput", "rate", &wanted).into_iter().filter(|(rate, _)| *rate > 9.0) {
+    for (rate, throughput) in curve("throughput", "rate", &wanted).into_iter().filter(|(rate, _)| *rate > 9.0)
+    {
         let passed = 9.0 + 0.347 * (rate - 9.0);
         assert!((throughput / passed - 1.0).abs() < 0.02, "{rate} Mbit/s: {throughput}, by steps {passed}");
         let fluid = 9.0 + (rate - 9.0) * (LINE - 9.0) / (rate - 9.0 + 17.0);
@@ -115,7 +116,8 @@ fn pings_are_lost_from_20_mbit_s_on() {
     let fig6 = [("probe", "ping"), ("lasts", "3 s")];
     let premium = curve("two_way_loss", "background", &[&fig6[..], &[("service", "ef")]].concat());
     assert!(premium.iter().all(|(_, loss)| *loss == 0.0), "{premium:?}");
-    for (background, loss) in curve("two_way_loss", "background", &[&fig6[..], &[("service", "be")]].concat()) {
+    for (background, loss) in curve("two_way_loss", "background", &[&fig6[..], &[("service", "be")]].concat())
+    {
         // A ping takes a quarter of a packet's time.
         let theory = if background < 20.0 { 0.0 } else { lost(background + 0.2) };
         assert!((loss - theory).abs() < 3.0, "{background} Mbit/s: {loss:.2} %, theory {theory:.2} %");

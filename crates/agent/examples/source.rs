@@ -44,6 +44,7 @@ fn measure(kind: &str, interval_us: u64, span: Duration) -> Result<(), Box<dyn s
     let run = RunOrder {
         seed: 1,
         duration_ns: span.as_nanos() + 200_000_000,
+        grace_ns: 0,
         sample_every_ns: 100_000_000,
         sysctls: vec![],
         ends,

@@ -54,6 +54,8 @@ pub(crate) struct FlowEnd {
     turns: VecDeque<u32>,
     /// Whether more datagrams wait than were taken.
     more: bool,
+    /// Datagrams that were on their way when the run ended.
+    on_their_way: u64,
     reported: TcpCounts,
     events: Vec<ConnectionEvent>,
     buffer: Vec<u8>,
@@ -132,6 +134,7 @@ impl FlowEnd {
             actions: Vec::new(),
             turns: VecDeque::new(),
             more: false,
+            on_their_way: 0,
             reported: TcpCounts::default(),
             events: Vec::new(),
             buffer: vec![0; READ],
@@ -270,6 +273,7 @@ impl FlowEnd {
             .map_err(AgentError::kernel("recvmmsg"))?;
         for Received { at, from, stamp, answers, data } in arrived {
             if at > self.until {
+                self.on_their_way += u64::from(stamp.sent <= self.until);
                 continue;
             }
             if !self.order.sends_data() {
@@ -284,6 +288,20 @@ impl FlowEnd {
                 None => AppEvent::Datagram { from, number: stamp.number, sent: stamp.sent, data },
             };
             self.tell(at, event, around)?;
+        }
+        Ok(())
+    }
+
+    /// Whether datagrams come here.
+    pub fn receives_datagrams(&self) -> bool {
+        self.order.side == Side::Server && matches!(self.sockets, Sockets::Udp(_))
+    }
+
+    /// A socket has something to say after the end of the run: what comes was on its way.
+    pub fn take_late(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
+        self.more = matches!(self.sockets, Sockets::Udp(_));
+        while self.more {
+            self.take_datagrams(around)?;
         }
         Ok(())
     }
@@ -440,11 +458,12 @@ impl FlowEnd {
     /// The run is over at `now`: what was due is done, what has arrived in time is taken, and the report made.
     pub fn finish(&mut self, now: Instant, around: &mut Surroundings) -> Result<EndReport, AgentError> {
         self.advance(now, around)?;
-        self.more = true;
-        while self.more && matches!(self.sockets, Sockets::Udp(_)) {
-            self.take_datagrams(around)?;
-        }
+        self.take_late(around)?;
         self.tick(now, around.samples)?;
+        if self.on_their_way > 0 {
+            let taken_back = -(self.on_their_way as f64);
+            self.meter.mark(self.until, &quantity::DATAGRAMS_SENT, taken_back, around.samples);
+        }
         self.meter.finish(around.samples);
         let mut report = EndReport {
             flow: self.order.flow,

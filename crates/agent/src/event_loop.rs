@@ -16,6 +16,7 @@ pub(crate) struct EventLoop {
     ends: Vec<FlowEnd>,
     precise: bool,
     until: Instant,
+    grace: Duration,
     sample_every: Duration,
 }
 
@@ -38,7 +39,7 @@ impl EventLoop {
             FlowEnd::open(order, place, run.seed, until, meter)
         };
         let ends = orders.into_iter().zip(0..).map(open).collect::<Result<_, _>>()?;
-        Ok(Self { ends, precise, until, sample_every })
+        Ok(Self { ends, precise, until, grace: Duration::from_nanos(run.grace_ns), sample_every })
     }
 
     /// Lets time pass until the end of the run or until it is told to end, and tells of it.
@@ -92,7 +93,31 @@ impl EventLoop {
             // It was given up before it began.
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }
+        self.linger(&clock, &offset, &mut pacer, signals)?;
         self.finish(&clock, &offset, &pacer, progress)
+    }
+
+    /// Takes the datagrams that were on their way at the end of the run, until it is told that there are no more.
+    fn linger(
+        &mut self,
+        clock: &Clock,
+        offset: &RealtimeOffset,
+        pacer: &mut Pacer,
+        signals: &RunSignals,
+    ) -> Result<(), AgentError> {
+        let until = self.until + self.grace;
+        let mut samples = Samples::new();
+        while self.ends.iter().any(FlowEnd::receives_datagrams)
+            && !signals.has_ended()
+            && !clock.left_until(until).is_zero()
+        {
+            let ready = pacer.wait(until).map_err(AgentError::kernel("ppoll"))?.to_vec();
+            let mut around = Surroundings { clock, offset, pacer, samples: &mut samples };
+            for (key, _) in ready {
+                self.ends[(key >> 32) as usize].take_late(&mut around)?;
+            }
+        }
+        Ok(())
     }
 
     fn finish(

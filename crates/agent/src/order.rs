@@ -17,6 +17,10 @@ pub struct RunOrder {
     pub seed: u64,
     /// How long the run lasts, ns.
     pub duration_ns: u64,
+    /// How long after its end datagrams that are on their way are waited for at most, ns: those that come are neither sent
+    /// nor lost.
+    #[serde(default)]
+    pub grace_ns: u64,
     /// Interval of counted samples, ns; above zero.
     pub sample_every_ns: u64,
     /// Settings of the kernel's network in this namespace (`net.ipv4.tcp_sack`), each read back.

@@ -73,7 +73,8 @@ fn run(duration_ns: u64) -> Request {
         datagram_headers: 28,
     };
     let ends = vec![end(Side::Client), end(Side::Server)];
-    let run = RunOrder { seed: 1, duration_ns, sample_every_ns: 50_000_000, sysctls: vec![], ends };
+    let run =
+        RunOrder { seed: 1, duration_ns, grace_ns: 0, sample_every_ns: 50_000_000, sysctls: vec![], ends };
     Request::Prepare { run: Box::new(run) }
 }
 

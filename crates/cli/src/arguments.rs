@@ -36,10 +36,15 @@ pub enum Command {
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
-    /// Say what this machine can do, and what would spoil a measurement on it
+    /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
+    Lab(Lab),
+    /// Say what this machine can do and what would spoil a measurement on it, and remove what a killed run left
     Doctor(Doctor),
     /// Print the JSON schema of experiment files
     Schema,
+    /// Carry out what a controller says over standard input, as the nodes of a testbed do
+    #[command(hide = true)]
+    Agent,
 }
 
 /// Which experiment, and what to change in it.
@@ -75,6 +80,23 @@ pub struct Where {
     /// The store
     #[arg(long, value_name = "PATH", default_value = STORE)]
     pub store: PathBuf,
+}
+
+/// `netrig lab`.
+#[derive(Debug, Args)]
+pub struct Lab {
+    /// An experiment file, or the name of a study; of several points the first that `--set` leaves
+    #[arg(value_name = "FILE|STUDY")]
+    pub experiment: String,
+    /// Give a factor other levels: `rate=1 Mbit/s`
+    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL..]")]
+    pub set: Vec<String>,
+    /// The node in which the command runs; the lab ends with it
+    #[arg(long, value_name = "NODE", requires = "command")]
+    pub node: Option<String>,
+    /// The command, after `--`: `-- iperf3 -c 10.0.0.2`
+    #[arg(last = true, value_name = "COMMAND", requires = "node")]
+    pub command: Vec<String>,
 }
 
 /// `netrig run`.

@@ -42,7 +42,9 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Report(arguments) => commands::report(&arguments),
         Command::Compare(arguments) => commands::compare(&arguments),
         Command::Export(arguments) => commands::export(&arguments),
+        Command::Lab(arguments) => commands::lab(&arguments),
         Command::Doctor(arguments) => commands::doctor(&arguments),
         Command::Schema => commands::schema(),
+        Command::Agent => commands::agent(),
     }
 }

@@ -140,6 +140,25 @@ fn paper(name: &str, text: &str) -> Result<Paper, Failure> {
 pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     match name {
         "sim" => Ok(&Simulator),
-        other => Err(Failure::request(format!("there is no substrate `{other}`; there is: sim"))),
+        #[cfg(target_os = "linux")]
+        "netns" => Ok(namespaces()),
+        other => Err(Failure::request(format!(
+            "there is no substrate `{other}`; there are: {}",
+            SUBSTRATES.join(", ")
+        ))),
     }
+}
+
+/// The names of all substrates.
+pub const SUBSTRATES: &[&str] = if cfg!(target_os = "linux") { &["sim", "netns"] } else { &["sim"] };
+
+#[cfg(target_os = "linux")]
+fn namespaces() -> &'static netrig_netns::Namespaces {
+    use std::sync::OnceLock;
+
+    use netrig_netns::{Journals, Namespaces};
+
+    static NAMESPACES: OnceLock<Namespaces> = OnceLock::new();
+    // What runs in a node is this program, also if its file was replaced meanwhile.
+    NAMESPACES.get_or_init(|| Namespaces::new("/proc/self/exe", Journals::default()))
 }

@@ -147,3 +147,23 @@ pub trait Sink {
         false
     }
 }
+
+/// A run's time line, for whoever writes lines of it: whether anybody reads them is asked once.
+#[derive(Clone, Copy, Debug)]
+pub struct Journal {
+    wanted: bool,
+}
+
+impl Journal {
+    /// Asks `sink` whether it wants notes.
+    pub fn new(sink: &dyn Sink) -> Self {
+        Self { wanted: sink.wants_notes() }
+    }
+
+    /// Writes a line; `words` is asked for only if somebody reads it.
+    pub fn note(&self, at: Instant, subject: Subject, words: impl FnOnce() -> String, sink: &mut dyn Sink) {
+        if self.wanted {
+            sink.note(Note { at, subject, text: words() });
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! clock, and draws its chances from named streams alone.
 //!
 //! Start from [`Line`] (or [`wifi::Medium`]), which is made of [`LineSettings`], the description that stands in an experiment
-//! file. [`Counters`] watches a line and holds the balance of its packets. A new queue discipline is one
+//! file. [`Counters`] watches a line and holds the balance of its packets; a [`Wire`] is a line with all that watches it. A new queue discipline is one
 //! file under `queue/`.
 //!
 //! ```
@@ -47,6 +47,7 @@ pub mod queue;
 mod service;
 mod settings;
 pub mod wifi;
+pub mod wire;
 
 pub use conditioning::Condition;
 pub use counters::{Counters, Imbalance, Tally};
@@ -59,3 +60,4 @@ pub use queue::{Class, Discipline, Egress, Queue};
 pub use service::Service;
 pub use settings::{LineSettings, LinkSettings, Outage};
 pub use wifi::{Medium, WifiSettings};
+pub use wire::{Wire, WireId, WireMeters};

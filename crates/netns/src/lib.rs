@@ -8,14 +8,17 @@
 //! every frame that they send, in the order and with the moment of its arrival, and an [`Outlet`] is the way out of one of
 //! the router's interfaces, which stand in the wiring with their numbers.
 //!
+//! On top of these stand the substrate [`Namespaces`] — an agent in each node, and netrig's router, which drives the links
+//! of `netrig-link` in real time — and [`Lab`], the same without flows.
+//!
 //! Nothing outlives its owner. What is made is journalled first; dropping a testbed removes it all, and what a killed
 //! owner left, [`left_behind`] finds and removes: exactly what its journal names, never what a name looks like, never
 //! what a living owner has. Programs die with their owner (`PR_SET_PDEATHSIG`), and what they started carries a mark.
 //!
-//! It never decides where a frame goes or when, runs a command of the host's, touches the namespace that it was started
+//! It never runs a command of the host's, touches the namespace that it was started
 //! in, or loads a module. It needs root: [`lacks`] and [`try_out`] say in a sentence each what is missing.
 //!
-//! Start from [`Testbed`].
+//! Start from [`Namespaces`] or, to build on, from [`Testbed`].
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -25,16 +28,22 @@
 
 mod build;
 mod capabilities;
+mod conductor;
 mod error;
 mod journal;
 mod kernel;
+mod kernel_tcp;
+mod lab;
 mod namespace;
 mod netlink;
+mod orders;
 mod packet;
 mod process;
 mod ready;
 mod removal;
 mod ring;
+mod router;
+mod substrate;
 mod sysctl;
 mod testbed;
 mod wiring;
@@ -42,9 +51,11 @@ mod wiring;
 pub use capabilities::{Lack, lacks, try_out};
 pub use error::TestbedError;
 pub use journal::Journals;
+pub use lab::{Lab, LabError, Passed};
 pub use process::Process;
 pub use ready::{Listening, NoPort};
 pub use removal::{LeftBehind, left_behind};
 pub use ring::{Counts, Frame, Outlet, Ring};
+pub use substrate::Namespaces;
 pub use testbed::{Testbed, TestbedId};
 pub use wiring::{End, NodeWiring, Way, Wire, Wiring, WiringError};

@@ -68,6 +68,15 @@ pub(crate) fn ended_within(handle: &OwnedFd, timeout: Duration) -> io::Result<bo
     }
 }
 
+/// Which process group a program is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// One of its own.
+    Own,
+    /// That of this process, so that it may read from the terminal and hears Ctrl-C.
+    Ours,
+}
+
 /// A program that runs on a node. It and its process group are killed when this value is dropped; should this process
 /// be killed, the kernel kills it too.
 #[derive(Debug)]
@@ -81,10 +90,18 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` in `namespace`, as the leader of a process group of its own.
-    pub(crate) fn start(namespace: &Namespace, id: &str, mut command: Command) -> Result<Self, TestbedError> {
+    /// Starts `command` in `namespace`, as the leader of a process group of its own, or in that of this process.
+    pub(crate) fn start(
+        namespace: &Namespace,
+        id: &str,
+        group: Group,
+        mut command: Command,
+    ) -> Result<Self, TestbedError> {
         let program = command.get_program().to_string_lossy().into_owned();
-        command.env(MARK, id).process_group(0);
+        command.env(MARK, id);
+        if group == Group::Own {
+            command.process_group(0);
+        }
         kernel::die_with_starter(&mut command);
         // The thread that starts it lives in the namespace, and as long as the testbed.
         let started = namespace.run(move || command.spawn());
@@ -177,6 +194,7 @@ impl Process {
         if let Some(group) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process_group(group, Signal::KILL);
         }
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
         let status = self.child.wait()?;
         self.status = Some(status);
         Ok(status)

@@ -7,7 +7,7 @@ use crate::capabilities;
 use crate::error::{TestbedError, Told};
 use crate::journal::{Entry, Journal, Journals};
 use crate::namespace::{self, Namespace};
-use crate::process::{Process, ProcessId};
+use crate::process::{Group, Process, ProcessId};
 use crate::removal::undo;
 use crate::wiring::Wiring;
 
@@ -165,7 +165,19 @@ impl Testbed {
     /// # Errors
     /// If there is no such node, or the program cannot be started.
     pub fn spawn(&mut self, node: usize, command: Command) -> Result<Process, TestbedError> {
-        let process = Process::start(self.node(node)?, self.journal.id(), command)?;
+        self.start(node, Group::Own, command)
+    }
+
+    /// The same in the process group of this process: for a person's shell, which reads from the terminal.
+    ///
+    /// # Errors
+    /// If there is no such node, or the program cannot be started.
+    pub fn spawn_in_foreground(&mut self, node: usize, command: Command) -> Result<Process, TestbedError> {
+        self.start(node, Group::Ours, command)
+    }
+
+    fn start(&mut self, node: usize, group: Group, command: Command) -> Result<Process, TestbedError> {
+        let process = Process::start(self.node(node)?, self.journal.id(), group, command)?;
         // It carries the testbed's mark since its first instruction; this line tells it even if it takes the mark off.
         // One that has ended already needs none.
         let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);

@@ -159,10 +159,13 @@ fn mtu(settings: &LinkSettings) -> u64 {
     }
 }
 
-/// The number of an interface: above those that a kernel gives to the tunnels with which it opens a namespace.
+/// The number of the first interface: above those that a kernel gives to the tunnels with which it opens a namespace.
+pub(crate) const FIRST_INDEX: u32 = 1000;
+
+/// The number of an interface.
 fn index(n: usize, end: usize) -> u32 {
     // At most 20 000 links.
-    1000 + 2 * n as u32 + end as u32
+    FIRST_INDEX + 2 * n as u32 + end as u32
 }
 
 /// A locally administered unicast address (IEEE 802 section 8.4: the second bit of the first octet).

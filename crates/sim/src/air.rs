@@ -1,14 +1,14 @@
 //! The air of a WiFi channel, and what watches each of its lanes.
 
-use netrig_core::{Delivery, Instant, Lane, Link, LinkEvent, Observer, Seeds, Sink, Watch, quantity};
+use netrig_core::{
+    Delivery, Instant, Journal, Lane, Link, LinkEvent, Observer, Seeds, Sink, Watch, quantity,
+};
 use netrig_experiment::{LinkSpec, WifiLane};
-use netrig_link::{Counters, Medium, SettingsError};
+use netrig_link::wire::{EventLog, Events, Waits, WireMeter};
+use netrig_link::{Counters, Imbalance, Medium, SettingsError};
 
 use crate::agenda::Appointment;
-use crate::event_log::{EventLog, Events};
-use crate::journal::Journal;
 use crate::parcel::Parcel;
-use crate::wire_meter::{Waits, WireMeter};
 
 /// A channel at work.
 pub(crate) struct Air {
@@ -92,11 +92,12 @@ impl Air {
         }
     }
 
-    /// For each lane its name, its counters, and the packets that it holds.
-    pub fn account(&self) -> impl Iterator<Item = (&WireMeter, &Counters, usize)> {
+    /// For each lane its name, its counters, and the packets that it holds, if they balance.
+    pub fn account(&self) -> impl Iterator<Item = (&str, &Counters, Result<usize, Imbalance>)> {
         let lanes = self.meters.iter().zip(&self.watched.0).enumerate();
         lanes.map(|(place, (meter, ((counters, _), _)))| {
-            (meter, counters, self.medium.inside(Lane(place as u32)))
+            let inside = self.medium.inside(Lane(place as u32));
+            (meter.name(), counters, counters.balance(inside).map(|()| inside))
         })
     }
 }

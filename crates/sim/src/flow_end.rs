@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Sample, Seeds,
-    Sink, Stream, Subject, protocol, quantity,
+    CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Journal, Sample,
+    Seeds, Sink, Stream, Subject, protocol, quantity,
 };
 use netrig_experiment::Carrier;
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
@@ -12,7 +12,7 @@ use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Pa
 
 use crate::agenda::{Actor, Appointment};
 use crate::flow_meter::FlowMeter;
-use crate::journal::{self, Journal};
+use crate::journal;
 use crate::network::Network;
 use crate::opening::Answering;
 use crate::parcel::Carriage;

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use netrig_core::{Duration, Instant, Sample, Sink, Subject, quantity};
+use netrig_core::{Duration, Instant, Journal, Sample, Sink, Subject, quantity};
 use netrig_experiment::Balance;
+use netrig_link::wire::words;
 
 use crate::agenda::Appointment;
-use crate::journal::{self, Journal};
 use crate::parcel::Parcel;
 
 /// Serves the packets that arrive at a node one after the other, before its endpoints see them.
@@ -102,7 +102,7 @@ impl Host {
             sink.sample(subject, Sample { at: now, quantity, value });
         }
         if lost > 0 {
-            let words = || journal::drops(&self.name, lost, "no room to receive", self.ticked);
+            let words = || words::drops(&self.name, lost, "no room to receive", self.ticked);
             journal.note(now, subject, words, sink);
         }
         (self.before, self.ticked) = ((busy, dropped), now);

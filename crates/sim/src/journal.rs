@@ -1,55 +1,7 @@
-//! A run's time line in words.
+//! What connections tell, in the words of a run's time line.
 
-use netrig_core::{CloseReason, Direction, InFlight, Instant, LinkEvent, Note, Sink, Subject, Waiting};
+use netrig_core::CloseReason;
 use netrig_transport::{Incident, PathId};
-
-/// Writes notes if anybody wants them.
-pub(crate) struct Journal {
-    wanted: bool,
-}
-
-impl Journal {
-    /// Asks `sink` whether it wants notes.
-    pub fn new(sink: &dyn Sink) -> Self {
-        Self { wanted: sink.wants_notes() }
-    }
-
-    /// Writes a line; `words` is asked for only if somebody reads it.
-    pub fn note(&self, at: Instant, subject: Subject, words: impl FnOnce() -> String, sink: &mut dyn Sink) {
-        if self.wanted {
-            sink.note(Note { at, subject, text: words() });
-        }
-    }
-}
-
-/// One direction of a link: `primary (forward)`.
-pub(crate) fn direction_of(link: &str, direction: Direction) -> String {
-    format!("{link} ({direction})")
-}
-
-/// What was dropped somewhere since a moment, and why.
-pub(crate) fn drops(place: &str, packets: u64, why: &str, since: Instant) -> String {
-    let plural = if packets == 1 { "" } else { "s" };
-    format!("{place} dropped {packets} packet{plural} since {since}: {why}")
-}
-
-/// What happened to one direction of a link.
-pub(crate) fn link_event(link: &str, direction: Direction, event: &LinkEvent) -> String {
-    let name = direction_of(link, direction);
-    match event {
-        LinkEvent::Down { queue, in_flight } => {
-            let queue = if *queue == Waiting::Keep { "kept" } else { "dropped" };
-            let in_flight = if *in_flight == InFlight::Deliver { "delivered" } else { "lost" };
-            format!("{name} down: queue {queue}, packets in flight {in_flight}")
-        }
-        LinkEvent::Up => format!("{name} up"),
-        LinkEvent::Rate { bits_per_s } => {
-            format!("{name}: rate {}", netrig_core::Rate::from_bits_per_s(*bits_per_s))
-        }
-        LinkEvent::Delay(delay) => format!("{name}: delay {delay}"),
-        LinkEvent::Loss { probability } => format!("{name}: loss {} %", probability * 100.0),
-    }
-}
 
 /// What a connection tells; `path` names its paths, and `timer` its retransmission timer (`T3-rtx` in SCTP).
 pub(crate) fn incident<'a>(incident: &Incident, timer: &str, path: impl Fn(PathId) -> &'a str) -> String {

@@ -5,14 +5,13 @@
 //!
 //! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] knows what happens next,
 //! [`network`] moves packets over wires, [`air`] over the channels of WiFi, and [`host`] through nodes that take time for
-//! what they receive; [`tap`] shows who wants it what passes a node, and [`event_log`] what happens to each packet on a link; [`flow_end`] joins an application to its connections,
-//! and [`world`] puts them together.
+//! what they receive; [`tap`] shows who wants it what passes a node; [`flow_end`] joins an application to its connections, and
+//! [`world`] puts them together.
 #![forbid(unsafe_code)]
 
 mod agenda;
 mod air;
 mod datagrams;
-mod event_log;
 mod flow_end;
 mod flow_meter;
 mod host;
@@ -21,9 +20,7 @@ mod network;
 mod opening;
 mod parcel;
 mod party;
-mod rule_meter;
 mod tap;
-mod wire_meter;
 mod world;
 
 use std::num::NonZeroUsize;

@@ -1,84 +1,22 @@
 //! The wires between the hosts.
 
-use netrig_core::{
-    Delivery, Direction, Duration, Heading, Instant, Lane, Link, LinkEvent, Seeds, Sink, quantity,
-};
+use netrig_core::{Delivery, Direction, Duration, Heading, Instant, Journal, Lane, LinkEvent, Seeds, Sink};
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
-use netrig_link::queue::Port;
-use netrig_link::{Class, Counters, Line, LineSettings};
+use netrig_link::wire::Events;
+use netrig_link::{LineSettings, Wire, WireId, WireMeters};
 use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
-use crate::event_log::{EventLog, Events};
 use crate::flow_end::EndId;
 use crate::host::Host;
-use crate::journal::Journal;
 use crate::parcel::{Carriage, Parcel};
-use crate::rule_meter::RuleMeter;
 use crate::tap::Tap;
-use crate::wire_meter::{Waits, WireMeter};
 
-/// One direction of a line, with what watches it.
-struct Wire {
-    line: Line<Parcel>,
-    counters: Counters,
-    waits: Waits,
+/// One direction of a line, and when it is looked at next.
+struct Passing {
+    wire: Wire<Parcel>,
     appointment: Appointment,
-    log: Option<Box<EventLog>>,
-}
-
-impl Wire {
-    /// A packet comes to the line. What only the log needs is kept out of the way: most runs have none.
-    #[inline]
-    fn offer(&mut self, now: Instant, parcel: Parcel) {
-        if self.log.is_some() {
-            return self.offer_logged(now, parcel);
-        }
-        self.line.offer(now, Lane::ONLY, parcel, &mut (&mut self.counters, &mut self.waits));
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn offer_logged(&mut self, now: Instant, parcel: Parcel) {
-        let Self { line, counters, waits, log, .. } = self;
-        line.offer(now, Lane::ONLY, parcel, &mut ((counters, waits), log.as_deref_mut()));
-    }
-
-    /// The next packet that has come out by `now`.
-    #[inline]
-    fn poll_deliver(&mut self, now: Instant) -> Option<Delivery<Parcel>> {
-        if self.log.is_some() {
-            return self.poll_deliver_logged(now);
-        }
-        self.line.poll_deliver(now, &mut (&mut self.counters, &mut self.waits))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn poll_deliver_logged(&mut self, now: Instant) -> Option<Delivery<Parcel>> {
-        let Self { line, counters, waits, log, .. } = self;
-        line.poll_deliver(now, &mut ((counters, waits), log.as_deref_mut()))
-    }
-
-    /// The line changes.
-    fn apply(&mut self, now: Instant, event: LinkEvent) {
-        let Self { line, counters, waits, log, .. } = self;
-        line.apply(now, Lane::ONLY, event, &mut ((counters, waits), log.as_deref_mut()));
-    }
-
-    /// The line does what is due.
-    fn catch_up(&mut self, now: Instant) {
-        let Self { line, counters, waits, log, .. } = self;
-        line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
-    }
-}
-
-/// What is counted of a wire, of each of its classes, and of its rules, if anybody wants that.
-struct Meters {
-    wire: WireMeter,
-    classes: Vec<WireMeter>,
-    rules: Vec<RuleMeter>,
 }
 
 /// What holds packets until their moment has come, by its number.
@@ -115,9 +53,9 @@ enum Stop {
 /// All wires and channels of a run, the ways over them, and the packets on them.
 pub(crate) struct Network {
     pub agenda: Agenda,
-    wires: Vec<Wire>,
+    wires: Vec<Passing>,
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
-    meters: Vec<Meters>,
+    meters: Vec<WireMeters>,
     airs: Vec<Air>,
     /// Nodes that need time for what they receive, and their places in the scenario.
     hosts: Vec<Host>,
@@ -187,27 +125,12 @@ impl Network {
         seeds: &Seeds,
         sink: &dyn Sink,
     ) -> Result<(), RunError> {
-        let name = format!("{}/{direction}", link.name);
-        let number = number as u32;
-        let line = Line::new(settings, seeds, &name)
-            .map_err(|error| RunError::Failed(format!("link `{name}`: {error}")))?;
-        self.links[number as usize][direction as usize] = Passage::Wire(self.wires.len() as u32);
-        self.wires.push(Wire {
-            line,
-            counters: Counters::default(),
-            waits: Waits::new(sink.wants(&quantity::WAITING_TIME), &settings.classes),
-            appointment: Appointment::default(),
-            log: EventLog::new(number, direction, &self.events, sink).map(Box::new),
-        });
-        let of_class = |(class, place): (&Class, u8)| {
-            WireMeter::of_class(number, &link.name, direction, (place, class.name()), sink)
-        };
-        let of_rule = |place| RuleMeter::new(number, direction, place, sink);
-        self.meters.push(Meters {
-            wire: WireMeter::new(number, &link.name, direction, sink),
-            classes: settings.classes.iter().zip(0..).map(of_class).collect(),
-            rules: (0..).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect(),
-        });
+        let id = WireId { link: number as u32, name: &link.name, direction };
+        let wire = Wire::new(id, settings, seeds, &self.events, sink)
+            .map_err(|error| RunError::Failed(format!("link `{}/{direction}`: {error}", link.name)))?;
+        self.links[number][direction as usize] = Passage::Wire(self.wires.len() as u32);
+        self.wires.push(Passing { wire, appointment: Appointment::default() });
+        self.meters.push(WireMeters::new(id, settings, sink));
         Ok(())
     }
 
@@ -268,7 +191,7 @@ impl Network {
             // A place is polled at its deadline, so `at` is `now`.
             let (at, parcel) = match place {
                 Place::Wire(wire) => {
-                    let Delivery { at, packet, .. } = self.wires[wire as usize].poll_deliver(now)?;
+                    let Delivery { at, packet, .. } = self.wires[wire as usize].wire.poll_deliver(now)?;
                     (at, packet)
                 }
                 Place::Air(air) => self.airs[air as usize].arrived(now)?,
@@ -320,8 +243,8 @@ impl Network {
     pub fn reappoint(&mut self, place: Place) {
         let (deadline, appointment) = match place {
             Place::Wire(wire) => {
-                let Wire { line, appointment, .. } = &mut self.wires[wire as usize];
-                (line.poll_timeout(), appointment)
+                let Passing { wire, appointment } = &mut self.wires[wire as usize];
+                (wire.poll_timeout(), appointment)
             }
             Place::Air(air) => {
                 let air = &mut self.airs[air as usize];
@@ -339,7 +262,7 @@ impl Network {
     pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
         match self.links[link][direction as usize] {
             Passage::Wire(wire) => {
-                self.wires[wire as usize].apply(now, event);
+                self.wires[wire as usize].wire.apply(now, event);
                 self.reappoint(Place::Wire(wire));
             }
             Passage::Air(air, lane) => {
@@ -359,8 +282,8 @@ impl Network {
 
     fn forward(&mut self, now: Instant, wire: u32, parcel: Parcel) {
         let next = &mut self.wires[wire as usize];
-        next.offer(now, parcel);
-        next.appointment.keep(next.line.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
+        next.wire.offer(now, parcel);
+        next.appointment.keep(next.wire.poll_timeout(), Actor::Network(Place::Wire(wire)), &mut self.agenda);
     }
 
     fn radiate(&mut self, now: Instant, air: u32, lane: Lane, parcel: Parcel) {
@@ -370,24 +293,8 @@ impl Network {
 
     /// Reports what the wires counted since the last tick.
     pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
-        for (at_work, meters) in self.wires.iter_mut().zip(&mut self.meters) {
-            let Meters { wire, classes, rules } = meters;
-            if wire.is_wanted() || at_work.log.is_some() {
-                at_work.catch_up(now);
-            }
-            let Wire { line, counters, waits, .. } = at_work;
-            if wire.is_wanted() {
-                wire.tick(now, counters, line.busy(now), journal, sink);
-                let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
-                for (meter, counters) in classes.iter_mut().zip(of_classes) {
-                    meter.tick(now, counters, Duration::ZERO, journal, sink);
-                }
-            }
-            let of_rules = line.queue().port().into_iter().flat_map(Port::rules);
-            for (meter, account) in rules.iter_mut().zip(of_rules) {
-                meter.tick(now, account, sink);
-            }
-            wire.report(classes, waits, sink);
+        for (Passing { wire, .. }, meters) in self.wires.iter_mut().zip(&mut self.meters) {
+            meters.tick(now, wire, journal, sink);
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, journal, sink));
         self.events.tell(sink);
@@ -401,10 +308,10 @@ impl Network {
     pub fn balance(&self) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
         let wires = self.wires.iter().zip(&self.meters);
-        let wires = wires.map(|(wire, meters)| (&meters.wire, &wire.counters, wire.line.inside(Lane::ONLY)));
-        for (meter, counters, inside) in wires.chain(self.airs.iter().flat_map(Air::account)) {
-            let failed = |error| RunError::Failed(format!("{meter}: {error}"));
-            counters.balance(inside).map_err(failed)?;
+        let wires =
+            wires.map(|(Passing { wire, .. }, meters)| (meters.name(), wire.counters(), wire.balance()));
+        for (name, counters, inside) in wires.chain(self.airs.iter().flat_map(Air::account)) {
+            let inside = inside.map_err(|error| RunError::Failed(format!("{name}: {error}")))?;
             sum.offered += counters.offered.packets;
             sum.duplicated += counters.duplicated.packets;
             sum.delivered += counters.delivered.packets;

@@ -1,6 +1,7 @@
 //! What travels over simulated lines.
 
 use netrig_core::{Header, PacketMeta};
+use netrig_link::wire::Numbered;
 use netrig_transport::Packet;
 
 /// A packet on its way. It is a pointer, for queues and lines move it several times per hop.
@@ -27,5 +28,12 @@ impl PacketMeta for Parcel {
     #[inline]
     fn header_mut(&mut self) -> &mut Header {
         &mut self.0.packet.header
+    }
+}
+
+impl Numbered for Parcel {
+    #[inline]
+    fn number(&self) -> u32 {
+        self.0.number
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant, Seeds, Sink, Subject, quantity};
+use netrig_core::{Duration, Instant, Journal, Seeds, Sink, Subject, quantity};
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
+use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, FlowContext};
 
 use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
 use crate::flow_meter::{FlowMeter, Whose};
-use crate::journal::{self, Journal};
 use crate::network::{Network, Place};
 use crate::opening::answering;
 
@@ -169,7 +169,7 @@ impl<'a> Simulation<'a> {
     fn happen(&mut self, now: Instant, event: &TimedEvent, sink: &mut dyn Sink) {
         match event.action {
             Action::Link { link, direction, event } => {
-                let words = || journal::link_event(&self.scenario.links[link].name, direction, &event);
+                let words = || words::link_event(&self.scenario.links[link].name, direction, &event);
                 self.journal.note(now, Subject::Link(link as u32, direction), words, sink);
                 self.network.apply(now, link, direction, event);
             }

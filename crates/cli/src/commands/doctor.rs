@@ -20,8 +20,21 @@ struct Finding {
 
 /// Says what this machine can do, and what would spoil a measurement on it.
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
-    let findings =
-        [build(), cores(), load(), governor(), clock(), memory(), disk(), root(), sctp(), netem(), qemu()];
+    let findings = [
+        build(),
+        cores(),
+        load(),
+        governor(),
+        clock(),
+        memory(),
+        disk(),
+        root(),
+        namespaces(),
+        sctp(),
+        netem(),
+        qemu(),
+    ];
+    let findings: Vec<Finding> = findings.into_iter().chain(left_behind()?).collect();
     if arguments.json {
         let findings: Vec<Value> =
             findings.iter().map(|f| json!({ "what": f.what, "is": f.is, "mend": f.mend })).collect();
@@ -128,6 +141,56 @@ fn root() -> Finding {
         Some("0") => fine("root", "yes"),
         _ => fine("root", "no; sim needs none"),
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn namespaces() -> Finding {
+    fine("namespaces", "no: netns needs Linux; sim needs none")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn left_behind() -> Result<Vec<Finding>, Failure> {
+    Ok(Vec::new())
+}
+
+#[cfg(target_os = "linux")]
+fn namespaces() -> Finding {
+    match netrig_netns::try_out().first() {
+        None => fine("namespaces", "yes: netns can run here"),
+        Some(lack) => Finding {
+            what: "namespaces",
+            is: format!("no: {lack}"),
+            mend: Some("run as root; sim needs none of it".into()),
+        },
+    }
+}
+
+/// Removes what runs that were killed left in the kernel, and tells of it.
+#[cfg(target_os = "linux")]
+fn left_behind() -> Result<Vec<Finding>, Failure> {
+    use netrig_netns::{Journals, LeftBehind, lacks, left_behind};
+
+    // Who may not make a testbed has none, and may not remove another's.
+    if !lacks().is_empty() {
+        return Ok(Vec::new());
+    }
+    let remove = |left: LeftBehind| {
+        let (id, owner) = (left.id().to_owned(), left.owner());
+        let of = owner.map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
+        let told = (left.namespaces().map_err(Failure::failed)?, left.interfaces().map_err(Failure::failed)?);
+        let processes = left.processes();
+        left.remove().map_err(Failure::failed)?;
+        let (namespaces, interfaces) = told;
+        let is = format!(
+            "testbed {id}{of}: {} namespaces ({}), {} interfaces, {} processes: removed",
+            namespaces.len(),
+            namespaces.join(", "),
+            interfaces.len(),
+            processes.len()
+        );
+        Ok(fine("left behind", is))
+    };
+    left_behind(&Journals::default()).map_err(Failure::failed)?.into_iter().map(remove).collect()
 }
 
 fn sctp() -> Finding {

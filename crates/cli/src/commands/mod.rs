@@ -1,9 +1,11 @@
 //! The verbs, a file each; those with parts of their own a folder.
 
+mod agent;
 mod check;
 mod compare;
 mod doctor;
 mod export;
+mod lab;
 mod list;
 mod plan;
 mod report;
@@ -12,10 +14,12 @@ mod schema;
 mod show;
 mod version;
 
+pub use agent::agent;
 pub use check::check;
 pub use compare::compare;
 pub use doctor::doctor;
 pub use export::export;
+pub use lab::lab;
 pub use list::list;
 pub use plan::plan;
 pub use report::report;

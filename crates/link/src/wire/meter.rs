@@ -1,17 +1,16 @@
 //! What is counted of a wire.
 
-use std::fmt;
-
+use crate::Counters;
+use crate::queue::class::{Class, Classifier};
 use netrig_core::{
-    Direction, DropReason, Duration, Instant, Observer, PacketMeta, Quantity, Sample, Sink, Subject, quantity,
+    Direction, DropReason, Duration, Instant, Journal, Observer, PacketMeta, Quantity, Sample, Sink, Subject,
+    quantity,
 };
-use netrig_link::Counters;
-use netrig_link::queue::class::{Class, Classifier};
 
-use crate::journal::{self, Journal};
+use super::words;
 
 /// Reports what a wire's counters gained since the last tick.
-pub(crate) struct WireMeter {
+pub struct WireMeter {
     subject: Subject,
     /// The link and the direction: `primary (forward)`.
     name: String,
@@ -55,16 +54,10 @@ static COUNTS: [Count; 8] = [
     count(&quantity::LINK_REPEATED, |counters, _| counters.repeated.packets as f64),
 ];
 
-impl fmt::Display for WireMeter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
-
 impl WireMeter {
     /// A meter of one direction of the link of that number and name, for `sink`.
     pub fn new(number: u32, name: &str, direction: Direction, sink: &dyn Sink) -> Self {
-        Self::of(Subject::Link(number, direction), journal::direction_of(name, direction), sink)
+        Self::of(Subject::Link(number, direction), words::direction_of(name, direction), sink)
     }
 
     /// A meter of a class of it, by its place and name.
@@ -75,7 +68,7 @@ impl WireMeter {
         (place, class): (u8, &str),
         sink: &dyn Sink,
     ) -> Self {
-        let name = format!("{}, class {class}", journal::direction_of(name, direction));
+        let name = format!("{}, class {class}", words::direction_of(name, direction));
         Self::of(Subject::Class(number, direction, place), name, sink)
     }
 
@@ -85,6 +78,11 @@ impl WireMeter {
         let wanted =
             sink.wants_notes() || reasons.contains(&true) || others.any(|quantity| sink.wants(quantity));
         Self { subject, name, wanted, reasons, before: Reading::default() }
+    }
+
+    /// The link and the direction, and the class if it is of one.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether [`WireMeter::tick`] would report anything.
@@ -130,7 +128,7 @@ impl WireMeter {
                 sink.sample(self.subject, Sample { at, quantity, value });
             }
             if packets > 0 {
-                let words = || journal::drops(&self.name, packets, why.name(), since);
+                let words = || words::drops(&self.name, packets, why.name(), since);
                 journal.note(at, self.subject, words, sink);
             }
         }
@@ -149,7 +147,7 @@ impl WireMeter {
 }
 
 /// Notes how long each packet waited, if that was asked for.
-pub(crate) struct Waits(Option<Box<Noted>>);
+pub struct Waits(Option<Box<Noted>>);
 
 struct Noted {
     /// When it went, how long it had waited, and the number of its class.

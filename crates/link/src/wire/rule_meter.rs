@@ -1,10 +1,10 @@
 //! What is counted of the rules of a traffic conditioner.
 
+use crate::conditioning::Conditioned;
 use netrig_core::{Colour, Direction, DropReason, Instant, Quantity, Sample, Sink, Subject, quantity};
-use netrig_link::conditioning::Conditioned;
 
 /// Reports what a rule found since the last tick.
-pub(crate) struct RuleMeter {
+pub struct RuleMeter {
     subject: Subject,
     before: [u64; QUANTITIES],
 }

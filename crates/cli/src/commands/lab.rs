@@ -1,0 +1,119 @@
+//! `netrig lab`.
+
+use std::process::ExitCode;
+
+use crate::arguments::Lab;
+use crate::failure::Failure;
+
+/// Only Linux has namespaces.
+#[cfg(not(target_os = "linux"))]
+pub fn lab(_arguments: &Lab) -> Result<ExitCode, Failure> {
+    Err(Failure::request("a lab is made of Linux's network namespaces, and this is another system"))
+}
+
+/// Holds a topology up until its command has ended, or somebody says so.
+#[cfg(target_os = "linux")]
+pub fn lab(arguments: &Lab) -> Result<ExitCode, Failure> {
+    linux::lab(arguments)
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::process::{Command, ExitCode, ExitStatus};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use netrig_netns::{Journals, Lab, LabError, Wiring};
+
+    use crate::arguments::{self, Changes, Which};
+    use crate::failure::{FAILED, Failure};
+    use crate::interruption::until_interrupted;
+    use crate::request::Request;
+
+    /// Between two looks at whether somebody wants it to end.
+    const LOOK: Duration = Duration::from_millis(50);
+
+    pub fn lab(arguments: &arguments::Lab) -> Result<ExitCode, Failure> {
+        let request = Request::new(&Which {
+            experiment: arguments.experiment.clone(),
+            changes: Changes {
+                set: arguments.set.clone(),
+                replications: None,
+                seed: None,
+                on: vec!["netns".into()],
+            },
+        })?;
+        let plan = request.experiment.plan();
+        let run = plan.run(0, 1).map_err(Failure::request)?;
+        let interrupted = until_interrupted()?;
+        let mut lab = Lab::open(&run, &Journals::default()).map_err(of)?;
+        eprint!("{}", shown(lab.wiring(), |node| lab.namespace(node).unwrap_or_default().to_owned()));
+        if plan.len() > 1 {
+            eprintln!("links as at {}, the first of {} points; --set chooses", run.point, plan.len());
+        }
+        let code = match &arguments.node {
+            Some(node) => command(&mut lab, node, &arguments.command)?,
+            None => {
+                eprintln!("the lab stands until Ctrl-C");
+                hold(&interrupted);
+                ExitCode::SUCCESS
+            }
+        };
+        let passed = lab.close().map_err(of)?;
+        let (offered, dropped) = (passed.balance.offered, passed.balance.dropped);
+        eprintln!("links took {offered} packets and dropped {dropped}");
+        passed.faults.iter().for_each(|fault| eprintln!("warning: {fault}"));
+        Ok(code)
+    }
+
+    fn of(error: LabError) -> Failure {
+        match error {
+            LabError::NoNode { .. } | LabError::Unsupported(_) => Failure::request(error),
+            error => Failure::failed(error),
+        }
+    }
+
+    fn hold(interrupted: &AtomicBool) {
+        while !interrupted.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Runs a command in a node, and gives its exit code.
+    fn command(lab: &mut Lab, node: &str, words: &[String]) -> Result<ExitCode, Failure> {
+        let Some((program, rest)) = words.split_first() else {
+            return Err(Failure::request("--node needs a command after `--`"));
+        };
+        let mut command = Command::new(program);
+        command.args(rest);
+        let mut process = lab.spawn(node, command).map_err(of)?;
+        // Ctrl-C reaches the command too, and what it does then is its own affair.
+        let status = loop {
+            if let Some(status) = process.wait(LOOK).map_err(Failure::failed)? {
+                break status;
+            }
+        };
+        Ok(code(status))
+    }
+
+    /// A shell's: 128 and the signal's number, if that was its end.
+    fn code(status: ExitStatus) -> ExitCode {
+        use std::os::unix::process::ExitStatusExt;
+        let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());
+        let own = status.code().and_then(|code| u8::try_from(code).ok());
+        ExitCode::from(own.or(signal).unwrap_or(FAILED))
+    }
+
+    /// Nodes with their namespaces, interfaces and addresses.
+    fn shown(wiring: &Wiring, namespace: impl Fn(&str) -> String) -> String {
+        let mut lines = String::new();
+        for (place, node) in wiring.nodes.iter().enumerate() {
+            lines += &format!("{}  (ip netns exec {} ...)\n", node.name, namespace(&node.name));
+            for (_, end) in wiring.ends_of(place) {
+                let addresses: Vec<_> = end.addresses.iter().map(ToString::to_string).collect();
+                lines += &format!("    {:<16} {}\n", end.interface, addresses.join("  "));
+            }
+        }
+        lines
+    }
+}

@@ -1,0 +1,193 @@
+//! A line with what watches it, and what is reported of it: the same for simulated packets and for real frames.
+//!
+//! A [`Wire`] counts every packet of one direction of a link; [`WireMeters`] tells a sink, once per interval, what it has
+//! counted: of the wire, of each of its classes and of its rules.
+
+mod event_log;
+mod meter;
+mod rule_meter;
+pub mod words;
+
+use netrig_core::{
+    Delivery, Direction, Duration, Instant, Journal, Lane, Link, LinkEvent, PacketMeta, Seeds, Sink, quantity,
+};
+
+pub use self::event_log::{EventLog, Events, Numbered};
+pub use self::meter::{Waits, WireMeter};
+use self::rule_meter::RuleMeter;
+use crate::counters::Imbalance;
+use crate::queue::Port;
+use crate::{Class, Counters, Line, LineSettings, SettingsError};
+
+/// Which direction of which link it is, for names and reports.
+#[derive(Clone, Copy, Debug)]
+pub struct WireId<'a> {
+    /// The link's place in the scenario.
+    pub link: u32,
+    /// The link's name.
+    pub name: &'a str,
+    /// Which way.
+    pub direction: Direction,
+}
+
+/// One direction of a line, with what watches it.
+pub struct Wire<P> {
+    line: Line<P>,
+    counters: Counters,
+    waits: Waits,
+    log: Option<Box<EventLog>>,
+}
+
+impl<P: PacketMeta> Wire<P> {
+    /// The wire that `settings` describe; it notes what `sink` wants.
+    ///
+    /// # Errors
+    /// As [`Line::new`].
+    pub fn new(
+        id: WireId<'_>,
+        settings: &LineSettings,
+        seeds: &Seeds,
+        events: &Events,
+        sink: &dyn Sink,
+    ) -> Result<Self, SettingsError> {
+        Ok(Self {
+            line: Line::new(settings, seeds, &format!("{}/{}", id.name, id.direction))?,
+            counters: Counters::default(),
+            waits: Waits::new(sink.wants(&quantity::WAITING_TIME), &settings.classes),
+            log: EventLog::new(id.link, id.direction, events, sink).map(Box::new),
+        })
+    }
+}
+
+impl<P> Wire<P> {
+    /// When to call [`Wire::poll_deliver`] next. Stale after any call that takes `&mut self`.
+    #[must_use]
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant>
+    where
+        P: PacketMeta + Clone,
+    {
+        self.line.poll_timeout()
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl<P: Numbered + Clone> Wire<P> {
+    /// A packet comes to the line. What only the log needs is kept out of the way: most runs have none.
+    #[inline]
+    pub fn offer(&mut self, now: Instant, packet: P) {
+        if self.log.is_some() {
+            return self.offer_logged(now, packet);
+        }
+        self.line.offer(now, Lane::ONLY, packet, &mut (&mut self.counters, &mut self.waits));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn offer_logged(&mut self, now: Instant, packet: P) {
+        let Self { line, counters, waits, log } = self;
+        line.offer(now, Lane::ONLY, packet, &mut ((counters, waits), log.as_deref_mut()));
+    }
+
+    /// The next packet that has come out by `now`.
+    #[inline]
+    pub fn poll_deliver(&mut self, now: Instant) -> Option<Delivery<P>> {
+        if self.log.is_some() {
+            return self.poll_deliver_logged(now);
+        }
+        self.line.poll_deliver(now, &mut (&mut self.counters, &mut self.waits))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_deliver_logged(&mut self, now: Instant) -> Option<Delivery<P>> {
+        let Self { line, counters, waits, log } = self;
+        line.poll_deliver(now, &mut ((counters, waits), log.as_deref_mut()))
+    }
+
+    /// The line changes.
+    pub fn apply(&mut self, now: Instant, event: LinkEvent) {
+        let Self { line, counters, waits, log } = self;
+        line.apply(now, Lane::ONLY, event, &mut ((counters, waits), log.as_deref_mut()));
+    }
+
+    /// The line does what is due.
+    fn catch_up(&mut self, now: Instant) {
+        let Self { line, counters, waits, log } = self;
+        line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
+    }
+
+    /// Packets that wait or are on the line.
+    pub fn inside(&self) -> usize {
+        self.line.inside(Lane::ONLY)
+    }
+
+    /// The same, if what went in, came out and was dropped adds up with them.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn balance(&self) -> Result<usize, Imbalance> {
+        let inside = self.inside();
+        self.counters.balance(inside).map(|()| inside)
+    }
+}
+
+/// What is reported of a wire, of each of its classes, and of its rules, if anybody wants that. Not part of the wire, for
+/// it is looked at once per interval, and the wire once per packet.
+pub struct WireMeters {
+    wire: WireMeter,
+    classes: Vec<WireMeter>,
+    rules: Vec<RuleMeter>,
+}
+
+impl WireMeters {
+    /// Meters of the wire that `settings` describe, for `sink`.
+    pub fn new(id: WireId<'_>, settings: &LineSettings, sink: &dyn Sink) -> Self {
+        let WireId { link, name, direction } = id;
+        let of_class = |(class, place): (&Class, u8)| {
+            WireMeter::of_class(link, name, direction, (place, class.name()), sink)
+        };
+        let of_rule = |place| RuleMeter::new(link, direction, place, sink);
+        Self {
+            wire: WireMeter::new(link, name, direction, sink),
+            classes: settings.classes.iter().zip(0..).map(of_class).collect(),
+            rules: (0..).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect(),
+        }
+    }
+
+    /// The link and the direction: `primary (forward)`.
+    pub fn name(&self) -> &str {
+        self.wire.name()
+    }
+
+    /// Reports what `at_work`, whose meters these are, counted in the interval that ends at `now`.
+    pub fn tick<P: Numbered + Clone>(
+        &mut self,
+        now: Instant,
+        at_work: &mut Wire<P>,
+        journal: &Journal,
+        sink: &mut dyn Sink,
+    ) {
+        let Self { wire, classes, rules } = self;
+        if wire.is_wanted() || at_work.log.is_some() {
+            at_work.catch_up(now);
+        }
+        let Wire { line, counters, waits, .. } = at_work;
+        if wire.is_wanted() {
+            wire.tick(now, counters, line.busy(now), journal, sink);
+            let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
+            for (meter, counters) in classes.iter_mut().zip(of_classes) {
+                meter.tick(now, counters, Duration::ZERO, journal, sink);
+            }
+        }
+        let of_rules = line.queue().port().into_iter().flat_map(Port::rules);
+        for (meter, account) in rules.iter_mut().zip(of_rules) {
+            meter.tick(now, account, sink);
+        }
+        wire.report(classes, waits, sink);
+    }
+}

@@ -1,0 +1,227 @@
+//! A run on a testbed: an agent in each node, the router between them, one clock for all.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use netrig_agent::control::{self, ControlError, Epoch, Reply, Request};
+use netrig_agent::{Clock, EndReport, RunOrder};
+use netrig_core::Sink;
+use netrig_experiment::{Outcome, Run, RunError};
+
+use crate::orders::grace;
+use crate::process::Process;
+use crate::router::{Findings, Report, Router, Routing};
+use crate::testbed::Testbed;
+
+/// How long agents have to start and to open their sockets.
+const PREPARATION: Duration = Duration::from_secs(20);
+/// From the word to start until the run begins: the word reaches every agent before.
+const LEAD: netrig_core::Duration = netrig_core::Duration::from_millis(100);
+/// How long agents have to report when their run is over.
+const REPORTING: Duration = Duration::from_secs(20);
+/// Between two looks at the flag that cancels the run.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long an agent has to end when it was told to.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// What a run is told while it lasts.
+enum Told {
+    /// By the agent at this place; nothing if it has nothing more to say.
+    Agent(usize, Result<Option<Reply>, ControlError>),
+    /// By the router.
+    Router(Findings),
+}
+
+/// Something that was told, and is no failure.
+enum Heard {
+    Reply(Reply),
+    Findings(Findings),
+}
+
+/// An agent in its node.
+struct Line {
+    node: String,
+    process: Process,
+    words: ChildStdin,
+}
+
+/// Everything that lives while a run lasts.
+pub(crate) struct Conductor<'a> {
+    run: &'a Run,
+    // Before the testbed, for fields are dropped in their order.
+    agents: Vec<Line>,
+    testbed: Testbed,
+    told: Receiver<Told>,
+    tell: Sender<Told>,
+}
+
+impl<'a> Conductor<'a> {
+    /// Starts the agents, which are `program`, on `testbed`, and has them open their sockets.
+    ///
+    /// # Errors
+    /// If an agent cannot be started or cannot do what it is told.
+    pub fn prepare(
+        run: &'a Run,
+        mut testbed: Testbed,
+        program: &Path,
+        orders: BTreeMap<usize, RunOrder>,
+        cancel: &AtomicBool,
+    ) -> Result<Self, RunError> {
+        let (tell, told) = mpsc::channel();
+        let mut agents = Vec::with_capacity(orders.len());
+        for (node, order) in orders {
+            let mut line = Line::start(&mut testbed, node, program, agents.len(), &tell)?;
+            line.say(&Request::Hello { version: control::VERSION })?;
+            line.say(&Request::Prepare { run: Box::new(order) })?;
+            agents.push(line);
+        }
+        let mut conductor = Self { run, agents, testbed, told, tell };
+        let deadline = Instant::now() + PREPARATION;
+        let mut waiting = conductor.agents.len();
+        while waiting > 0 {
+            let heard = conductor.hear(deadline, "does not prepare", cancel)?;
+            waiting -= usize::from(matches!(heard, Heard::Reply(Reply::Prepared { .. })));
+        }
+        Ok(conductor)
+    }
+
+    /// Lets the run happen.
+    ///
+    /// # Errors
+    /// [`RunError::Cancelled`] soon after `cancel` was set; else what failed.
+    pub fn carry_out(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+        let findings = self.tell.clone();
+        let tell = Box::new(move |found| {
+            // Who does not listen any more has given the run up.
+            let _ = findings.send(Told::Router(found));
+        });
+        let router = Router::new(&self.testbed, self.run, sink, tell)?;
+        let clock = Clock::starting_in(LEAD);
+        let routing = Routing::start(router, clock);
+        for line in &mut self.agents {
+            line.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
+        }
+        let ends = self.listen(sink, cancel)?;
+        let report = routing.stop()?;
+        while let Ok(Told::Router(findings)) = self.told.try_recv() {
+            findings.tell(sink);
+        }
+        self.agents.into_iter().try_for_each(Line::part)?;
+        self.testbed.remove().map_err(failed)?;
+        Ok(outcome(&report, &ends))
+    }
+
+    /// Passes on what is measured until all agents have reported.
+    fn listen(&mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Vec<EndReport>, RunError> {
+        let scenario = &self.run.scenario;
+        let lasts = LEAD + scenario.duration + grace(scenario);
+        let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos()) + REPORTING;
+        let (mut reports, mut waiting) = (Vec::new(), self.agents.len());
+        while waiting > 0 {
+            match self.hear(deadline, "does not report", cancel)? {
+                Heard::Findings(findings) if findings.is_drained() => {
+                    self.agents.iter_mut().try_for_each(|line| line.say(&Request::Stop))?;
+                }
+                Heard::Findings(findings) => findings.tell(sink),
+                Heard::Reply(Reply::Samples { columns }) => {
+                    for column in columns {
+                        let samples = column.samples().map_err(failed)?;
+                        samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
+                    }
+                }
+                Heard::Reply(Reply::Report { ends }) => {
+                    reports.extend(ends);
+                    waiting -= 1;
+                }
+                Heard::Reply(_) => {}
+            }
+        }
+        Ok(reports)
+    }
+
+    /// The next thing that is told; `fails` says what an agent does not do that is silent until `deadline`.
+    fn hear(&mut self, deadline: Instant, fails: &str, cancel: &AtomicBool) -> Result<Heard, RunError> {
+        loop {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(RunError::Cancelled);
+            }
+            let (agent, words) = match self.told.recv_timeout(LOOK) {
+                Ok(Told::Router(findings)) => return Ok(Heard::Findings(findings)),
+                Ok(Told::Agent(agent, words)) => (agent, words),
+                Err(_) if Instant::now() < deadline => continue,
+                Err(_) => return Err(RunError::Failed(format!("an agent {fails} in time"))),
+            };
+            let node = &self.agents[agent].node;
+            return match words {
+                Ok(Some(Reply::Error { what })) => Err(RunError::Failed(format!("node `{node}`: {what}"))),
+                Ok(Some(reply)) => Ok(Heard::Reply(reply)),
+                Ok(None) => Err(RunError::Failed(format!("the agent at node `{node}` ended before its run"))),
+                Err(error) => Err(RunError::Failed(format!("the agent at node `{node}`: {error}"))),
+            };
+        }
+    }
+}
+
+impl Line {
+    /// Starts an agent on a node; `place` is its own among the agents.
+    fn start(
+        testbed: &mut Testbed,
+        node: usize,
+        program: &Path,
+        place: usize,
+        tell: &Sender<Told>,
+    ) -> Result<Self, RunError> {
+        let mut command = Command::new(program);
+        command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = testbed.spawn(node, command).map_err(failed)?;
+        let (Some(words), Some(mut replies)) = (process.stdin(), process.stdout()) else {
+            return Err(RunError::Failed("an agent without pipes".into()));
+        };
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            loop {
+                let reply = control::read_frame(&mut replies);
+                let last = !matches!(reply, Ok(Some(_)));
+                if tell.send(Told::Agent(place, reply)).is_err() || last {
+                    break;
+                }
+            }
+        });
+        Ok(Self { node: testbed.wiring().nodes[node].name.clone(), process, words })
+    }
+
+    fn say(&mut self, request: &Request) -> Result<(), RunError> {
+        let told = |error| RunError::Failed(format!("the agent at node `{}`: {error}", self.node));
+        control::write_frame(&mut self.words, request).map_err(told)
+    }
+
+    /// Lets the agent go.
+    fn part(mut self) -> Result<(), RunError> {
+        self.say(&Request::Bye)?;
+        drop(self.words);
+        self.process.stop(PARTING).map(drop).map_err(failed)
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> RunError {
+    RunError::Failed(error.to_string())
+}
+
+/// What the run says of itself.
+fn outcome(router: &Report, ends: &[EndReport]) -> Outcome {
+    let mut faults = router.faults();
+    faults.extend(ends.iter().flat_map(|end| end.faults.iter().cloned()));
+    let sources = ends.iter().filter_map(|end| end.source.as_ref());
+    let late = sources.map(|source| netrig_core::Duration::from_secs_f64(source.late_max));
+    Outcome {
+        balance: router.balance,
+        events: router.forwarded,
+        lasted: None,
+        lateness: late.fold(router.lateness.max(), netrig_core::Duration::max),
+        invalid: (!faults.is_empty()).then(|| faults.join("; ")),
+    }
+}

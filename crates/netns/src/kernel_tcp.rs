@@ -1,0 +1,199 @@
+//! A transport's constants as the kernel's TCP can have them.
+
+use netrig_agent::{Buffers, TcpOptions};
+use netrig_experiment::Unsupported;
+use netrig_transport::Profile;
+use netrig_transport::tcp::{Config, EcnMode, IdleRestart, Limit, Nagle, Recovery};
+use serde_json::Value;
+
+use crate::orders::unsupported;
+
+/// Constants that a socket or a namespace can be given. All others are the kernel's own, which the profile `linux`
+/// describes.
+const SETTABLE: [&str; 16] = [
+    "congestion",
+    "recovery",
+    "dup_ack_threshold",
+    "frto",
+    "tail_loss_probe",
+    "ecn",
+    "sack",
+    "dsack",
+    "timestamps",
+    "window_scaling",
+    "mss",
+    "receive_buffer",
+    "idle_restart",
+    "nagle",
+    "syn_retries",
+    "data_retries",
+];
+
+/// What gives the kernel's TCP the constants of a transport.
+pub(crate) struct KernelTcp {
+    /// Of each socket.
+    pub options: TcpOptions,
+    /// Of the namespaces of both ends.
+    pub sysctls: Vec<(String, String)>,
+}
+
+impl KernelTcp {
+    /// What gives it those of `config`, transport `transport`'s.
+    ///
+    /// # Errors
+    /// Names what the kernel does its own way.
+    pub fn of(config: &Config, transport: &str) -> Result<Self, Unsupported> {
+        let linux = Config::of(Profile::Linux);
+        let others = differing(config, &linux);
+        if !others.is_empty() {
+            return unsupported(format!(
+                "the kernel's TCP has its own {}, and transport `{transport}` other than the profile `linux`",
+                others.join(", ")
+            ));
+        }
+        let congestion = word(&config.congestion);
+        let available = available();
+        if !available.contains(&congestion) {
+            return unsupported(format!(
+                "this kernel has no congestion control `{congestion}` (transport `{transport}`); it has {}",
+                available.join(", ")
+            ));
+        }
+        let options = TcpOptions {
+            multipath: false,
+            congestion: Some(congestion),
+            max_segment: u16::try_from(config.mss.bytes()).ok().filter(|_| config.mss != linux.mss),
+            window_clamp: None,
+            no_delay: config.nagle == Nagle::Off,
+            buffers: Buffers {
+                send: None,
+                receive: u32::try_from(config.receive_buffer.bytes())
+                    .ok()
+                    .filter(|_| config.receive_buffer != linux.receive_buffer),
+            },
+        };
+        Ok(Self { options, sysctls: sysctls(config, transport)? })
+    }
+}
+
+/// The constants, by name, that differ and that nothing sets.
+fn differing(config: &Config, linux: &Config) -> Vec<String> {
+    let [Ok(Value::Object(ours)), Ok(Value::Object(theirs))] = [config, linux].map(serde_json::to_value)
+    else {
+        return Vec::new();
+    };
+    let differ = |name: &&String| ours.get(*name) != theirs.get(*name) && !SETTABLE.contains(&name.as_str());
+    ours.keys().filter(differ).map(|name| format!("`{name}`")).collect()
+}
+
+/// A constant as it stands in a file.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The congestion controls that this kernel has now.
+fn available() -> Vec<String> {
+    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    list.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Unsupported> {
+    let count = |limit: Limit| match limit {
+        Limit::Count(n) => n.to_string(),
+        // The most that these settings take (tcp(7)).
+        Limit::Unbounded(_) => "255".to_owned(),
+    };
+    // "Bit 0 of tcp_recovery: RACK loss detection" (ip-sysctl); without it SACK's rules hold, and without SACK NewReno's.
+    let recovery = match config.recovery {
+        Recovery::Rack => "1",
+        Recovery::Sack if config.sack => "0",
+        Recovery::Newreno if !config.sack => "0",
+        other => {
+            return unsupported(format!(
+                "the kernel's TCP has no recovery `{}` with `sack = {}` (transport `{transport}`)",
+                word(&other),
+                config.sack
+            ));
+        }
+    };
+    let ecn = match config.ecn {
+        EcnMode::Off => "0",
+        EcnMode::Request => "1",
+        EcnMode::Accept => "2",
+    };
+    let idle = match config.idle_restart {
+        IdleRestart::None => "0",
+        IdleRestart::Decay => "1",
+        IdleRestart::InitialWindow => {
+            return unsupported(format!(
+                "the kernel's TCP lets an idle window decay or stay, and transport `{transport}` sets it back"
+            ));
+        }
+    };
+    let switch = |on: bool| if on { "1" } else { "0" }.to_owned();
+    let settings = [
+        ("tcp_sack", switch(config.sack)),
+        ("tcp_dsack", switch(config.dsack)),
+        ("tcp_timestamps", switch(config.timestamps)),
+        ("tcp_window_scaling", switch(config.window_scaling)),
+        ("tcp_ecn", ecn.to_owned()),
+        ("tcp_recovery", recovery.to_owned()),
+        ("tcp_frto", if config.frto { "2" } else { "0" }.to_owned()),
+        ("tcp_early_retrans", if config.tail_loss_probe { "3" } else { "0" }.to_owned()),
+        ("tcp_reordering", config.dup_ack_threshold.to_string()),
+        ("tcp_slow_start_after_idle", idle.to_owned()),
+        ("tcp_syn_retries", count(config.syn_retries)),
+        ("tcp_retries2", count(config.data_retries)),
+        // What one connection learned of a path is not for the next.
+        ("tcp_no_metrics_save", "1".to_owned()),
+    ];
+    Ok(settings.into_iter().map(|(name, value)| (format!("net.ipv4.{name}"), value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(settings: &str) -> Result<KernelTcp, Unsupported> {
+        let settings = serde_json::from_str(settings).unwrap();
+        KernelTcp::of(&Config::of(Profile::Linux).with(&settings), "tcp")
+    }
+
+    #[test]
+    fn every_constant_that_can_be_set_is_one() {
+        let names: Vec<_> = Config::constants(Profile::Linux).iter().map(|constant| constant.name).collect();
+        assert!(SETTABLE.iter().all(|name| names.contains(name)));
+    }
+
+    #[test]
+    fn the_profile_linux_is_the_kernel_as_it_is() {
+        let kernel = of("{}").unwrap();
+        assert_eq!(kernel.options.congestion.as_deref(), Some("cubic"));
+        assert_eq!((kernel.options.max_segment, kernel.options.buffers), (None, Buffers::default()));
+        assert!(kernel.sysctls.contains(&("net.ipv4.tcp_recovery".into(), "1".into())));
+    }
+
+    #[test]
+    fn what_a_socket_can_have_it_is_given() {
+        let kernel =
+            of(r#"{"congestion": "reno", "mss": "1000 B", "receive_buffer": "64 KB", "nagle": "off"}"#)
+                .unwrap();
+        let TcpOptions { congestion, max_segment, no_delay, buffers, .. } = kernel.options;
+        assert_eq!((congestion.as_deref(), max_segment, no_delay), (Some("reno"), Some(1000), true));
+        assert_eq!(buffers.receive, Some(64_000));
+    }
+
+    #[test]
+    fn what_the_kernel_does_its_own_way_is_named() {
+        let why = of(r#"{"rto_min": "1 s", "initial_window": 2}"#).err().unwrap().0;
+        assert!(why.contains("`initial_window`, `rto_min`"), "{why}");
+        let why = KernelTcp::of(&Config::of(Profile::Ns2), "old").err().unwrap().0;
+        assert!(why.contains("transport `old`"), "{why}");
+        let why = of(r#"{"congestion": "tahoe"}"#).err().unwrap().0;
+        assert!(why.contains("no congestion control `tahoe`"), "{why}");
+    }
+}

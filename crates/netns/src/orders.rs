@@ -1,0 +1,172 @@
+//! What the agents of a run's nodes are told, worked out from its scenario.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use netrig_agent::{Buffers, Carrier as Carried, EndOrder, RunOrder, STAMP_LEN, Side};
+use netrig_core::Duration;
+use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Run, Scenario, Unsupported};
+
+use crate::kernel_tcp::KernelTcp;
+
+/// The port that every flow's second end listens on, less the flow's number: RFC 6335's user ports.
+const SERVER_PORT: u16 = 5001;
+
+/// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
+const DATAGRAM_BUFFER: u32 = 8 << 20;
+
+/// Where the second end of flow `number` listens.
+pub(crate) const fn server_port(number: u32) -> u16 {
+    SERVER_PORT + (number % 20_000) as u16
+}
+
+/// The orders of a run, by the place of the node. Nodes where no flow ends have none.
+///
+/// # Errors
+/// What a kernel cannot have as the scenario has it.
+pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported> {
+    let scenario = &*run.scenario;
+    check_topology(scenario)?;
+    let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
+    for (flow, number) in scenario.flows.iter().zip(0..) {
+        let (carrier, sysctls) = carrier_of(flow)?;
+        for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
+            let order = orders.entry(node).or_insert_with(|| idle(run));
+            order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
+            let name = &scenario.nodes[node].name;
+            sysctls.iter().try_for_each(|setting| agree(order, setting, name))?;
+        }
+    }
+    Ok(orders)
+}
+
+/// The order of an agent that has nothing to do.
+fn idle(run: &Run) -> RunOrder {
+    let Scenario { duration, sample_every, .. } = *run.scenario;
+    RunOrder {
+        seed: run.seed,
+        duration_ns: duration.as_nanos(),
+        grace_ns: grace(&run.scenario).as_nanos(),
+        sample_every_ns: sample_every.as_nanos(),
+        sysctls: Vec::new(),
+        ends: Vec::new(),
+    }
+}
+
+/// How long after the end datagrams may still be on their way: what the longest path takes, and a second for queues.
+pub(crate) fn grace(scenario: &Scenario) -> Duration {
+    let delay = |flow: &Flow| {
+        let of_path = |path: &netrig_experiment::Route| {
+            path.hops.iter().fold(Duration::ZERO, |sum, hop| {
+                match scenario.links[hop.link].towards(hop.direction) {
+                    LinkSettings::Line(line) => sum + line.delay,
+                    LinkSettings::Wifi(_) => sum,
+                }
+            })
+        };
+        flow.paths.iter().map(of_path).fold(Duration::ZERO, Duration::max)
+    };
+    Duration::from_secs(1) + scenario.flows.iter().map(delay).fold(Duration::ZERO, Duration::max)
+}
+
+/// That a kernel and the router can have the links and nodes of a scenario, and what happens to them.
+///
+/// # Errors
+/// What they cannot have.
+pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
+    let wifi = |settings: &LinkSettings| matches!(settings, LinkSettings::Wifi(_));
+    if let Some(link) = scenario.links.iter().find(|link| wifi(&link.forward) || wifi(&link.backward)) {
+        return unsupported(format!("link `{}` is WiFi, whose air only the simulator has", link.name));
+    }
+    if let Some(node) = scenario.nodes.iter().find(|node| node.receive.is_some()) {
+        return unsupported(format!(
+            "node `{}` is to take time for what it receives, and here it takes the time that it takes",
+            node.name
+        ));
+    }
+    match scenario.events.iter().find(|event| !matches!(event.action, Action::Link { .. })) {
+        Some(event) => unsupported(format!("what happens at {} happens to a node, not to a link", event.at)),
+        None => Ok(()),
+    }
+}
+
+/// What carries a flow, with the settings that the kernels of both ends need for it.
+fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupported> {
+    let datagram = flow.application.datagram();
+    match &flow.carrier {
+        Carrier::Udp { headers: false } => unsupported(format!(
+            "the datagrams of flow `{}` are to have no headers, and a kernel's have (transport `{}`)",
+            flow.name, flow.transport
+        )),
+        Carrier::Udp { .. } if datagram.is_none() => unsupported(format!(
+            "flow `{}` needs a connection and its transport `{}` is UDP",
+            flow.name, flow.transport
+        )),
+        Carrier::Udp { .. } if datagram.is_some_and(|mean| mean < STAMP_LEN as f64) => unsupported(format!(
+            "the datagrams of flow `{}` have no room for the {STAMP_LEN} B with which they are numbered and timed",
+            flow.name
+        )),
+        Carrier::Udp { .. } => {
+            Ok((Carried::Udp(Buffers { send: None, receive: Some(DATAGRAM_BUFFER) }), Vec::new()))
+        }
+        Carrier::Tcp(config) => {
+            let KernelTcp { options, sysctls } = KernelTcp::of(config, &flow.transport)?;
+            Ok((Carried::Tcp(options), sysctls))
+        }
+        Carrier::Sctp(_) => unsupported(format!(
+            "flow `{}` wants SCTP (transport `{}`), which no agent has yet in real time",
+            flow.name, flow.transport
+        )),
+        Carrier::Mptcp(_) => unsupported(format!(
+            "flow `{}` wants Multipath TCP (transport `{}`), whose paths no agent sets yet",
+            flow.name, flow.transport
+        )),
+    }
+}
+
+fn end(
+    scenario: &Scenario,
+    flow: &Flow,
+    number: u32,
+    side: Side,
+    carrier: Carried,
+) -> Result<EndOrder, Unsupported> {
+    let path = flow.paths.first().and_then(|path| {
+        let near = scenario.address(flow.from, path.hops.first()?.link)?;
+        Some((near, scenario.address(flow.to, path.hops.last()?.link)?))
+    });
+    let Some((client, server)) = path else {
+        return unsupported(format!("flow `{}` has no path", flow.name));
+    };
+    Ok(EndOrder {
+        flow: number,
+        name: flow.name.clone(),
+        side,
+        application: flow.application.clone(),
+        carrier,
+        client,
+        server: SocketAddr::from((server, server_port(number))),
+        dscp: flow.code_points()[side as usize].0,
+        start_ns: flow.start.as_nanos(),
+        stop_ns: flow.stop.as_nanos(),
+        datagram_headers: flow.rate_headers(),
+    })
+}
+
+/// A setting of a node's kernel, which holds for all flows that end there.
+fn agree(order: &mut RunOrder, (name, value): &(String, String), node: &str) -> Result<(), Unsupported> {
+    match order.sysctls.iter().find(|(other, _)| other == name) {
+        Some((_, other)) if other != value => unsupported(format!(
+            "flows at node `{node}` want {name} to be {other} and {value}, and its kernel has one"
+        )),
+        Some(_) => Ok(()),
+        None => {
+            order.sysctls.push((name.clone(), value.clone()));
+            Ok(())
+        }
+    }
+}
+
+pub(crate) fn unsupported<T>(why: String) -> Result<T, Unsupported> {
+    Err(Unsupported(why))
+}

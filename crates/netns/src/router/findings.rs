@@ -1,0 +1,68 @@
+//! What the router tells, on its way to whoever wants it: its own thread must not wait for them.
+
+use netrig_core::{Frame, Heading, Instant, Note, PacketEvent, Sample, Sink, Subject};
+
+/// What was found since the last time it was told.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    samples: Vec<(Subject, Sample)>,
+    notes: Vec<Note>,
+    packets: Vec<PacketEvent>,
+    frames: Vec<Captured>,
+    /// Whether the run is over and nothing is on its way any more.
+    drained: bool,
+}
+
+/// A frame, with its bytes.
+#[derive(Debug)]
+struct Captured {
+    at: Instant,
+    node: u32,
+    link: u32,
+    heading: Heading,
+    bytes: Vec<u8>,
+    original_len: u32,
+}
+
+impl Findings {
+    /// That the run is over and nothing is on its way any more.
+    pub fn drained() -> Self {
+        Self { drained: true, ..Self::default() }
+    }
+
+    /// Whether it is that.
+    pub const fn is_drained(&self) -> bool {
+        self.drained
+    }
+
+    /// Tells all of it.
+    pub fn tell(self, sink: &mut dyn Sink) {
+        self.samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
+        self.notes.into_iter().for_each(|note| sink.note(note));
+        self.packets.iter().for_each(|event| sink.packet(event));
+        for Captured { at, node, link, heading, bytes, original_len } in &self.frames {
+            let (at, node, link, heading, original_len) = (*at, *node, *link, *heading, *original_len);
+            sink.frame(&Frame { at, node, link, heading, bytes, original_len });
+        }
+    }
+}
+
+impl Sink for Findings {
+    fn sample(&mut self, subject: Subject, sample: Sample) {
+        self.samples.push((subject, sample));
+    }
+
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        self.packets.push(*event);
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        let Frame { at, node, link, heading, bytes, original_len } = *frame;
+        let bytes = bytes.to_vec();
+        self.frames.push(Captured { at, node, link, heading, bytes, original_len });
+    }
+}

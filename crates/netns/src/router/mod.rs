@@ -1,0 +1,376 @@
+//! The router: takes every frame that nodes send through the links of the scenario, in real time.
+//!
+//! A frame enters a link at the kernel's stamp of its arrival, however late it is read, and leaves when the link says so,
+//! never earlier. Between the two, links are asked only up to what is due: an arrival that is still in the ring finds them
+//! as they were.
+
+mod findings;
+mod parcel;
+mod realtime;
+mod recognition;
+mod report;
+mod routing;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_agent::{Clock, RealtimeOffset};
+use netrig_core::{
+    Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Seeds,
+    Sink, Subject,
+};
+use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
+use netrig_link::wire::{Events, words};
+use netrig_link::{Wire, WireId, WireMeters};
+
+pub(crate) use self::findings::Findings;
+use self::parcel::Parcel;
+use self::recognition::Recognition;
+pub(crate) use self::report::Report;
+pub(crate) use self::routing::Routing;
+use crate::error::TestbedError;
+use crate::ring::{Outlet, Ring};
+use crate::testbed::Testbed;
+use crate::wiring::FIRST_INDEX;
+
+/// Slots of the ring: more than 100 ms of frames at 100,000 per second.
+const SLOTS: usize = 16_384;
+/// Frames that are read at a time: what is due is sent in between.
+const BATCH: usize = 64;
+/// The longest wait, so that whoever ends the run is heard.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+/// Nothing is on its way any more if all links were empty for so long: a node needs less to send on what it received.
+const SETTLING: Duration = Duration::from_millis(20);
+/// Parcels whose memory is kept.
+const SPARE: usize = 4096;
+
+/// All links of a scenario at work on the frames of a testbed.
+pub(crate) struct Router {
+    ring: Ring,
+    /// By the place of the end that a frame leaves to: twice the link's place, and one for its second end.
+    outlets: Vec<Outlet>,
+    /// By the place of the end that a frame came from.
+    wires: Vec<Wire<Parcel>>,
+    meters: Vec<WireMeters>,
+    /// The last moment that each wire was told.
+    told: Vec<Instant>,
+    departing: Vec<Vec<(Instant, Parcel)>>,
+    spare: Vec<Parcel>,
+    changes: VecDeque<Change>,
+    next_tick: Instant,
+    sample_every: Duration,
+    end: Instant,
+    recognition: Recognition,
+    tap: Tap,
+    journal: Journal,
+    events: Events,
+    findings: Findings,
+    tell: Box<dyn FnMut(Findings) + Send>,
+    /// Frames with a packet that came.
+    came: u32,
+    /// When the last of them came.
+    last: Instant,
+    drained: bool,
+    report: Report,
+}
+
+/// A change of a wire at a moment of the run.
+struct Change {
+    at: Instant,
+    wire: usize,
+    event: LinkEvent,
+    words: String,
+}
+
+/// Whose frames are wanted, and where they pass.
+struct Tap {
+    /// By node.
+    wanted: Vec<bool>,
+    /// By the places of ends: the node there.
+    nodes: Vec<usize>,
+}
+
+impl Router {
+    /// The links of `run` at rest. It keeps what `sink` wants, and tells it by `tell`.
+    ///
+    /// # Errors
+    /// If the kernel refuses the ring or an outlet.
+    pub fn new(
+        testbed: &Testbed,
+        run: &Run,
+        sink: &dyn Sink,
+        tell: Box<dyn FnMut(Findings) + Send>,
+    ) -> Result<Self, RunError> {
+        let failed = |error: TestbedError| RunError::Failed(error.to_string());
+        let scenario = &*run.scenario;
+        let ends = || testbed.wiring().wires.iter().flat_map(|wire| &wire.ends);
+        let outlets = ends().map(|end| Outlet::open(testbed, end.index));
+        let events = Events::default();
+        let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
+        Ok(Self {
+            outlets: outlets.collect::<Result<_, _>>().map_err(failed)?,
+            told: vec![Instant::ZERO; wires.len()],
+            departing: wires.iter().map(|_| Vec::new()).collect(),
+            wires,
+            meters,
+            spare: Vec::new(),
+            changes: changes(scenario),
+            next_tick: Instant::ZERO + scenario.sample_every,
+            sample_every: scenario.sample_every,
+            end: Instant::ZERO + scenario.duration,
+            recognition: Recognition::new(scenario),
+            tap: Tap {
+                wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
+                nodes: ends().map(|end| end.node).collect(),
+            },
+            journal: Journal::new(sink),
+            events,
+            findings: Findings::default(),
+            tell,
+            came: 0,
+            last: Instant::ZERO,
+            drained: false,
+            report: Report::default(),
+            // Last: what comes from here on is for the run.
+            ring: Ring::open(testbed, SLOTS).map_err(failed)?,
+        })
+    }
+
+    /// Moves frames until `stop`, by `clock`, whose epoch is the start of the run.
+    ///
+    /// # Errors
+    /// If the kernel fails it, or packets do not balance: a defect of a link.
+    pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Report, RunError> {
+        self.report.no_priority = realtime::take_priority().err().map(|error| error.to_string());
+        let offset = RealtimeOffset::measure();
+        while !stop.load(Ordering::Relaxed) {
+            while self.read(&clock, &offset) {
+                self.depart(&clock);
+            }
+            self.advance(clock.now());
+            self.depart(&clock);
+            self.settle(clock.now());
+            let wait = clock.left_until(self.next()).min(LONGEST_WAIT);
+            let wait = std::time::Duration::from_nanos(wait.as_nanos());
+            self.ring
+                .wait(wait)
+                .map_err(|error| RunError::Failed(format!("the router cannot wait: {error}")))?;
+        }
+        while self.read(&clock, &offset) {}
+        self.advance(clock.now().max(self.end));
+        self.depart(&clock);
+        self.finish()
+    }
+
+    /// Reads some of the frames that are there, and has done what was due before each. Whether there were any.
+    fn read(&mut self, clock: &Clock, offset: &RealtimeOffset) -> bool {
+        // The ring lends its slots while it is read, and everything else changes meanwhile.
+        let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
+        let Self { ring, spare, came, .. } = self;
+        let count = ring.read(BATCH, |frames| {
+            for (frame, place) in frames.iter().zip(&mut arrived) {
+                let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
+                let at = clock.instant(offset.monotonic(stamp));
+                let parcel = Parcel::read(frame.bytes, came.wrapping_add(1), spare.pop());
+                let parcel = parcel.filter(|_| frame.whole);
+                *came = came.wrapping_add(parcel.is_some().into());
+                *place = Some((at, frame.interface - FIRST_INDEX, parcel));
+            }
+            frames.len()
+        });
+        for (at, from, parcel) in arrived.into_iter().flatten() {
+            match parcel {
+                Some(parcel) => self.offer(at, from as usize, parcel),
+                None => self.report.foreign += 1,
+            }
+        }
+        count > 0
+    }
+
+    /// A node has sent a frame from the end at `from`.
+    fn offer(&mut self, at: Instant, from: usize, parcel: Parcel) {
+        self.advance(at);
+        self.last = at;
+        let told = &mut self.told[from];
+        if *told > at {
+            self.report.overtaken.record(*told - at);
+        }
+        *told = at.max(*told);
+        let now = *told;
+        self.show(now, from, Heading::Outbound, &parcel);
+        self.wires[from].offer(now, parcel);
+    }
+
+    /// When something is due next.
+    fn next(&self) -> Instant {
+        let wires = self.wires.iter().filter_map(Wire::poll_timeout).min();
+        let change = self.changes.front().map(|change| change.at);
+        [wires, change, Some(self.next_tick)].into_iter().flatten().fold(Instant::NEVER, Instant::min)
+    }
+
+    /// Does what is due by `now`, in the order of time. Calls with an earlier `now` than before do nothing.
+    fn advance(&mut self, now: Instant) {
+        loop {
+            let at = self.next();
+            if at > now {
+                return;
+            }
+            for wire in 0..self.wires.len() {
+                if self.wires[wire].poll_timeout().is_some_and(|due| due <= at) {
+                    self.told[wire] = self.told[wire].max(at);
+                    self.deliver(at, wire);
+                }
+            }
+            while let Some(change) = self.changes.pop_front_if(|change| change.at <= at) {
+                self.change(change);
+            }
+            if self.next_tick <= at {
+                self.tick();
+            }
+        }
+    }
+
+    /// Takes what has come out of a wire.
+    fn deliver(&mut self, now: Instant, wire: usize) {
+        while let Some(Delivery { at, packet, .. }) = self.wires[wire].poll_deliver(now) {
+            // The other end of the link.
+            let to = wire ^ 1;
+            self.show(at, to, Heading::Inbound, &packet);
+            self.recognition.delivered(self.tap.nodes[to], &packet);
+            self.departing[to].push((at, packet));
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        let Change { at, wire, event, words } = change;
+        let at = at.max(self.told[wire]);
+        self.told[wire] = at;
+        self.journal.note(at, subject(wire), || words, &mut self.findings);
+        self.wires[wire].apply(at, event);
+    }
+
+    /// Reports the interval that ends now. After the end of the run nothing is reported any more.
+    fn tick(&mut self) {
+        let now = self.next_tick;
+        self.next_tick = match now {
+            now if now >= self.end => Instant::NEVER,
+            now => (now + self.sample_every).min(self.end),
+        };
+        for ((wire, meters), told) in self.wires.iter_mut().zip(&mut self.meters).zip(&mut self.told) {
+            *told = now.max(*told);
+            meters.tick(*told, wire, &self.journal, &mut self.findings);
+        }
+        self.events.tell(&mut self.findings);
+        self.recognition.tick(now, &mut self.findings);
+        (self.tell)(std::mem::take(&mut self.findings));
+    }
+
+    /// Tells once, after the end of the run, that nothing is on its way any more.
+    fn settle(&mut self, now: Instant) {
+        let quiet = now > self.end.max(self.last) + SETTLING;
+        if quiet && !self.drained && self.wires.iter().all(|wire| wire.inside() == 0) {
+            self.drained = true;
+            (self.tell)(Findings::drained());
+        }
+    }
+
+    /// Sends what has come out of the wires.
+    fn depart(&mut self, clock: &Clock) {
+        for (outlet, departing) in self.outlets.iter().zip(&mut self.departing) {
+            if departing.is_empty() {
+                continue;
+            }
+            let now = clock.now();
+            for (at, _) in &*departing {
+                self.report.lateness.record(now - *at);
+            }
+            let frames: Vec<&[u8]> = departing.iter_mut().map(|(_, parcel)| parcel.finished()).collect();
+            let mut rest = &frames[..];
+            while !rest.is_empty() {
+                // What the node's interface has no room for is lost to the run, as in a host that is too slow.
+                let sent = outlet.send(rest).unwrap_or(0);
+                self.report.forwarded += sent as u64;
+                self.report.refused += u64::from(sent < rest.len());
+                rest = &rest[(sent + 1).min(rest.len())..];
+            }
+            let room = SPARE.saturating_sub(self.spare.len());
+            self.spare.extend(departing.drain(..).map(|(_, parcel)| parcel).take(room));
+        }
+    }
+
+    /// A packet passes the interface of a node, at the end of that place.
+    fn show(&mut self, at: Instant, end: usize, heading: Heading, parcel: &Parcel) {
+        let node = self.tap.nodes[end];
+        if self.tap.wanted[node] && at <= self.end {
+            let (bytes, link) = (parcel.packet(), (end / 2) as u32);
+            let original_len = parcel.header().ip_len;
+            let bytes = &bytes[..bytes.len().min(original_len as usize)];
+            self.findings.frame(&Shown { at, node: node as u32, link, heading, bytes, original_len });
+        }
+    }
+
+    /// The run is over: what was counted, and whether it adds up.
+    fn finish(mut self) -> Result<Report, RunError> {
+        for (wire, meters) in self.wires.iter().zip(&self.meters) {
+            let unbalanced = |error| RunError::Failed(format!("{}: {error}", meters.name()));
+            let inside = wire.balance().map_err(unbalanced)? as u64;
+            let (counters, sum) = (wire.counters(), &mut self.report.balance);
+            sum.offered += counters.offered.packets;
+            sum.duplicated += counters.duplicated.packets;
+            sum.delivered += counters.delivered.packets;
+            sum.dropped += counters.dropped_in_all().packets;
+            sum.inside += inside;
+        }
+        let Report { balance, forwarded, refused, .. } = &self.report;
+        if balance.delivered != forwarded + refused {
+            return Err(RunError::Failed(format!(
+                "links delivered {} frames to the router, which sent {forwarded} and could not send {refused}",
+                balance.delivered
+            )));
+        }
+        self.report.ring = self.ring.counts().map_err(|error| RunError::Failed(error.to_string()))?;
+        Ok(self.report)
+    }
+}
+
+/// Which direction of which link a wire is.
+fn subject(wire: usize) -> Subject {
+    let direction = if wire.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
+    Subject::Link((wire / 2) as u32, direction)
+}
+
+/// Both directions of every link.
+fn wires(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    events: &Events,
+    sink: &dyn Sink,
+) -> Result<(Vec<Wire<Parcel>>, Vec<WireMeters>), RunError> {
+    let (mut wires, mut meters) = (Vec::new(), Vec::new());
+    for (link, number) in scenario.links.iter().zip(0..) {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let LinkSettings::Line(settings) = link.towards(direction) else {
+                return Err(RunError::Failed(format!("link `{}` is no line", link.name)));
+            };
+            let id = WireId { link: number, name: &link.name, direction };
+            let wire = Wire::new(id, settings, seeds, events, sink);
+            wires.push(wire.map_err(|error| RunError::Failed(format!("link `{}`: {error}", link.name)))?);
+            meters.push(WireMeters::new(id, settings, sink));
+        }
+    }
+    Ok((wires, meters))
+}
+
+/// What happens to links, in the order of time.
+fn changes(scenario: &Scenario) -> VecDeque<Change> {
+    let of_links = scenario.events.iter().filter_map(|happening| match happening.action {
+        Action::Link { link, direction, event } => Some(Change {
+            at: happening.at,
+            wire: 2 * link + direction as usize,
+            event,
+            words: words::link_event(&scenario.links[link].name, direction, &event),
+        }),
+        Action::Interface { .. } | Action::SetPrimary { .. } => None,
+    });
+    of_links.collect()
+}

@@ -1,0 +1,54 @@
+//! What the router did in a run, and whether it was the bottleneck.
+
+use netrig_agent::Lateness;
+use netrig_core::Duration;
+use netrig_experiment::Balance;
+
+use crate::ring::Counts;
+
+/// What the router did, and how well.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    /// Every packet accounted for.
+    pub balance: Balance,
+    /// Frames that were sent on.
+    pub forwarded: u64,
+    /// How late they were.
+    pub lateness: Lateness,
+    /// Frames whose turn had passed when they were read, and by how much: they were taken to have come that much later.
+    pub overtaken: Lateness,
+    /// What came to the ring, and found no room there.
+    pub ring: Counts,
+    /// Frames that a node's interface did not take.
+    pub refused: u64,
+    /// Frames without a whole IP packet, which no link carries.
+    pub foreign: u64,
+    /// Why the kernel gave the router's thread no real-time class, if it did not.
+    pub no_priority: Option<String>,
+}
+
+impl Report {
+    /// Why the run must not be trusted, in words.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.ring.dropped > 0 {
+            faults.push(format!(
+                "the router had no room for {} of {} frames",
+                self.ring.dropped, self.ring.offered
+            ));
+        }
+        if self.refused > 0 {
+            faults.push(format!("nodes did not take {} frames that the router sent them", self.refused));
+        }
+        let late = self.lateness.quantile(0.99);
+        if late > TOO_LATE {
+            faults.push(format!(
+                "the router sent 1 in 100 frames more than {late} late; {TOO_LATE} is the most"
+            ));
+        }
+        faults
+    }
+}
+
+/// A run is worth nothing if 1 in 100 frames leaves the router later than this.
+const TOO_LATE: Duration = Duration::from_millis(1);
