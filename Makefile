@@ -24,10 +24,13 @@ test:
 lint: setup
 	@. scripts/env && scripts/lint
 
-# What a delivered packet costs in netrig, ns-2 and ns-3, side by side on this machine.
+# Side by side on this machine: what a delivered packet costs in netrig, ns-2 and ns-3; and as root sources, receivers and
+# connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3.
 bench: release
 	@scripts/setup --bench
 	@. scripts/env && bench/run
+	@. scripts/env && cargo build --release --locked -p netrig-agent --examples
+	@if [ "$$(id -u)" = 0 ]; then bench/sources; else echo "bench: bench/sources is left out: it needs root" >&2; fi
 
 # Seconds that each target is fuzzed for.
 SECONDS_EACH ?= 600

@@ -1,96 +1,110 @@
-//! Measures the source of datagrams on this machine: `cargo run --release -p netrig-agent --example source -- [seconds]`.
+//! One end of flows on this machine, to measure it:
 //!
-//! For each rate it prints what the source's own report says, and the gaps by the kernel's stamps at the receiver.
+//! ```text
+//! source receive 10.0.0.2:5001 '{ "cbr": { "interval": "100 us", "size": "512 B" } }' 10
+//! source send 10.0.0.2:5001 '{ "cbr": { "interval": "100 us", "size": "512 B" } }' 10
+//! ```
+//!
+//! The words are: which end, where the receiver listens, what the flow is (as an experiment file has it, in JSON), for how
+//! many seconds, and how many such flows, on ports that follow each other. Each end prints its report of each flow as one
+//! line of JSON, and ends with status 3 if one must not be trusted; a receiver first prints how many bytes arrived, and the
+//! seconds from the first to the last of them.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
     reason = "a measurement of this machine, started by hand"
 )]
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::ExitCode;
 
-use netrig_agent::{Buffers, Carrier, Clock, EndOrder, PreparedRun, RunOrder, RunSignals, Side};
-use netrig_core::Duration;
+use netrig_agent::{
+    Buffers, Carrier, Clock, EndOrder, PreparedRun, Progress, RunOrder, RunSignals, Side, TcpOptions,
+};
+use netrig_core::{Duration, quantity};
+use netrig_traffic::Settings;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let seconds: u64 = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
-    for (kind, interval_us) in [("poisson", 100), ("poisson", 20), ("cbr", 100), ("cbr", 20)] {
-        measure(kind, interval_us, Duration::from_secs(seconds))?;
-    }
-    Ok(())
-}
+/// How long a receiver waits beyond the flow's own time: for the sender to start, and for what is still underway.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-fn measure(kind: &str, interval_us: u64, span: Duration) -> Result<(), Box<dyn std::error::Error>> {
-    let gap = if kind == "cbr" { "interval" } else { "interarrival" };
-    let size = if kind == "cbr" { r#""100 B""# } else { r#"{ "constant": "100 B" }"# };
-    let application = format!(r#"{{ "{kind}": {{ "{gap}": "{interval_us} us", "size": {size} }} }}"#);
-    let server: SocketAddr = "127.0.0.1:42424".parse()?;
-    let end = |side| -> Result<EndOrder, Box<dyn std::error::Error>> {
-        Ok(EndOrder {
-            flow: 0,
-            name: "probe".into(),
-            side,
-            application: serde_json::from_str(&application)?,
-            carrier: Carrier::Udp(Buffers { send: None, receive: Some(4_000_000) }),
-            client: server.ip(),
-            server,
-            dscp: 0,
-            start_ns: 0,
-            stop_ns: span.as_nanos(),
-            datagram_headers: 28,
-        })
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let (side, server, application, seconds, flows) =
+        match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [side, server, application, seconds] => (*side, *server, *application, *seconds, "1"),
+            [side, server, application, seconds, flows] => (*side, *server, *application, *seconds, *flows),
+            _ => return Err("source send|receive ADDRESS:PORT APPLICATION SECONDS [FLOWS]".into()),
+        };
+    let side = match side {
+        "send" => Side::Client,
+        "receive" => Side::Server,
+        other => return Err(format!("`send` or `receive`, not `{other}`").into()),
     };
-    let ends = vec![end(Side::Client)?, end(Side::Server)?];
+    let application = serde_json::from_str(application)?;
+    let span = Duration::from_secs_f64(seconds.parse()?);
+    let ends = (0..flows.parse()?).map(|flow| end(flow, side, server.parse()?, &application, span));
+    let ends = ends.collect::<Result<_, Box<dyn std::error::Error>>>()?;
+    let duration = if side == Side::Client { span } else { span + PATIENCE };
     let run = RunOrder {
         seed: 1,
-        duration_ns: span.as_nanos() + 200_000_000,
+        duration_ns: duration.as_nanos(),
         grace_ns: 0,
         sample_every_ns: 100_000_000,
         sysctls: vec![],
         ends,
     };
-    let mut arrivals = Vec::new();
     let clock = Clock::starting_in(Duration::from_millis(50));
-    let reports = PreparedRun::prepare(run)?.run(clock, &RunSignals::default(), |samples| {
-        let delays = samples.iter().filter(|(_, sample)| sample.quantity.name == "one_way_delay");
-        arrivals.extend(delays.map(|(_, sample)| sample.at.as_nanos()));
+    let (mut bytes, mut marks) = (0.0, Vec::new());
+    let reports = PreparedRun::prepare(run)?.run(clock, &RunSignals::default(), |progress| {
+        let Progress::Samples(samples) = progress else { return };
+        for (_, sample) in samples {
+            match sample.quantity.name {
+                name if name == quantity::RECEIVED_BYTES.name => bytes += sample.value,
+                name if name == quantity::DATA_RESUMED.name || name == quantity::DATA_PAUSED.name => {
+                    marks.push(sample.at)
+                }
+                _ => {}
+            }
+        }
     })?;
-    let mut gaps: Vec<_> =
-        arrivals.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e3).collect();
-    gaps.sort_by(f64::total_cmp);
-    let quantile = |p: f64| gaps.get((p * gaps.len() as f64) as usize).copied().unwrap_or(f64::NAN);
-    println!("{kind} {interval_us} us for {} s", span.as_secs_f64());
-    for report in &reports {
-        if let Some(source) = &report.source {
-            println!(
-                "  sent {} at {:.1}/s (z {:.2?}), gaps: variation {:.3?}, KS {:.4?} (drawn {:.4?}), off {:.4?}, A2* {:.2?}, \
-                 lag-1 {:.4?}, dispersion {:.3?}",
-                source.sent,
-                source.rate.unwrap_or(f64::NAN),
-                source.rate_z,
-                source.gap_variation,
-                source.distance,
-                source.schedule_distance,
-                source.off_schedule,
-                source.anderson_darling,
-                source.lag1_correlation,
-                source.dispersion_index
-            );
-            let us = |seconds: f64| seconds * 1e6;
-            let [p50, p99, max] = [source.late_p50, source.late_p99, source.late_max].map(us);
-            println!("  late p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us");
-        }
-        if let Some(datagrams) = &report.datagrams {
-            println!(
-                "  received {} (lost {}, dropped by the socket {}); gaps at the receiver p50 {:.1} us, p99 {:.1} us",
-                datagrams.arrivals.received,
-                datagrams.arrivals.lost(),
-                datagrams.socket_dropped,
-                quantile(0.5),
-                quantile(0.99)
-            );
-        }
-        report.faults.iter().for_each(|fault| println!("  fault: {fault}"));
+    if let (Some(first), Some(last)) = (marks.iter().min(), marks.iter().max()) {
+        println!("{bytes} {}", last.since(*first).as_secs_f64());
     }
-    Ok(())
+    for report in &reports {
+        println!("{}", serde_json::to_string(report)?);
+    }
+    let trusted = reports.iter().all(|report| report.faults.is_empty());
+    Ok(if trusted { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+/// One end of flow number `flow`.
+fn end(
+    flow: u32,
+    side: Side,
+    mut server: SocketAddr,
+    application: &Settings,
+    span: Duration,
+) -> Result<EndOrder, Box<dyn std::error::Error>> {
+    let carrier = if application.sends_datagrams() {
+        Carrier::Udp(Buffers::default())
+    } else {
+        Carrier::Tcp(TcpOptions::default())
+    };
+    server.set_port(server.port() + u16::try_from(flow)?);
+    // Which of this machine's addresses reaches the receiver is the kernel's to say.
+    let towards = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    towards.connect(server)?;
+    Ok(EndOrder {
+        flow,
+        name: format!("flow{flow}"),
+        side,
+        application: application.clone(),
+        carrier,
+        client: towards.local_addr()?.ip(),
+        server,
+        dscp: 0,
+        start_ns: 0,
+        stop_ns: span.as_nanos(),
+        datagram_headers: if server.is_ipv4() { 28 } else { 48 },
+    })
 }

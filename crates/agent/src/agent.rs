@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Sender};
 use crate::control::{
     ControlError, Epoch, Event, Reply, Request, VERSION, read_frame, sample_frames, write_frame,
 };
-use crate::meter::Samples;
+use crate::event_loop::Progress;
 use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos, sysctl};
 
 /// Carries out what a controller says, one run after the other.
@@ -18,7 +18,7 @@ enum Input {
     Request(Request),
     /// The controller has nothing more to say, or said what cannot be understood.
     Ended(Option<ControlError>),
-    Samples(Samples),
+    Progress(Progress),
     Done(Result<Vec<EndReport>, AgentError>),
 }
 
@@ -78,7 +78,12 @@ impl<W: Write> Talk<'_, W> {
     fn take(&mut self, input: Input, start: impl Fn(PreparedRun, Epoch)) -> Result<Option<()>, ControlError> {
         match input {
             Input::Request(request) => self.answer(request, start)?,
-            Input::Samples(samples) => sample_frames(&samples).try_for_each(|frame| self.say(&frame))?,
+            Input::Progress(Progress::Samples(samples)) => {
+                sample_frames(&samples).try_for_each(|frame| self.say(&frame))?;
+            }
+            Input::Progress(Progress::Idle { flow, side, idle }) => {
+                self.say(&Reply::Idle { flow, side, idle })?;
+            }
             Input::Done(result) => {
                 self.stage = Stage::Idle;
                 match result {
@@ -199,7 +204,7 @@ fn carry_out(run: PreparedRun, at: Epoch, signals: &RunSignals, inputs: &Sender<
     });
     // Nobody listens any more once the agent has ended.
     let result = run.run(clock, signals, |samples| {
-        let _ = inputs.send(Input::Samples(samples));
+        let _ = inputs.send(Input::Progress(samples));
     });
     let _ = inputs.send(Input::Done(result));
 }

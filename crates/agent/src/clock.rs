@@ -43,6 +43,13 @@ impl Clock {
         let due = self.epoch.saturating_add(at.as_nanos());
         Duration::from_nanos(due.saturating_sub(monotonic_nanos()))
     }
+
+    /// Comes back when `at` has come, and keeps the processor busy until then.
+    pub(crate) fn spin_until(&self, at: Instant) {
+        while !self.left_until(at).is_zero() {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::meter::Samples;
 use crate::quantity;
-use crate::{EndReport, RunOrder};
+use crate::{EndReport, RunOrder, Side};
 
 /// The version of the protocol: both sides must have the same.
 pub const VERSION: u32 = 1;
@@ -104,6 +104,16 @@ pub enum Reply {
     Samples {
         /// Samples of one subject and quantity each.
         columns: Vec<Column>,
+    },
+    /// An end has nothing more to do, as far as it knows: its application wants nothing and its connections have closed; or
+    /// it has again.
+    Idle {
+        /// The flow's place in the scenario.
+        flow: u32,
+        /// Which of its ends.
+        side: Side,
+        /// Whether it is so.
+        idle: bool,
     },
     /// The run is over.
     Report {

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, DatagramId, Instant, Sample, Subject, quantity};
+use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Sample, Subject, quantity};
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::RealtimeOffset;
+use crate::interruptions::Interruptions;
 use crate::meter::{Counted, EndMeter, Samples};
 use crate::order::{Carrier, EndOrder, Side};
+use crate::pacer::Watch;
 use crate::quantity as own;
 use crate::source_report::SourceReport;
 use crate::tcp::{TcpEnd, Turn};
@@ -24,7 +26,12 @@ const FIRST_SOCKET: u32 = 0;
 const TURNS: usize = 64;
 
 /// Bytes read at a time.
-const READ: usize = 1 << 16;
+const READ: usize = 1 << 18;
+
+/// A source for which nothing is due for so long has time for its own meter, which takes a tenth of that for each of
+/// [`METERED`] datagrams.
+const QUIET: Duration = Duration::from_micros(8);
+const METERED: usize = 8;
 
 /// What an end works with.
 pub(crate) struct Surroundings<'a> {
@@ -56,6 +63,10 @@ pub(crate) struct FlowEnd {
     more: bool,
     /// Datagrams that were on their way when the run ended.
     on_their_way: u64,
+    /// Whether it had nothing more to do when it was last asked.
+    idle: bool,
+    /// Space for what one look finds.
+    arrived: Vec<Received>,
     reported: TcpCounts,
     events: Vec<ConnectionEvent>,
     buffer: Vec<u8>,
@@ -77,6 +88,9 @@ pub struct EndReport {
     pub source: Option<SourceReport>,
     /// What became of the other end's datagrams, if it takes any.
     pub datagrams: Option<UdpReport>,
+    /// What kept its thread from running.
+    #[serde(default)]
+    pub interruptions: Interruptions,
     /// Connections that it opened and accepted.
     pub connections: u32,
     /// Connections that ended before everything had arrived.
@@ -105,12 +119,13 @@ impl FlowEnd {
         let (local, dscp) = (order.local(), order.dscp);
         let sockets = match &order.carrier {
             Carrier::Udp(buffers) if datagrams => {
-                UdpEnd::open(order.flow, local, dscp, *buffers, order.asked())
-                    .map(|end| Sockets::Udp(Box::new(end)))
+                UdpEnd::open(&order, *buffers).map(|end| Sockets::Udp(Box::new(end)))
             }
             Carrier::Tcp(options) if !datagrams => {
                 let listens = order.side == Side::Server;
-                TcpEnd::open(options.clone(), dscp, local, listens).map(|end| Sockets::Tcp(Box::new(end)))
+                let reads = !order.application.sends_fill_only();
+                TcpEnd::open(options.clone(), dscp, local, listens, reads)
+                    .map(|end| Sockets::Tcp(Box::new(end)))
             }
             Carrier::Udp(_) => {
                 return Err(wrong("its application opens connections, which UDP has not".into()));
@@ -135,6 +150,8 @@ impl FlowEnd {
             turns: VecDeque::new(),
             more: false,
             on_their_way: 0,
+            idle: false,
+            arrived: Vec::new(),
             reported: TcpCounts::default(),
             events: Vec::new(),
             buffer: vec![0; READ],
@@ -146,20 +163,38 @@ impl FlowEnd {
         self.order.flow
     }
 
+    /// Which of its ends.
+    pub const fn side(&self) -> Side {
+        self.order.side
+    }
+
+    /// Whether it has nothing more to do, if that is not as it was when it was last asked: it has had connections, all of
+    /// them have closed, and its application waits for nothing.
+    pub fn becomes_idle(&mut self) -> Option<bool> {
+        let Sockets::Tcp(tcp) = &self.sockets else { return None };
+        let idle = tcp.has_been_used() && tcp.is_empty() && self.deadline.is_none();
+        (idle != std::mem::replace(&mut self.idle, idle)).then_some(idle)
+    }
+
     /// Whether it sends datagrams by a schedule, so that its loop must be precise.
     pub fn is_precise(order: &EndOrder) -> bool {
         order.side == Side::Client && order.application.sends_datagrams()
     }
 
-    /// Has its listening socket, or the one for datagrams, watched.
+    /// Has its listening socket, or the one for datagrams, watched; that of a source that gets no answer is not.
     pub fn watch(&self, pacer: &Pacer) -> Result<(), AgentError> {
-        let first = match &self.sockets {
-            Sockets::Udp(udp) => Some(udp.fd()),
-            Sockets::Tcp(tcp) => tcp.listener(),
+        let key = self.key(FIRST_SOCKET);
+        let watched = match &self.sockets {
+            Sockets::Udp(udp) if !self.order.application.is_one_way() => {
+                pacer.watch(udp.fd(), key, Watch::Reading)
+            }
+            Sockets::Udp(udp) if self.order.side == Side::Server => {
+                pacer.watch(udp.fd(), key, Watch::ReadingOnce)
+            }
+            Sockets::Udp(_) => Ok(()),
+            Sockets::Tcp(tcp) => tcp.listener().map_or(Ok(()), |fd| pacer.watch(fd, key, Watch::Both)),
         };
-        first
-            .map_or(Ok(()), |fd| pacer.watch(fd, self.key(FIRST_SOCKET)))
-            .map_err(AgentError::kernel("epoll_ctl"))
+        watched.map_err(AgentError::kernel("epoll_ctl"))
     }
 
     fn key(&self, socket: u32) -> u64 {
@@ -175,22 +210,31 @@ impl FlowEnd {
         let stop =
             (self.started && !self.stopped && self.order.side == Side::Client).then(|| self.order.stop());
         let deadline = self.deadline.filter(|_| self.has_room());
-        [start, stop, deadline].into_iter().flatten().min().unwrap_or(Instant::NEVER)
+        let (retry, look) = match &self.sockets {
+            Sockets::Udp(udp) => (udp.outbox.retry(), udp.next_look()),
+            Sockets::Tcp(_) => (None, None),
+        };
+        [start, stop, deadline, retry, look].into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
     fn has_room(&self) -> bool {
         match &self.sockets {
-            Sockets::Udp(udp) => udp.has_room(),
+            Sockets::Udp(udp) => udp.outbox.has_room(),
             Sockets::Tcp(_) => true,
         }
     }
 
     /// A socket of this end has something to say.
     pub fn ready(&mut self, socket: u32, around: &mut Surroundings) -> Result<(), AgentError> {
-        match &self.sockets {
+        match &mut self.sockets {
             Sockets::Udp(_) => self.more = true,
             Sockets::Tcp(_) if socket == FIRST_SOCKET => self.accept(around)?,
-            Sockets::Tcp(_) => self.turns.push_back(socket - 1),
+            Sockets::Tcp(tcp) => {
+                if let Some(conn) = tcp.get(socket - 1) {
+                    conn.is_ready();
+                }
+                self.turns.push_back(socket - 1);
+            }
         }
         Ok(())
     }
@@ -210,7 +254,7 @@ impl FlowEnd {
         if let Sockets::Tcp(tcp) = &mut self.sockets
             && let Some(conn) = tcp.get(place)
         {
-            around.pacer.watch(conn.fd(), key).map_err(AgentError::kernel("epoll_ctl"))?;
+            around.pacer.watch(conn.fd(), key, Watch::Both).map_err(AgentError::kernel("epoll_ctl"))?;
         }
         self.turns.push_back(place);
         Ok(())
@@ -223,8 +267,9 @@ impl FlowEnd {
             self.started = true;
             self.tell(self.order.start(), AppEvent::Started, around)?;
         }
-        self.take_datagrams(around)?;
+        self.take_datagrams(now, around)?;
         self.take_turns(now, around)?;
+        let mut now = now;
         while self.started {
             let stop = (!self.stopped && self.order.side == Side::Client).then(|| self.order.stop());
             let stop = stop.filter(|at| *at <= now);
@@ -244,36 +289,67 @@ impl FlowEnd {
                     self.stopped = true;
                     self.tell(at, AppEvent::Stopped, around)?;
                 }
-                (None, None) => break,
+                (None, None) => match self.next_with_those_that_wait() {
+                    Some(at) => {
+                        around.clock.spin_until(at);
+                        now = at;
+                    }
+                    None => break,
+                },
             }
         }
-        self.flush(around)
+        self.flush(around)?;
+        if let Sockets::Udp(udp) = &mut self.sockets
+            && udp.outbox.unmetered() >= METERED
+            && self.deadline.is_none_or(|at| around.clock.left_until(at) > QUIET)
+        {
+            udp.outbox.meter(METERED);
+        }
+        Ok(())
+    }
+
+    /// When the application is to be told next, if what it sends then had better leave with the datagrams that wait now.
+    fn next_with_those_that_wait(&self) -> Option<Instant> {
+        let Sockets::Udp(udp) = &self.sockets else { return None };
+        let grace = udp.outbox.grace()?.min(self.until);
+        self.deadline
+            .filter(|at| *at <= grace && udp.outbox.has_room() && (self.stopped || *at < self.order.stop()))
     }
 
     /// Sends the datagrams that wait.
     fn flush(&mut self, around: &Surroundings) -> Result<(), AgentError> {
         let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
-        let before = udp.sent();
+        let before = udp.outbox.sent();
         udp.flush(around.clock).map_err(AgentError::kernel("sendmmsg"))?;
         // Answers are no part of what the flow carries.
         if self.order.sends_data() {
-            self.meter.count(Counted::DatagramsSent, udp.sent() - before);
+            self.meter.count(Counted::DatagramsSent, udp.outbox.sent() - before);
         }
         Ok(())
     }
 
-    fn take_datagrams(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
-        if !std::mem::take(&mut self.more) {
+    fn take_datagrams(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
+        let key = self.key(FIRST_SOCKET);
+        let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
+        let looks = udp.next_look().is_some_and(|at| at <= now);
+        if !std::mem::take(&mut self.more) && !looks {
             return Ok(());
         }
-        let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
-        let mut arrived = Vec::new();
+        let mut arrived = std::mem::take(&mut self.arrived);
         self.more = udp
             .receive(around.clock, around.offset, |received| arrived.push(received))
             .map_err(AgentError::kernel("recvmmsg"))?;
-        for Received { at, from, stamp, answers, data } in arrived {
+        let watched_once = self.order.side == Side::Server && self.order.application.is_one_way();
+        if watched_once && !self.more && !udp.look_again(around.clock.now(), !arrived.is_empty()) {
+            around
+                .pacer
+                .watch_again(udp.fd(), key, Watch::ReadingOnce)
+                .map_err(AgentError::kernel("epoll_ctl"))?;
+        }
+        for Received { at, from, stamp, answers, data } in arrived.drain(..) {
             if at > self.until {
-                self.on_their_way += u64::from(stamp.sent <= self.until);
+                let counts = !self.order.sends_data() && stamp.sent <= self.until;
+                self.on_their_way += u64::from(counts);
                 continue;
             }
             if !self.order.sends_data() {
@@ -289,6 +365,7 @@ impl FlowEnd {
             };
             self.tell(at, event, around)?;
         }
+        self.arrived = arrived;
         Ok(())
     }
 
@@ -297,11 +374,11 @@ impl FlowEnd {
         self.order.side == Side::Server && matches!(self.sockets, Sockets::Udp(_))
     }
 
-    /// A socket has something to say after the end of the run: what comes was on its way.
-    pub fn take_late(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
+    /// Takes all that has come.
+    pub fn take_late(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
         self.more = matches!(self.sockets, Sockets::Udp(_));
         while self.more {
-            self.take_datagrams(around)?;
+            self.take_datagrams(now, around)?;
         }
         Ok(())
     }
@@ -389,7 +466,8 @@ impl FlowEnd {
     ) -> Result<(), AgentError> {
         let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
         let size = data.size();
-        udp.push(intended, to, answers, data)
+        udp.outbox
+            .push(intended, to, answers, data)
             .map_err(|why| AgentError::Order { flow: self.order.name.clone(), why })?;
         if self.order.sends_data() {
             self.meter.count(Counted::OfferedBytes, size);
@@ -456,9 +534,14 @@ impl FlowEnd {
     }
 
     /// The run is over at `now`: what was due is done, what has arrived in time is taken, and the report made.
-    pub fn finish(&mut self, now: Instant, around: &mut Surroundings) -> Result<EndReport, AgentError> {
+    pub fn finish(
+        &mut self,
+        now: Instant,
+        interruptions: Interruptions,
+        around: &mut Surroundings,
+    ) -> Result<EndReport, AgentError> {
         self.advance(now, around)?;
-        self.take_late(around)?;
+        self.take_late(now, around)?;
         self.tick(now, around.samples)?;
         if self.on_their_way > 0 {
             let taken_back = -(self.on_their_way as f64);
@@ -470,14 +553,15 @@ impl FlowEnd {
             side: self.order.side,
             source: None,
             datagrams: None,
+            interruptions,
             connections: 0,
             failed: 0,
             fallbacks: 0,
             faults: Vec::new(),
         };
-        match &self.sockets {
+        match &mut self.sockets {
             Sockets::Udp(udp) if self.order.side == Side::Client => {
-                report.source = Some(udp.source().report())
+                report.source = Some(udp.outbox.source().report())
             }
             Sockets::Udp(udp) => {
                 report.datagrams = Some(udp.report().map_err(AgentError::kernel("SO_MEMINFO"))?);
@@ -525,12 +609,24 @@ fn trace(at: Instant, flow: u32, tcp: &TcpEnd, out: &mut Samples) {
 
 /// Why the run must not be trusted.
 fn faults(report: &EndReport, flow: &str) -> Vec<String> {
-    let source = report.source.as_ref().and_then(SourceReport::fault);
+    let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
+        let switches = report.interruptions.switches;
+        if switches == 0 {
+            why
+        } else {
+            format!("{why} (others were let run instead of it {switches} times)")
+        }
+    });
+    let stolen = report.interruptions.fault();
     let dropped = report.datagrams.map_or(0, |datagrams| datagrams.socket_dropped);
     let receiver = (dropped > 0).then(|| {
         format!("the receiving socket had no room for {dropped} datagrams that had reached their host")
     });
     let fallbacks = report.fallbacks;
     let fallback = (fallbacks > 0).then(|| format!("{fallbacks} connections of MPTCP fell back to TCP"));
-    [source, receiver, fallback].into_iter().flatten().map(|why| format!("flow `{flow}`: {why}")).collect()
+    [source, stolen, receiver, fallback]
+        .into_iter()
+        .flatten()
+        .map(|why| format!("flow `{flow}`: {why}"))
+        .collect()
 }

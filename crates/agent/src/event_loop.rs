@@ -1,13 +1,14 @@
 //! The loop that lets a run's time pass for some of its ends.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 
 use netrig_core::{Duration, Instant, Sample, Subject, quantity};
 
 use crate::clock::RealtimeOffset;
 use crate::end::{EndReport, FlowEnd, Surroundings};
+use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::meter::{EndMeter, Samples};
-use crate::order::{EndOrder, RunOrder};
+use crate::order::{EndOrder, RunOrder, Side};
 use crate::pacer::SPIN;
 use crate::{AgentError, Clock, Pacer, RunSignals};
 
@@ -22,7 +23,40 @@ pub(crate) struct EventLoop {
 
 /// What becomes known while a run lasts.
 #[derive(Debug)]
-pub(crate) struct Progress(pub Samples);
+pub enum Progress {
+    /// What was measured.
+    Samples(Samples),
+    /// An end has nothing more to do, or has again.
+    Idle {
+        /// The flow's place in the scenario.
+        flow: u32,
+        /// Which of its ends.
+        side: Side,
+        /// Whether it is so.
+        idle: bool,
+    },
+}
+
+/// Deliveries that may wait for whoever takes them.
+pub(crate) const DELIVERIES: usize = 64;
+
+/// Samples that a loop keeps to itself while those wait; then it waits too, and the run is late rather than the memory full.
+const KEPT: usize = 1 << 20;
+
+/// Between two looks for datagrams that come after the end of the run.
+const LOOK_FOR_LATE: Duration = Duration::from_millis(5);
+
+/// Delivers samples. While nobody takes them they are kept, up to a limit.
+fn deliver(samples: &mut Samples, progress: &SyncSender<Progress>) {
+    if samples.len() >= KEPT {
+        // Nobody listens any more once the run was given up.
+        let _ = progress.send(Progress::Samples(std::mem::take(samples)));
+    } else if let Err(TrySendError::Full(Progress::Samples(kept))) =
+        progress.try_send(Progress::Samples(std::mem::take(samples)))
+    {
+        *samples = kept;
+    }
+}
 
 impl EventLoop {
     /// Opens the sockets of these ends. Sources of datagrams belong into one loop, which spins before its deadlines, and all
@@ -50,17 +84,19 @@ impl EventLoop {
         mut self,
         clock: Clock,
         signals: &RunSignals,
-        progress: &Sender<Progress>,
+        progress: &SyncSender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
         let tail = if self.precise { SPIN } else { Duration::ZERO };
         let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
         let offset = RealtimeOffset::measure();
         self.ends.iter().try_for_each(|end| end.watch(&pacer))?;
+        let before = InterruptionCounts::read();
         let mut samples = Samples::new();
         let mut tick = Instant::ZERO + self.sample_every;
         let mut ready = Vec::new();
         let mut known = 0;
-        while !signals.has_ended() && !clock.left_until(self.until).is_zero() {
+        let mut now = Instant::ZERO;
+        while !signals.has_ended() && now < self.until {
             let next = self.ends.iter().map(FlowEnd::next).fold(tick.min(self.until), Instant::min);
             ready.clear();
             ready.extend_from_slice(pacer.wait(next).map_err(AgentError::kernel("ppoll"))?);
@@ -71,30 +107,38 @@ impl EventLoop {
                 let (place, socket) = ((key >> 32) as usize, *key as u32);
                 self.ends[place].ready(socket, &mut around)?;
             }
-            if !clock.left_until(Instant::ZERO).is_zero() {
+            now = clock.now().min(self.until);
+            if now == Instant::ZERO {
+                // The run has not begun.
                 continue;
             }
-            let now = clock.now().min(self.until);
             if let Some(flows) = signals.stopped_flows(&mut known) {
                 let stopped = self.ends.iter_mut().filter(|end| flows.contains(&end.flow()));
                 stopped.for_each(|end| end.stop(now));
             }
             for end in &mut self.ends {
                 end.advance(now, &mut around)?;
+                if let Some(idle) = end.becomes_idle() {
+                    let _ = progress.send(Progress::Idle { flow: end.flow(), side: end.side(), idle });
+                }
             }
             while tick <= now {
                 self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
-                // Nobody listens any more once the run was given up.
-                let _ = progress.send(Progress(std::mem::take(&mut samples)));
+                deliver(&mut samples, progress);
                 tick += self.sample_every;
             }
         }
-        if !clock.left_until(Instant::ZERO).is_zero() {
+        if now == Instant::ZERO {
             // It was given up before it began.
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }
         self.linger(&clock, &offset, &mut pacer, signals)?;
-        self.finish(&clock, &offset, &pacer, progress)
+        let interruptions = InterruptionCounts::read().since(&before);
+        let mut around =
+            Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
+        let reports = self.finish(interruptions, &mut around)?;
+        let _ = progress.send(Progress::Samples(samples));
+        Ok(reports)
     }
 
     /// Takes the datagrams that were on their way at the end of the run, until it is told that there are no more.
@@ -111,40 +155,38 @@ impl EventLoop {
             && !signals.has_ended()
             && !clock.left_until(until).is_zero()
         {
-            let ready = pacer.wait(until).map_err(AgentError::kernel("ppoll"))?.to_vec();
+            let next = until.min(clock.now() + LOOK_FOR_LATE);
+            pacer.wait(next).map_err(AgentError::kernel("ppoll"))?;
             let mut around = Surroundings { clock, offset, pacer, samples: &mut samples };
-            for (key, _) in ready {
-                self.ends[(key >> 32) as usize].take_late(&mut around)?;
-            }
+            let now = clock.now();
+            self.ends.iter_mut().try_for_each(|end| end.take_late(now, &mut around))?;
         }
         Ok(())
     }
 
+    /// The reports of all ends.
     fn finish(
         mut self,
-        clock: &Clock,
-        offset: &RealtimeOffset,
-        pacer: &Pacer,
-        progress: &Sender<Progress>,
+        interruptions: Interruptions,
+        around: &mut Surroundings,
     ) -> Result<Vec<EndReport>, AgentError> {
-        let mut samples = Samples::new();
-        let now = clock.now().min(self.until);
-        let mut around = Surroundings { clock, offset, pacer, samples: &mut samples };
+        let now = around.clock.now().min(self.until);
         let mut reports = Vec::with_capacity(self.ends.len());
         for end in &mut self.ends {
-            reports.push(end.finish(now, &mut around)?);
+            reports.push(end.finish(now, interruptions, around)?);
         }
         let late =
             reports.iter().filter_map(|report| Some(report.source.as_ref()?.late_max)).fold(0.0, f64::max);
         if self.precise {
-            samples.push((Subject::Run, Sample { at: now, quantity: &quantity::LATENESS, value: late }));
+            around
+                .samples
+                .push((Subject::Run, Sample { at: now, quantity: &quantity::LATENESS, value: late }));
         }
-        if let Some(step) = RealtimeOffset::measure().stepped_since(offset) {
+        if let Some(step) = RealtimeOffset::measure().stepped_since(around.offset) {
             let why = format!("the wall clock was stepped by {} s during the run", step.as_secs_f64());
             let stamped = reports.iter_mut().filter(|report| report.datagrams.is_some());
             stamped.for_each(|report| report.faults.push(why.clone()));
         }
-        let _ = progress.send(Progress(samples));
         Ok(reports)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_core::{Duration, Instant, Seeds};
+use netrig_core::{Instant, Seeds};
 use netrig_traffic::{Application, FlowContext, Settings};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,11 @@ pub enum Side {
     Client,
     /// The flow's `to`: listens.
     Server,
+}
+
+impl Side {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 }
 
 /// One end of a flow.
@@ -120,13 +125,16 @@ impl EndOrder {
         }
     }
 
+    /// Datagrams per second that the flow sends while it does.
+    pub(crate) fn pace(&self) -> Option<f64> {
+        self.application.pace(self.datagram_headers)
+    }
+
     /// What the gaps between its datagrams are to be.
     pub(crate) fn asked(&self) -> Asked {
-        let Settings::Poisson(poisson) = &self.application else { return Asked::Schedule };
-        let mean = poisson.interarrival.map(Duration::as_secs_f64).or_else(|| {
-            let bits = (poisson.size.mean() + f64::from(self.datagram_headers)) * 8.0;
-            poisson.rate.map(|rate| bits / rate.bits_per_s() as f64)
-        });
-        mean.map_or(Asked::Schedule, |mean| Asked::Exponential { mean_ns: mean * 1e9 })
+        match (&self.application, self.pace()) {
+            (Settings::Poisson(_), Some(per_s)) => Asked::Exponential { mean_ns: 1e9 / per_s },
+            _ => Asked::Schedule,
+        }
     }
 }

@@ -3,8 +3,7 @@
 use std::sync::mpsc;
 
 use crate::end::FlowEnd;
-use crate::event_loop::{EventLoop, Progress};
-use crate::meter::Samples;
+use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::order::RunOrder;
 use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
@@ -32,8 +31,8 @@ impl PreparedRun {
         Ok(Self { loops: groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()? })
     }
 
-    /// Carries the run out by `clock`, whose epoch is its start; ends early if `signals` say so. `deliver` gets the samples
-    /// as they come.
+    /// Carries the run out by `clock`, whose epoch is its start; ends early if `signals` say so. `deliver` gets what
+    /// becomes known as it comes.
     ///
     /// # Errors
     /// If the kernel refuses what it always grants, or an application asks for what cannot be sent.
@@ -41,9 +40,9 @@ impl PreparedRun {
         self,
         clock: Clock,
         signals: &RunSignals,
-        mut deliver: impl FnMut(Samples),
+        deliver: impl FnMut(Progress),
     ) -> Result<Vec<EndReport>, AgentError> {
-        let (progress, told) = mpsc::channel();
+        let (progress, told) = mpsc::sync_channel(DELIVERIES);
         std::thread::scope(|scope| {
             let threads: Vec<_> = self
                 .loops
@@ -54,7 +53,7 @@ impl PreparedRun {
                 })
                 .collect();
             drop(progress);
-            told.into_iter().for_each(|Progress(samples)| deliver(samples));
+            told.into_iter().for_each(deliver);
             let mut reports = Vec::new();
             for thread in threads {
                 reports.extend(thread.join().map_err(|_| AgentError::Panicked)??);

@@ -42,7 +42,8 @@ pub struct Buffers {
     /// `SO_SNDBUF`; the kernel's own choice if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<u32>,
-    /// `SO_RCVBUF`; the kernel's own choice if not given.
+    /// `SO_RCVBUF`; if not given the kernel's own choice, and at a receiver of datagrams room for 100 ms of what its flow
+    /// sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive: Option<u32>,
 }
@@ -191,6 +192,25 @@ impl Making {
             )?;
         }
         Ok(())
+    }
+
+    /// Gives the receive buffer at least so many bytes, beyond the system's limit where the process may (CAP_NET_ADMIN), up
+    /// to it where it may not.
+    pub fn receive_at_least(&self, bytes: usize) -> Result<(), SocketError> {
+        let failed = |error| refused("SO_RCVBUF", self.local, error);
+        if sockopt::socket_recv_buffer_size(&self.socket).map_err(failed)? / 2 >= bytes {
+            return Ok(());
+        }
+        sockopt::set_socket_recv_buffer_size_force(&self.socket, bytes)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.socket, bytes))
+            .map_err(failed)
+    }
+
+    /// The receive buffer's size as it reads back, bytes: twice what was asked for.
+    pub fn receive_buffer(&self) -> Result<u32, SocketError> {
+        let bytes = sockopt::socket_recv_buffer_size(&self.socket)
+            .map_err(|error| refused("SO_RCVBUF", self.local, error))?;
+        Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// Binds to the local address. A listening address of an earlier run may be taken again at once; where the kernel

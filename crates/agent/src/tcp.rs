@@ -19,16 +19,18 @@ use crate::tcp_info::{TcpCounts, TcpInfo};
 const CALLS: i32 = 4096;
 
 /// Bytes that one turn of a connection sends or receives at most, so that one does not starve the others.
-const TURN: usize = 1 << 18;
+const TURN: usize = 1 << 20;
 
-/// Zeros for data without content.
-static FILL: [u8; 1 << 16] = [0; 1 << 16];
+/// Zeros for data without content, as many as one call gives the kernel.
+static FILL: [u8; 1 << 18] = [0; 1 << 18];
 
 /// One end's connections.
 pub(crate) struct TcpEnd {
     options: TcpOptions,
     dscp: u8,
     local: SocketAddr,
+    /// Whether somebody reads the bytes that arrive.
+    reads: bool,
     listener: Option<OwnedFd>,
     accepted: u32,
     /// By their places, which are never given twice.
@@ -45,6 +47,9 @@ pub(crate) struct Conn {
     socket: OwnedFd,
     peer: SocketAddr,
     multipath: bool,
+    reads: bool,
+    /// The kernel has something to say that was not heard yet.
+    ready: bool,
     /// What the kernel answered to the call.
     failed: Option<Errno>,
     outbox: VecDeque<Data>,
@@ -73,6 +78,7 @@ impl TcpEnd {
         dscp: u8,
         local: SocketAddr,
         listens: bool,
+        reads: bool,
     ) -> Result<Self, SocketError> {
         let making = Making::tcp(&options, dscp, local)?;
         // An end that does not listen has made a socket too: what the options cannot be is known before the run begins.
@@ -87,6 +93,7 @@ impl TcpEnd {
             options,
             dscp,
             local,
+            reads,
             listener,
             accepted: 0,
             connections: BTreeMap::new(),
@@ -100,6 +107,16 @@ impl TcpEnd {
     /// The listening socket.
     pub fn listener(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether there has been a connection.
+    pub const fn has_been_used(&self) -> bool {
+        self.made > 0
+    }
+
+    /// Whether no connection is left.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
     }
 
     /// Begins to open a connection; its place.
@@ -137,6 +154,8 @@ impl TcpEnd {
             socket,
             peer,
             multipath: self.options.multipath,
+            reads: self.reads,
+            ready: true,
             failed,
             outbox: VecDeque::new(),
             connected: false,
@@ -194,6 +213,11 @@ impl Conn {
         self.socket.as_fd()
     }
 
+    /// The kernel has reported it.
+    pub const fn is_ready(&mut self) {
+        self.ready = true;
+    }
+
     /// Takes data that is to be sent; never refused.
     pub fn send(&mut self, data: Data) {
         if !self.closing && data.size() > 0 {
@@ -224,7 +248,9 @@ impl Conn {
 
     fn try_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
         self.failed.take().map_or(Ok(()), Err)?;
-        sockopt::socket_error(&self.socket)??;
+        if self.ready {
+            sockopt::socket_error(&self.socket)??;
+        }
         if !self.connected {
             match rustix::net::getpeername(&self.socket) {
                 Ok(_) => {}
@@ -235,7 +261,7 @@ impl Conn {
             events.push(ConnectionEvent::Connected { peer: self.peer });
         }
         let sending = self.write(events)?;
-        let receiving = self.read(buffer, events)?;
+        let receiving = if self.ready { self.read(buffer, events)? } else { Turn::Waits };
         if self.shut && self.peer_finished && TcpInfo::read(&self.socket).is_ok_and(|info| info.is_closed()) {
             self.closed = true;
             events.push(ConnectionEvent::Closed(CloseReason::Finished));
@@ -282,22 +308,24 @@ impl Conn {
         Ok(Turn::Waits)
     }
 
-    /// Takes from the kernel what has arrived.
+    /// Takes from the kernel what has arrived; bytes that nobody reads are not copied (`MSG_TRUNC`, tcp(7)).
     fn read(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+        let discards = !self.reads && !self.multipath;
+        let flags = if discards { RecvFlags::DONTWAIT | RecvFlags::TRUNC } else { RecvFlags::DONTWAIT };
         let mut left = TURN;
         while !self.peer_finished {
             if left == 0 {
                 return Ok(Turn::GoesOn);
             }
             let room = buffer.len().min(left);
-            match rustix::net::recv(&self.socket, &mut buffer[..room], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => {
+            match rustix::net::recv(&self.socket, &mut buffer[..room], flags) {
+                Ok((_, 0)) => {
                     self.peer_finished = true;
                     events.push(ConnectionEvent::PeerFinished);
                 }
-                Ok((len, _)) => {
+                Ok((_, len)) => {
                     left -= len;
-                    let data = content(&buffer[..len]);
+                    let data = if discards { Data::Fill(len as u64) } else { content(&buffer[..len]) };
                     events.push(ConnectionEvent::Received { stream: StreamId(0), data });
                 }
                 Err(Errno::AGAIN) => break,
@@ -305,6 +333,7 @@ impl Conn {
                 Err(error) => return Err(error),
             }
         }
+        self.ready = false;
         Ok(Turn::Waits)
     }
 

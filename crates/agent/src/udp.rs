@@ -1,27 +1,40 @@
 //! Datagrams over a UDP socket.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netrig_core::{Data, DatagramId, Instant};
+use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::{SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
 use crate::clock::RealtimeOffset;
-use crate::datagram::{Body, Rest, STAMP_LEN, Stamp, answer_body, answered, body};
+use crate::datagram::{Rest, STAMP_LEN, Stamp, answered};
+use crate::order::{EndOrder, Side};
+use crate::outbox::{LONGEST, Outbox, is_loss};
 use crate::socket::{Making, SocketError};
-use crate::source_report::{Asked, SourceMeter};
-use crate::sys::{Incoming, ReceiveBatch, SendBatch, option_bytes};
+use crate::sys::{MESSAGES, ReceiveBatch, option_bytes};
 use crate::{Buffers, Clock};
 
-/// The longest payload over IPv4 (RFC 768, RFC 791): 65535 less 28 bytes.
-const LONGEST: u64 = 65_507;
+/// A receiver has room for what comes in so long a time, so that it may be kept from looking.
+const ROOM: Duration = Duration::from_millis(100);
 
-/// Zeros for datagrams without content.
-static FILL: [u8; LONGEST as usize] = [0; LONGEST as usize];
+/// But for no less than this, bytes, and for no more.
+const LEAST_ROOM: f64 = 1e6;
+const MOST_ROOM: f64 = 64e6;
+
+/// What the kernel takes for a datagram in a socket beside its payload, bytes: its descriptor and the rest of its memory,
+/// generously.
+const BOOK_KEEPING: f64 = 1024.0;
+
+/// A receiver that nobody waits for looks so often while datagrams come: being woken up by each would cost the sender,
+/// on the same machine, more than sending does.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Above so many datagrams per second the kernel may put several together before they are received: their stamp is then
+/// that of one of them. Below it each has its own.
+const TOGETHER_ABOVE: f64 = 50_000.0;
 
 /// Software stamps of what is received (Documentation/networking/timestamping).
 const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
@@ -29,30 +42,22 @@ const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING
 /// Where SO_MEMINFO has the count of drops, bytes: the ninth of its 32-bit words (include/uapi/linux/sock_diag.h).
 const SK_MEMINFO_DROPS: usize = 32;
 
-/// Datagrams that wait for the socket; while there are so many, the application is not asked for more.
-const BACKLOG: usize = SendBatch::LIMIT;
-
 /// One end's socket for datagrams: numbers and stamps what is sent, and tells what arrives.
 pub(crate) struct UdpEnd {
     socket: OwnedFd,
     flow: u32,
-    next: u64,
-    waiting: VecDeque<Waiting>,
-    source: SourceMeter,
+    /// What is to be sent.
+    pub outbox: Outbox,
     receive: ReceiveBatch,
+    /// Size of the socket's receive buffer as the kernel tells it, bytes.
+    room: u32,
+    look_every: Duration,
+    next_look: Option<Instant>,
     log: ArrivalLog,
     foreign: u64,
     unstamped: u64,
     reported_drops: u32,
     reported: Arrivals,
-}
-
-/// A datagram that is to be sent.
-struct Waiting {
-    to: SocketAddr,
-    intended: Instant,
-    rest: Rest,
-    body: Body,
 }
 
 /// A datagram that arrived for the first time.
@@ -76,6 +81,8 @@ pub struct UdpReport {
     pub foreign: u64,
     /// Datagrams without the kernel's stamp; they are taken to have arrived when they were read.
     pub unstamped: u64,
+    /// Size of the socket's receive buffer as it reads back, bytes, of which the kernel's book-keeping takes its share.
+    pub receive_buffer: u32,
 }
 
 /// What became of receiving since it was last told, for samples.
@@ -86,25 +93,42 @@ pub(crate) struct UdpCounts {
 }
 
 impl UdpEnd {
-    /// Opens a bound socket, with kernel stamps.
-    pub fn open(
-        flow: u32,
-        local: SocketAddr,
-        dscp: u8,
-        buffers: Buffers,
-        asked: Asked,
-    ) -> Result<Self, SocketError> {
-        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    /// Opens a bound socket, with kernel stamps. That of a receiver has room for 100 ms of what its flow sends, if it was
+    /// not told how much and as far as the system's limit allows.
+    pub fn open(order: &EndOrder, buffers: Buffers) -> Result<Self, SocketError> {
+        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
-        making.dscp(dscp)?;
+        making.dscp(order.dscp)?;
         making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
+        let mut look_every = LOOK_EVERY;
+        let per_s = order.pace().filter(|_| order.side == Side::Server);
+        if let Some(per_s) = per_s {
+            let bytes_per_s = per_s * (order.application.datagram().unwrap_or(0.0) + BOOK_KEEPING);
+            if buffers.receive.is_none() {
+                making.receive_at_least(
+                    (bytes_per_s * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as usize
+                )?;
+            }
+            if per_s > TOGETHER_ABOVE {
+                making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
+            }
+            let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
+            look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));
+        }
+        let room = making.receive_buffer()?;
+        let socket = making.bound()?;
+        // The way to an only peer is then looked up once; where there is none now, there may be one later.
+        let has_one_peer = order.side == Side::Client && order.application.is_one_way();
+        let peer =
+            has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
         Ok(Self {
-            socket: making.bound()?,
-            flow,
-            next: 0,
-            waiting: VecDeque::new(),
-            source: SourceMeter::new(asked),
+            room,
+            socket,
+            flow: order.flow,
+            outbox: Outbox::new(order.flow, order.asked(), peer),
             receive: ReceiveBatch::new(LONGEST as usize),
+            look_every,
+            next_look: None,
             log: ArrivalLog::default(),
             foreign: 0,
             unstamped: 0,
@@ -113,76 +137,25 @@ impl UdpEnd {
         })
     }
 
+    /// When to look for datagrams that nobody waits for, while they come.
+    pub const fn next_look(&self) -> Option<Instant> {
+        self.next_look
+    }
+
+    /// Says when to look again after a look at `now` that found `some` datagrams or none; false if the kernel is to say.
+    pub fn look_again(&mut self, now: Instant, some: bool) -> bool {
+        self.next_look = some.then(|| now + self.look_every);
+        some
+    }
+
     /// The socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Whether more datagrams may be given.
-    pub fn has_room(&self) -> bool {
-        self.waiting.len() < BACKLOG
-    }
-
-    /// Takes a datagram that is meant for `intended`, and what it answers; [`UdpEnd::flush`] sends it. An error says what
-    /// is wrong with it.
-    pub fn push(
-        &mut self,
-        intended: Instant,
-        to: SocketAddr,
-        answers: Option<DatagramId>,
-        data: Data,
-    ) -> Result<(), String> {
-        let size = data.size();
-        let (rest, body) = match answers {
-            Some(answered) => (Rest::Answer, answer_body(answered, size)),
-            None if matches!(data, Data::Bytes(_)) => (Rest::Content, body(data)),
-            None => (Rest::Fill, body(data)),
-        };
-        let body =
-            body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {STAMP_LEN} B"))?;
-        let len = match &body {
-            Body::Fill(rest) => *rest,
-            Body::Content(bytes) => bytes.len() as u64,
-        };
-        if len + STAMP_LEN as u64 > LONGEST {
-            return Err(format!("a datagram of {size} B cannot be sent over UDP, which takes {LONGEST} B"));
-        }
-        self.waiting.push_back(Waiting { to, intended, rest, body });
-        Ok(())
-    }
-
-    /// Sends what waits, several at once if several are due. What the socket has no room for goes on waiting.
+    /// Sends what waits, as far as the socket has room.
     pub fn flush(&mut self, clock: &Clock) -> io::Result<()> {
-        while !self.waiting.is_empty() {
-            let count = self.waiting.len().min(SendBatch::LIMIT);
-            let mut stamps = [(Instant::ZERO, [0; STAMP_LEN]); SendBatch::LIMIT];
-            for ((sent, bytes), (datagram, number)) in
-                stamps.iter_mut().zip(self.waiting.iter().zip(self.next..))
-            {
-                *sent = clock.now();
-                let late = *sent - datagram.intended;
-                *bytes = Stamp { flow: self.flow, number, sent: *sent, late, rest: datagram.rest }.encode();
-            }
-            let batch: Vec<_> = self
-                .waiting
-                .iter()
-                .zip(&stamps)
-                .map(|(datagram, (_, stamp))| (datagram.to, &stamp[..], datagram.body.bytes()))
-                .collect();
-            let sent = match SendBatch::send(&self.socket, &batch[..count]) {
-                Ok(sent) => sent,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // What has no way is lost, as on any network; it was sent.
-                Err(error) if is_loss(&error) => 1,
-                Err(error) => return Err(error),
-            };
-            for ((at, _), datagram) in stamps.iter().zip(self.waiting.drain(..sent)) {
-                self.source.sent(datagram.intended, *at);
-                self.next += 1;
-            }
-        }
-        Ok(())
+        self.outbox.flush(&self.socket, clock)
     }
 
     /// Takes what waits in the socket, at most one batch, and gives each datagram of the flow that arrives for the first
@@ -200,42 +173,29 @@ impl UdpEnd {
             Err(error) => return Err(error),
         };
         for at in 0..count {
-            let Some(Incoming { from, head, len, stamp: kernel }) = self.receive.get(at) else {
+            let Some(piece) = self.receive.get(at) else {
                 self.foreign += 1;
                 continue;
             };
-            let Some(stamp) = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow) else {
-                self.foreign += 1;
-                continue;
-            };
-            self.unstamped += u64::from(kernel.is_none());
-            let at = kernel.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
-            let (answers, data) = match stamp.rest {
-                Rest::Fill => (None, Data::Fill(len as u64)),
-                Rest::Content => (None, Data::Bytes(head[STAMP_LEN..].into())),
-                Rest::Answer => (answered(head), Data::Fill(len as u64)),
-            };
-            if stamp.rest == Rest::Answer && answers.is_none() {
-                self.foreign += 1;
-                continue;
-            }
-            match self.log.arrived(stamp.number) {
-                Arrival::First => each(Received { at, from, stamp, answers, data }),
-                Arrival::Foreign => self.foreign += 1,
-                Arrival::Duplicate | Arrival::Stale => {}
+            let arrived = piece.stamp.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
+            for (head, len) in piece.datagrams() {
+                let Some(stamp) = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow) else {
+                    self.foreign += 1;
+                    continue;
+                };
+                self.unstamped += u64::from(piece.stamp.is_none());
+                match self.log.arrived(stamp.number) {
+                    Arrival::First => {
+                        let data = content(&stamp, head, len);
+                        let answers = (stamp.rest == Rest::Answer).then(|| answered(head)).flatten();
+                        each(Received { at: arrived, from: piece.from, stamp, answers, data });
+                    }
+                    Arrival::Foreign => self.foreign += 1,
+                    Arrival::Duplicate | Arrival::Stale => {}
+                }
             }
         }
-        Ok(count > 0)
-    }
-
-    /// Datagrams sent since the start.
-    pub const fn sent(&self) -> u64 {
-        self.next
-    }
-
-    /// How well the source kept to what was asked.
-    pub const fn source(&self) -> &SourceMeter {
-        &self.source
+        Ok(count == MESSAGES)
     }
 
     /// What was received.
@@ -246,6 +206,7 @@ impl UdpEnd {
             socket_dropped: self.drops()?,
             foreign: self.foreign,
             unstamped: self.unstamped,
+            receive_buffer: self.room,
         })
     }
 
@@ -272,25 +233,10 @@ impl UdpEnd {
     }
 }
 
-impl Body {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            // `push` has made sure that no datagram is longer.
-            Self::Fill(size) => &FILL[..*size as usize],
-            Self::Content(bytes) => bytes,
-        }
+/// What the application gets of a datagram.
+fn content(stamp: &Stamp, head: &[u8], len: usize) -> Data {
+    match stamp.rest {
+        Rest::Content => Data::Bytes(head[STAMP_LEN..].into()),
+        Rest::Fill | Rest::Answer => Data::Fill(len as u64),
     }
-}
-
-/// Whether an error only says that a packet was lost: no route, a link that is down, a full queue, a peer that is away.
-pub(crate) fn is_loss(error: &io::Error) -> bool {
-    const LOSSES: [i32; 6] = [
-        libc::ENETUNREACH,
-        libc::EHOSTUNREACH,
-        libc::ENETDOWN,
-        libc::ENOBUFS,
-        libc::ECONNREFUSED,
-        libc::EPERM,
-    ];
-    error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
 }

@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    Carrier, Clock, EndOrder, EndReport, PreparedRun, Rest, RunOrder, RunSignals, Samples, Side, Stamp,
-    TcpOptions,
+    Carrier, Clock, EndOrder, EndReport, PreparedRun, Progress, Rest, RunOrder, RunSignals, Samples, Side,
+    Stamp, TcpOptions,
 };
 use netrig_core::{Duration, Instant, Quantity, Subject, quantity};
 use netrig_traffic::{AppAction, AppEvent, Settings, react};
@@ -46,7 +46,14 @@ fn end(side: Side, application: &str, carrier: Carrier, server: SocketAddr, stop
 
 fn order(duration: Duration, ends: Vec<EndOrder>) -> RunOrder {
     let sample_every_ns = Duration::from_millis(20).as_nanos();
-    RunOrder { seed: SEED, duration_ns: duration.as_nanos(), sample_every_ns, sysctls: vec![], ends }
+    RunOrder {
+        seed: SEED,
+        duration_ns: duration.as_nanos(),
+        grace_ns: 0,
+        sample_every_ns,
+        sysctls: vec![],
+        ends,
+    }
 }
 
 /// Until its end, or until `done` says so of what was measured.
@@ -54,7 +61,8 @@ fn carry_out(order: RunOrder, done: impl Fn(&Samples) -> bool) -> (Vec<EndReport
     let run = PreparedRun::prepare(order).unwrap();
     let clock = Clock::starting_in(Duration::from_millis(5));
     let (mut samples, signals) = (Samples::new(), RunSignals::default());
-    let deliver = |more| {
+    let deliver = |progress| {
+        let Progress::Samples(more) = progress else { return };
         samples.extend(more);
         if done(&samples) {
             signals.end();

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use netrig_experiment::{Assignment, Experiment, LONGEST_FILE, Paper, Replications, SetError, Substrate};
+use netrig_experiment::{
+    Assignment, Experiment, LONGEST_FILE, Paper, Replications, SetError, Substrate, with_captures,
+};
 use netrig_sim::Simulator;
+use netrig_traffic::{Trace, TracedDatagram};
 
 use crate::arguments::Which;
 use crate::failure::Failure;
@@ -79,9 +82,11 @@ impl Source {
         if path.is_file() {
             let beside = |name: &str| path.with_file_name(name);
             let paper_path: PathBuf = beside("paper.toml");
+            let text = with_captures(wanted, &read(path)?, |name| datagrams(&beside(name)))
+                .map_err(Failure::request)?;
             return Ok(Self {
                 name: wanted.to_owned(),
-                text: read(path)?,
+                text,
                 paper: paper_path.is_file().then(|| read(&paper_path)).transpose()?,
                 paper_name: paper_path.display().to_string(),
                 readme: beside("README.md").is_file().then(|| read(&beside("README.md"))).transpose()?,
@@ -126,6 +131,19 @@ fn read(path: &Path) -> Result<String, Failure> {
         let at = error.utf8_error().valid_up_to();
         Failure::request(format!("{name}: byte {at} is no UTF-8 text; an experiment file is TOML"))
     })
+}
+
+/// The longest capture that is read, bytes.
+const LONGEST_CAPTURE: u64 = 1 << 28;
+
+/// The datagrams of a capture.
+fn datagrams(path: &Path) -> Result<Vec<TracedDatagram>, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > LONGEST_CAPTURE {
+        return Err(format!("{size} bytes are too many (at most {LONGEST_CAPTURE})"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    Trace::datagrams_of(&bytes).map_err(|error| error.to_string())
 }
 
 fn paper(name: &str, text: &str) -> Result<Paper, Failure> {

@@ -16,6 +16,7 @@
 //!   ([`Seeds::stream`]), so two runs, two protocols and two substrates can meet the same bad luck.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod data;
 mod dscp;
 mod endpoint;

@@ -35,7 +35,9 @@ pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Panel,
     PaperPoint, PaperSeries, Series, TIME, Theories, TheoryLine, TheorySpec, TracedRun,
 };
-pub use file::{Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema};
+pub use file::{
+    Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema, with_captures,
+};
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
 pub use netrig_link::LinkSettings;

@@ -1,6 +1,6 @@
 //! A run on a testbed: an agent in each node, the router between them, one clock for all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, ControlError, Epoch, Reply, Request};
-use netrig_agent::{Clock, EndReport, RunOrder};
+use netrig_agent::{Clock, EndReport, RunOrder, Side};
 use netrig_core::Sink;
 use netrig_experiment::{Outcome, Run, RunError};
 
@@ -106,13 +106,17 @@ impl<'a> Conductor<'a> {
             line.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
         }
         let ends = self.listen(sink, cancel)?;
-        let report = routing.stop()?;
+        let scenario = &self.run.scenario;
+        let end = clock.now().min(netrig_core::Instant::ZERO + scenario.duration);
+        let report = routing.stop(end)?;
         while let Ok(Told::Router(findings)) = self.told.try_recv() {
             findings.tell(sink);
         }
         self.agents.into_iter().try_for_each(Line::part)?;
         self.testbed.remove().map_err(failed)?;
-        Ok(outcome(&report, &ends))
+        let lasted = end.since(netrig_core::Instant::ZERO);
+        let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
+        Ok(Outcome { lasted, ..outcome(&report, &ends) })
     }
 
     /// Passes on what is measured until all agents have reported.
@@ -121,6 +125,8 @@ impl<'a> Conductor<'a> {
         let lasts = LEAD + scenario.duration + grace(scenario);
         let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos()) + REPORTING;
         let (mut reports, mut waiting) = (Vec::new(), self.agents.len());
+        let mut busy: BTreeSet<_> =
+            scenario.ends_with.iter().flat_map(|flow| Side::BOTH.map(|side| (*flow as u32, side))).collect();
         while waiting > 0 {
             match self.hear(deadline, "does not report", cancel)? {
                 Heard::Findings(findings) if findings.is_drained() => {
@@ -136,6 +142,16 @@ impl<'a> Conductor<'a> {
                 Heard::Reply(Reply::Report { ends }) => {
                     reports.extend(ends);
                     waiting -= 1;
+                }
+                Heard::Reply(Reply::Idle { flow, side, idle: true }) => {
+                    if busy.remove(&(flow, side)) && busy.is_empty() {
+                        self.agents.iter_mut().try_for_each(|line| line.say(&Request::Stop))?;
+                    }
+                }
+                Heard::Reply(Reply::Idle { flow, side, idle: false }) => {
+                    if scenario.ends_with.contains(&(flow as usize)) {
+                        busy.insert((flow, side));
+                    }
                 }
                 Heard::Reply(_) => {}
             }

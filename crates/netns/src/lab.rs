@@ -2,16 +2,17 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 
 use netrig_agent::Clock;
-use netrig_core::{Duration, Quantity, Sample, Sink, Subject};
+use netrig_core::{Duration, Sink};
 use netrig_experiment::{Balance, Run, RunError, Scenario};
 
 use crate::error::TestbedError;
 use crate::journal::Journals;
 use crate::orders::check_topology;
 use crate::process::Process;
-use crate::router::{Router, Routing};
+use crate::router::{Findings, Router, Routing};
 use crate::testbed::{Testbed, TestbedId};
 use crate::wiring::Wiring;
 
@@ -19,6 +20,8 @@ use crate::wiring::Wiring;
 pub struct Lab {
     routing: Routing,
     testbed: Testbed,
+    clock: Clock,
+    found: Receiver<Findings>,
 }
 
 /// What passed a lab's links.
@@ -52,33 +55,28 @@ pub enum LabError {
     },
 }
 
-/// Wants nothing: nobody measures a lab from outside.
-struct Unheard;
-
-impl Sink for Unheard {
-    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
-
-    fn wants(&self, _quantity: &'static Quantity) -> bool {
-        false
-    }
-}
-
 impl Lab {
-    /// Builds the topology of `run`, with its links at work.
+    /// Builds the topology of `run`, with its links at work. What `sink` wants to know of them is kept for
+    /// [`Lab::close`].
     ///
     /// # Errors
     /// If it cannot be built; nothing of it stays then.
-    pub fn open(run: &Run, journals: &Journals) -> Result<Self, LabError> {
+    pub fn open(run: &Run, journals: &Journals, sink: &dyn Sink) -> Result<Self, LabError> {
         check_topology(&run.scenario).map_err(|error| LabError::Unsupported(error.to_string()))?;
         let wiring = Wiring::new(&run.scenario).map_err(|error| LabError::Unsupported(error.to_string()))?;
         let testbed = Testbed::build(journals, &TestbedId::fresh()?, wiring)?;
         // Two years: it ends when it is told to.
         let duration = Duration::from_secs(1 << 26);
-        let scenario =
-            Scenario { duration, sample_every: duration, events: Vec::new(), ..(*run.scenario).clone() };
+        let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
         let run = Run { scenario: Arc::new(scenario), ..run.clone() };
-        let router = Router::new(&testbed, &run, &Unheard, Box::new(drop))?;
-        Ok(Self { routing: Routing::start(router, Clock::starting_in(Duration::ZERO)), testbed })
+        let (tell, found) = mpsc::channel();
+        let tell = Box::new(move |findings| {
+            // Nobody listens any more once the lab was given up.
+            let _ = tell.send(findings);
+        });
+        let clock = Clock::starting_in(Duration::ZERO);
+        let routing = Routing::start(Router::new(&testbed, &run, sink, tell)?, clock);
+        Ok(Self { routing, testbed, clock, found })
     }
 
     /// What was built: nodes, interfaces and addresses.
@@ -112,12 +110,13 @@ impl Lab {
         })
     }
 
-    /// Takes everything down.
+    /// Takes everything down, and tells `sink` what was found.
     ///
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
-    pub fn close(self) -> Result<Passed, LabError> {
-        let report = self.routing.stop()?;
+    pub fn close(self, sink: &mut dyn Sink) -> Result<Passed, LabError> {
+        let report = self.routing.stop(self.clock.now())?;
+        self.found.try_iter().for_each(|findings| findings.tell(sink));
         self.testbed.remove()?;
         Ok(Passed { balance: report.balance, faults: report.faults() })
     }

@@ -61,6 +61,10 @@ impl Description for Bulk {
         self.bytes.is_some() || self.seconds.is_some()
     }
 
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn ends(&self, flow: &FlowContext) -> Ends {
         let left = self.bytes.map(|bytes| bytes.bytes());
         let source = Source {

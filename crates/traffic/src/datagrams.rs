@@ -1,4 +1,4 @@
-//! Datagrams: Poisson, at a constant rate, on and off.
+//! Datagrams: Poisson, at a constant rate, on and off; and what sends them, those of a trace too.
 
 use std::net::SocketAddr;
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Description;
 use crate::{
     AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, SizeDistribution, SpanDistribution,
+    Trace, TracedDatagram,
 };
 
 /// What UDP and IPv4 add to a payload (RFC 768, RFC 791), bytes: a `rate` counts IP packets.
@@ -64,11 +65,23 @@ impl Description for Poisson {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        ends(Pattern::poisson(self, flow), flow)
+        pattern_ends(Pattern::poisson(self, flow), flow)
     }
 
     fn datagram(&self) -> Option<f64> {
         Some(self.size.mean())
+    }
+
+    fn pace(&self, headers: u32) -> Option<f64> {
+        pace(self.interarrival, self.rate, self.size.mean(), headers)
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
     }
 
     fn offered_load(&self) -> Option<f64> {
@@ -87,11 +100,23 @@ impl Description for Cbr {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        ends(Pattern::cbr(self, flow), flow)
+        pattern_ends(Pattern::cbr(self, flow), flow)
     }
 
     fn datagram(&self) -> Option<f64> {
         Some(self.size.bytes() as f64)
+    }
+
+    fn pace(&self, headers: u32) -> Option<f64> {
+        pace(self.interval, self.rate, self.size.bytes() as f64, headers)
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
     }
 
     fn offered_load(&self) -> Option<f64> {
@@ -108,16 +133,37 @@ impl Description for OnOff {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        ends(Pattern::on_off(self, flow), flow)
+        pattern_ends(Pattern::on_off(self, flow), flow)
     }
 
     fn datagram(&self) -> Option<f64> {
         Some(self.size.bytes() as f64)
     }
 
+    fn pace(&self, headers: u32) -> Option<f64> {
+        pace(None, Some(self.rate), self.size.bytes() as f64, headers)
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn offered_load(&self) -> Option<f64> {
         let (on, off) = (self.on.mean().as_secs_f64(), self.off.mean().as_secs_f64());
         offered(None, Some(self.rate), self.size.bytes() as f64).map(|load| load * on / (on + off))
+    }
+}
+
+/// Datagrams per second with such a mean gap, or at such a rate of IP packets with such a mean payload.
+fn pace(gap: Option<Duration>, rate: Option<Rate>, payload: f64, headers: u32) -> Option<f64> {
+    match (gap, rate) {
+        (Some(gap), _) => Some(1.0 / gap.as_secs_f64()),
+        (None, Some(rate)) => Some(rate.bits_per_s() as f64 / 8.0 / (payload + f64::from(headers))),
+        (None, None) => None,
     }
 }
 
@@ -133,7 +179,7 @@ fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f6
 }
 
 /// The largest payload of a model's datagram: lengths of packets have 32 bits, and headers need some of that.
-const LARGEST: Size = Size::from_bytes(4_000_000_000);
+pub(crate) const LARGEST: Size = Size::from_bytes(4_000_000_000);
 
 /// None of the sizes that the file names is above the largest.
 fn fits(sizes: impl IntoIterator<Item = Size>) -> Result<(), SettingsError> {
@@ -162,12 +208,22 @@ fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> R
 }
 
 /// When the next datagram leaves, and how large it is.
-struct Pattern {
-    gap: SpanDistribution,
+pub(crate) struct Pattern {
+    gap: Gap,
     size: SizeDistribution,
     gaps: Stream,
     sizes: Stream,
-    bursts: Option<Bursts>,
+    /// Datagrams sent so far.
+    sent: u64,
+}
+
+/// What decides when the next datagram leaves.
+enum Gap {
+    Drawn(SpanDistribution),
+    /// Always the same while on.
+    InBursts(Duration, Box<Bursts>),
+    /// That of the datagram's place in a trace.
+    Traced(Trace),
 }
 
 /// Spans of on and off.
@@ -179,20 +235,35 @@ struct Bursts {
     until: Instant,
 }
 
+impl Bursts {
+    /// When `gap` of on is over after `now`: what was left of it when a span of on ended is spent in the next.
+    fn after(&mut self, now: Instant, gap: Duration) -> Instant {
+        let mut at = now + gap;
+        while at >= self.until {
+            let rest = at.since(self.until);
+            let resumes = self.until + self.off.draw(&mut self.spans);
+            self.until = resumes + self.on.draw(&mut self.spans);
+            at = resumes + rest;
+        }
+        at
+    }
+}
+
 impl Pattern {
-    fn new(gap: SpanDistribution, size: SizeDistribution, flow: &FlowContext) -> Self {
-        Self { gap, size, gaps: flow.stream("gaps"), sizes: flow.stream("sizes"), bursts: None }
+    fn new(gap: Gap, size: SizeDistribution, flow: &FlowContext) -> Self {
+        Self { gap, size, gaps: flow.stream("gaps"), sizes: flow.stream("sizes"), sent: 0 }
     }
 
     fn poisson(settings: &Poisson, flow: &FlowContext) -> Self {
         let mean = settings.interarrival.unwrap_or_else(|| gap_at(settings.rate, settings.size.mean(), flow));
-        Self::new(SpanDistribution::Exponential(mean), settings.size.clone(), flow)
+        Self::new(Gap::Drawn(SpanDistribution::Exponential(mean)), settings.size.clone(), flow)
     }
 
     fn cbr(settings: &Cbr, flow: &FlowContext) -> Self {
         let gap =
             settings.interval.unwrap_or_else(|| gap_at(settings.rate, settings.size.bytes() as f64, flow));
-        Self::new(SpanDistribution::Constant(gap), SizeDistribution::Constant(settings.size), flow)
+        let size = SizeDistribution::Constant(settings.size);
+        Self::new(Gap::Drawn(SpanDistribution::Constant(gap)), size, flow)
     }
 
     fn on_off(settings: &OnOff, flow: &FlowContext) -> Self {
@@ -200,24 +271,41 @@ impl Pattern {
         let mut spans = flow.stream("bursts");
         let until = flow.start + settings.on.draw(&mut spans);
         let bursts = Bursts { on: settings.on.clone(), off: settings.off.clone(), spans, until };
-        let size = SizeDistribution::Constant(settings.size);
-        Self { bursts: Some(bursts), ..Self::new(SpanDistribution::Constant(gap), size, flow) }
+        Self::new(Gap::InBursts(gap, Box::new(bursts)), SizeDistribution::Constant(settings.size), flow)
     }
 
-    /// When to send after having sent (or started) at `now`.
-    fn next(&mut self, now: Instant) -> Instant {
-        let mut at = now + self.gap.draw(&mut self.gaps);
-        if let Some(bursts) = &mut self.bursts {
-            while at >= bursts.until {
-                // What was left of the gap is spent in the next span of on.
-                let rest = at.since(bursts.until);
-                let resumes = bursts.until + bursts.off.draw(&mut bursts.spans);
-                bursts.until = resumes + bursts.on.draw(&mut bursts.spans);
-                at = resumes + rest;
+    /// A trace has its own sizes.
+    pub(crate) fn trace(trace: &Trace, flow: &FlowContext) -> Self {
+        Self::new(Gap::Traced(trace.clone()), SizeDistribution::Constant(Size::from_bytes(0)), flow)
+    }
+
+    /// When to send after having sent (or started) at `now`; never again if it is over.
+    fn next(&mut self, now: Instant) -> Option<Instant> {
+        Some(match &mut self.gap {
+            Gap::Drawn(gap) => now + gap.draw(&mut self.gaps),
+            Gap::InBursts(gap, bursts) => bursts.after(now, *gap),
+            Gap::Traced(trace) => now + traced(trace, self.sent)?.0,
+        })
+    }
+
+    /// The payload of the datagram that leaves now.
+    fn size(&mut self) -> u64 {
+        let number = self.sent;
+        self.sent += 1;
+        match &self.gap {
+            Gap::Traced(trace) => traced(trace, number).map_or(0, |(_, size)| size.bytes()),
+            Gap::Drawn(_) | Gap::InBursts(..) => {
+                self.size.draw_nth(number, &mut self.sizes).min(LARGEST.bytes())
             }
         }
-        at
     }
+}
+
+/// Datagram `number` of a trace, if it has or repeats as many.
+fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
+    let len = trace.datagrams.len() as u64;
+    let place = if trace.repeat { number % len.max(1) } else { number };
+    trace.datagrams.get(usize::try_from(place).ok()?).copied()
 }
 
 fn gap_at(rate: Option<Rate>, payload: f64, flow: &FlowContext) -> Duration {
@@ -226,7 +314,8 @@ fn gap_at(rate: Option<Rate>, payload: f64, flow: &FlowContext) -> Duration {
     Duration::from_secs_f64((payload + f64::from(flow.datagram_headers)) * 8.0 / bits_per_s)
 }
 
-fn ends(pattern: Pattern, flow: &FlowContext) -> Ends {
+/// A source of such datagrams, and who receives them.
+pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
     let source = Source { server: flow.server, pattern, next: None, due: None };
     Ends { client: Box::new(source), server: Box::new(Sink { pending: [None, None] }) }
 }
@@ -241,14 +330,13 @@ struct Source {
 impl Application for Source {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
-            AppEvent::Started => self.next = Some(self.pattern.next(now)),
+            AppEvent::Started => self.next = self.pattern.next(now),
             AppEvent::Timeout => {
                 // From the time it was due, not from `now`: a carrier that wakes late offers no less.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
-                let size = self.pattern.size.draw(&mut self.pattern.sizes).min(LARGEST.bytes());
-                let data = Data::Fill(size);
+                let data = Data::Fill(self.pattern.size());
                 self.due = Some(AppAction::Datagram { to: self.server, data });
-                self.next = Some(self.pattern.next(at));
+                self.next = self.pattern.next(at);
             }
             AppEvent::Stopped => self.next = None,
             _ => {}
@@ -294,7 +382,7 @@ mod tests {
     use netrig_core::{Seeds, Size};
 
     use super::*;
-    use crate::{Settings, react};
+    use crate::{Genome, Settings, react};
 
     fn flow() -> FlowContext {
         FlowContext {
@@ -357,6 +445,42 @@ mod tests {
         let millis: Vec<_> =
             sent(&Settings::OnOff(on_off), 5).iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect();
         assert_eq!(millis, [250, 500, 750, 2000, 2250]);
+    }
+
+    #[test]
+    fn a_trace_is_sent_as_it_was() {
+        let datagram = |ms, bytes| (Duration::from_millis(ms), Size::from_bytes(bytes));
+        let datagrams = vec![datagram(5, 100), datagram(0, 200), datagram(10, 300)];
+        let once = Trace { datagrams: datagrams.clone(), capture: None, repeat: false };
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        assert_eq!(sent(&Settings::Trace(once.clone()), 9), [(at(5), 100), (at(5), 200), (at(15), 300)]);
+        assert!(once.has_an_end() && once.offered_load().is_none());
+        let again = Trace { datagrams, capture: None, repeat: true };
+        let expected = [(at(5), 100), (at(5), 200), (at(15), 300), (at(20), 100), (at(20), 200)];
+        assert_eq!(sent(&Settings::Trace(again.clone()), 5), expected);
+        // 600 bytes in 15 ms, three datagrams.
+        assert_eq!(
+            (again.offered_load(), again.pace(28), again.datagram()),
+            (Some(40_000.0), Some(200.0), Some(200.0))
+        );
+    }
+
+    #[test]
+    fn a_trace_that_would_never_end_is_refused() {
+        let datagrams = vec![(Duration::ZERO, Size::from_bytes(100))];
+        let at_once = Trace { datagrams, capture: None, repeat: true };
+        assert!(at_once.check().unwrap_err().to_string().contains("never end"));
+        assert!(Trace { repeat: false, ..at_once.clone() }.check().is_ok());
+        assert!(Trace { datagrams: vec![], capture: None, repeat: false }.check().is_err());
+    }
+
+    #[test]
+    fn a_genome_gives_sizes_in_its_order() {
+        let genome = Genome { sequence: "aag".into(), sizes: Default::default() };
+        let size = SizeDistribution::Genome(genome);
+        let poisson = Poisson { interarrival: Some(Duration::from_millis(1)), rate: None, size };
+        let sizes: Vec<_> = sent(&Settings::Poisson(poisson), 4).iter().map(|(_, size)| *size).collect();
+        assert_eq!(sizes, [18, 18, 1472, 18]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use netrig_core::{Duration, Size, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::SettingsError;
+use crate::{Genome, Imix, SettingsError};
 
 /// How spans of time are distributed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,6 +90,10 @@ pub enum SizeDistribution {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<Size>,
     },
+    /// Payloads of datagrams whose IP packets are a mix with a name, drawn in its shares.
+    Imix(Imix),
+    /// Payloads of datagrams as the letters of a genome say (RFC 6985), in their order.
+    Genome(Genome),
 }
 
 impl SizeDistribution {
@@ -99,12 +103,33 @@ impl SizeDistribution {
             Self::Constant(size) | Self::Exponential(size) => vec![size],
             Self::Uniform { min, max } => vec![min, max],
             Self::Pareto { mean, max, .. } => std::iter::once(mean).chain(max).collect(),
+            Self::Imix(_) => vec![],
+            Self::Genome(ref genome) => genome.sizes.values().copied().collect(),
+        }
+    }
+
+    /// The size of number `n`, counted from 0: what has an order keeps it, all else is drawn.
+    pub fn draw_nth(&self, n: u64, stream: &mut Stream) -> u64 {
+        match self {
+            Self::Genome(genome) => genome.payload(n),
+            drawn => drawn.draw(stream),
         }
     }
 
     /// Draws one size, at least one byte.
     pub fn draw(&self, stream: &mut Stream) -> u64 {
         let bytes = match self {
+            Self::Imix(mix) => {
+                let payloads = mix.payloads();
+                let mut place = stream.below(payloads.iter().map(|(_, count)| count).sum());
+                let drawn = payloads.iter().find(|(_, count)| {
+                    let found = place < *count;
+                    place = place.saturating_sub(*count);
+                    found
+                });
+                return drawn.map_or(1, |(payload, _)| *payload);
+            }
+            Self::Genome(genome) => return genome.payload(stream.below(genome.sequence.len() as u64)),
             Self::Constant(size) => return size.bytes().max(1),
             Self::Exponential(mean) => stream.exponential(mean.bytes() as f64),
             Self::Uniform { min, max } => uniform(stream, min.bytes() as f64, max.bytes() as f64),
@@ -122,6 +147,11 @@ impl SizeDistribution {
         match self {
             Self::Constant(size) | Self::Exponential(size) => size.bytes() as f64,
             Self::Uniform { min, max } => (min.bytes() as f64 + max.bytes() as f64) / 2.0,
+            Self::Imix(mix) => {
+                let total = |of: fn(&(u64, u64)) -> u64| mix.payloads().iter().map(of).sum::<u64>() as f64;
+                total(|(payload, count)| payload * count) / total(|(_, count)| *count)
+            }
+            Self::Genome(genome) => genome.payloads().sum::<u64>() as f64 / genome.sequence.len() as f64,
             Self::Pareto { mean, shape, max } => {
                 let (mean, shape) = (mean.bytes() as f64, *shape);
                 let k = pareto_scale(mean, shape);
@@ -142,6 +172,9 @@ impl SizeDistribution {
     /// # Errors
     /// Says which value is out of range.
     pub fn check(&self, field: &'static str) -> Result<(), SettingsError> {
+        if let Self::Genome(genome) = self {
+            return genome.check(field);
+        }
         check_range(field, self.mean() <= 0.0, matches!(self, Self::Uniform { min, max } if min > max))?;
         if let Self::Pareto { shape, .. } = self { check_shape(field, *shape) } else { Ok(()) }
     }
@@ -200,6 +233,26 @@ mod tests {
         assert!((mean_of(&pareto, n) - pareto.mean()).abs() < 5.0 * (1e6 * 1e4f64).sqrt() / 316.2);
         // k = 3333 B, tail beyond 1 MB: 3333·(3333/10⁶)^½/0.5 = 384.9 B.
         assert!((pareto.mean() - (1e4 - 384.9)).abs() < 0.1);
+    }
+
+    /// (7·40 + 4·576 + 1500)/12 = 340.33 bytes of IP, 28 of which are headers.
+    #[test]
+    fn the_simple_mix_has_its_mean_and_only_its_sizes() {
+        let simple = SizeDistribution::Imix(Imix::Simple);
+        assert!((simple.mean() - (4084.0 / 12.0 - 28.0)).abs() < 1e-9);
+        let mut stream = Seeds::new(7).stream("sizes");
+        let n = 120_000_u32;
+        let mut counts = std::collections::BTreeMap::new();
+        (0..n).for_each(|_| *counts.entry(simple.draw(&mut stream)).or_insert(0_u32) += 1);
+        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [12, 548, 1472]);
+        for (size, share) in [(12, 7.0), (548, 4.0), (1472, 1.0_f64)] {
+            let (expected, count) = (f64::from(n) * share / 12.0, f64::from(counts[&size]));
+            // Five standard deviations of a binomial count.
+            assert!(
+                (count - expected).abs() < 5.0 * (expected * (1.0 - share / 12.0)).sqrt(),
+                "{size}: {count}"
+            );
+        }
     }
 
     #[test]

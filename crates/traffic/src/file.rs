@@ -40,6 +40,10 @@ impl Description for File {
         Ok(())
     }
 
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn ends(&self, flow: &FlowContext) -> Ends {
         let client = Client {
             server: flow.server,

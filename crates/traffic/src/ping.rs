@@ -57,6 +57,10 @@ impl Description for Ping {
         Some(self.size.bytes() as f64)
     }
 
+    fn pace(&self, _headers: u32) -> Option<f64> {
+        Some(1.0 / self.interval.mean().as_secs_f64())
+    }
+
     fn offered_load(&self) -> Option<f64> {
         Some(self.size.bytes() as f64 / self.interval.mean().as_secs_f64())
     }

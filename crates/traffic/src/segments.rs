@@ -44,6 +44,10 @@ impl Description for Segments {
         Ok(())
     }
 
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn ends(&self, flow: &FlowContext) -> Ends {
         let size = (self.rate.bits_per_s() as f64 / 8.0 * self.segment.as_secs_f64()) as u64;
         // A segment of less than a byte would never arrive.

@@ -4,7 +4,7 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Ping, Poisson, Segments, Web};
+use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Ping, Poisson, Segments, Trace, Web};
 
 /// A value that an application cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,23 @@ pub(crate) trait Description {
     /// Payload of the datagrams that it sends, bytes, on average; `None` if it opens connections.
     fn datagram(&self) -> Option<f64> {
         None
+    }
+
+    /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None` if it opens
+    /// connections.
+    fn pace(&self, _headers: u32) -> Option<f64> {
+        None
+    }
+
+    /// Whether datagrams go from the flow's first end to its second only, where they are counted, so that nobody waits
+    /// for one to be read.
+    fn is_one_way(&self) -> bool {
+        false
+    }
+
+    /// Whether all that it sends is fill, whose bytes nobody reads.
+    fn sends_fill_only(&self) -> bool {
+        false
     }
 
     /// Whether most data goes from the flow's second end to its first.
@@ -100,6 +117,23 @@ macro_rules! applications {
                 self.datagram().is_some()
             }
 
+            /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None`
+            /// if it opens connections.
+            pub fn pace(&self, headers: u32) -> Option<f64> {
+                match self { $(Self::$kind(settings) => settings.pace(headers),)+ }
+            }
+
+            /// Whether datagrams go from the flow's first end to its second only, where they are counted, so that
+            /// nobody waits for one to be read.
+            pub fn is_one_way(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.is_one_way(),)+ }
+            }
+
+            /// Whether all that it sends is fill, whose bytes nobody reads.
+            pub fn sends_fill_only(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.sends_fill_only(),)+ }
+            }
+
             /// Whether most data goes from the flow's second end to its first, in answer to requests.
             pub fn answers(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.answers(),)+ }
@@ -154,6 +188,8 @@ applications! {
     Cbr(Cbr);
     /// Datagrams at a constant rate while on, none while off.
     OnOff(OnOff);
+    /// The datagrams of a trace.
+    Trace(Trace);
     /// Datagrams that the other end answers.
     Ping(Ping);
     /// Files, one after the other, each over a connection of its own.

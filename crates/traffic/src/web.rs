@@ -84,6 +84,10 @@ impl Description for Web {
         self.streams
     }
 
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
     fn ends(&self, flow: &FlowContext) -> Ends {
         let (client, server): (Box<dyn Application>, Box<dyn Application>) = match self.exchange {
             WebExchange::Push => (Box::new(Pusher::new(self, flow)), Box::new(Receiver::new(self, flow))),

@@ -1,17 +1,18 @@
-//! Many datagrams with one system call: `recvmmsg(2)` and `sendmmsg(2)`.
+//! Many datagrams with one system call: `recvmmsg(2)` and `sendmmsg(2)`, with the kernel's segmentation (`UDP_SEGMENT`,
+//! `UDP_GRO`: udp(7)).
 //!
 //! The kernel overwrites the lengths in the headers that it is given, so they are made anew for each call, on the stack;
 //! what it writes into the buffers is read as bytes.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Datagrams that one call takes or gives.
+/// Messages that one call takes or gives.
 const BATCH: usize = 32;
 /// Bytes kept of a socket address: as long as the longest, `sockaddr_in6`.
 const NAME: usize = size_of::<libc::sockaddr_in6>();
-/// Bytes for control messages: three time stamps need 64 of them.
+/// Bytes for control messages: three time stamps need 64 of them, a length of segments 24.
 const CONTROL: usize = 128;
 
 /// A socket address as the kernel has it.
@@ -24,17 +25,31 @@ struct Name([u8; NAME]);
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// One datagram that was received.
+/// What was received in one piece: a datagram, or several of one sender that the kernel has put together (`UDP_GRO`).
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
-    /// Its sender.
+    /// The sender.
     pub from: SocketAddr,
-    /// Its first bytes, as many as were kept.
-    pub head: &'a [u8],
-    /// Its length, however much of it was kept.
-    pub len: usize,
+    /// The first bytes, as many as were kept.
+    head: &'a [u8],
+    /// The length, however much of it was kept.
+    len: usize,
+    /// The length of each datagram but the last, which may be shorter.
+    segment: usize,
     /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
     pub stamp: Option<u64>,
+}
+
+impl<'a> Incoming<'a> {
+    /// Each datagram: the bytes of it that were kept, and its length.
+    pub fn datagrams(&self) -> impl Iterator<Item = (&'a [u8], usize)> {
+        let (head, len, segment) = (self.head, self.len, self.segment.max(1));
+        // An empty datagram is one too.
+        (0..len.max(1)).step_by(segment).map(move |start| {
+            let end = len.min(start + segment);
+            (&head[start.min(head.len())..end.min(head.len())], end - start)
+        })
+    }
 }
 
 /// Buffers for receiving.
@@ -91,15 +106,17 @@ impl ReceiveBatch {
         Ok(received)
     }
 
-    /// Number `at` of the last call's datagrams; nothing of one without an Internet address.
+    /// Number `at` of the last call's messages; nothing of one without an Internet address.
     pub fn get(&self, at: usize) -> Option<Incoming<'_>> {
         let (len, control) = self.lengths[at];
         let from = decode_name(&self.names[at].0)?;
         let head = &self.buffers[at * self.keep..][..len.min(self.keep)];
-        let mut incoming = Incoming { from, head, len, stamp: None };
+        let mut incoming = Incoming { from, head, len, segment: len, stamp: None };
         for (level, kind, content) in control_messages(&self.controls[at].0[..control]) {
-            if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
-                incoming.stamp = stamp(content);
+            match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => incoming.stamp = stamp(content),
+                (libc::SOL_UDP, libc::UDP_GRO) => incoming.segment = segment(content).unwrap_or(len),
+                _ => {}
             }
         }
         Some(incoming)
@@ -126,6 +143,11 @@ fn stamp(content: &[u8]) -> Option<u64> {
     let nanos = u64::from_ne_bytes(*content.get(size_of::<u64>()..)?.first_chunk()?);
     let at = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
     (at > 0).then_some(at)
+}
+
+/// The length of each datagram in what the kernel has put together: an `int`.
+fn segment(content: &[u8]) -> Option<usize> {
+    usize::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok()
 }
 
 /// A `sockaddr_in` or `sockaddr_in6` (ip(7), ipv6(7)).
@@ -166,40 +188,79 @@ fn encode_name(to: SocketAddr) -> (Name, libc::socklen_t) {
     (Name(name), len as libc::socklen_t)
 }
 
-/// Datagrams to be sent: each a head of its own and a body, which may be shared.
-pub(crate) struct SendBatch;
+/// One call's worth of what is to be sent to one address: one datagram, or several of one length of which the kernel cuts
+/// the bytes into as many (`UDP_SEGMENT`, udp(7)).
+pub(crate) struct Outgoing<'a> {
+    /// To whom; nobody if the socket is connected to them.
+    pub to: Option<SocketAddr>,
+    /// All bytes, in any number of pieces.
+    pub pieces: &'a [IoSlice<'a>],
+    /// Payload of each datagram but the last, if there are several.
+    pub segment: Option<u16>,
+}
 
-impl SendBatch {
-    /// As many as one call takes.
-    pub const LIMIT: usize = BATCH;
+/// Messages that one call of [`send_many`] takes.
+pub(crate) const MESSAGES: usize = BATCH;
 
-    /// Sends datagrams, at most [`SendBatch::LIMIT`] of them; how many the kernel took before there was no room, at least
-    /// one.
-    #[expect(unsafe_code, reason = "one call for datagrams to several addresses")]
-    pub fn send(socket: impl AsFd, datagrams: &[(SocketAddr, &[u8], &[u8])]) -> io::Result<usize> {
-        let datagrams = &datagrams[..datagrams.len().min(BATCH)];
-        let mut names = [(Name([0; NAME]), 0); BATCH];
-        let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let mut vectors = [[empty; 2]; BATCH];
-        // SAFETY: all zeros is a valid `mmsghdr`: null pointers and lengths of zero.
-        let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-        for (at, (to, head, body)) in datagrams.iter().enumerate() {
-            names[at] = encode_name(*to);
-            vectors[at] = [head, body]
-                .map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
-            let header = &mut headers[at].msg_hdr;
+/// Sends one message; whether its datagrams went is an error or nothing.
+pub(crate) fn send_one(socket: impl AsFd, message: &Outgoing) -> io::Result<()> {
+    send_up_to::<1>(socket, std::slice::from_ref(message)).map(drop)
+}
+
+/// Sends messages, at most [`MESSAGES`] of them; how many the kernel took before there was no room, at least one.
+pub(crate) fn send_many(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> {
+    send_up_to::<MESSAGES>(socket, messages)
+}
+
+/// Sends at most `N` messages: the space for their headers is on the stack, and for one there need not be that for all.
+#[expect(unsafe_code, reason = "no safe wrapper sends several messages, or says how they are to be cut")]
+fn send_up_to<const N: usize>(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> {
+    let messages = &messages[..messages.len().min(N)];
+    let mut names = [(Name([0; NAME]), 0); N];
+    let mut controls = [Segment([0; SEGMENT]); N];
+    // SAFETY: all zeros is a valid `mmsghdr`: null pointers and lengths of zero.
+    let mut headers: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
+    for (at, message) in messages.iter().enumerate() {
+        let header = &mut headers[at].msg_hdr;
+        if let Some(to) = message.to {
+            names[at] = encode_name(to);
             header.msg_name = names[at].0.0.as_mut_ptr().cast();
             header.msg_namelen = names[at].1;
-            header.msg_iov = vectors[at].as_mut_ptr();
-            header.msg_iovlen = 2;
         }
-        let fd = socket.as_fd().as_raw_fd();
-        let flags = libc::MSG_DONTWAIT;
-        // SAFETY: the descriptor is borrowed; each of the first `datagrams.len()` headers points to a name and two vectors
-        // over borrowed bytes, which outlive the call and which the kernel only reads.
-        let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), datagrams.len() as _, flags as _) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        // An `IoSlice` is an `iovec` (its documentation promises so), which is only read.
+        header.msg_iov = message.pieces.as_ptr().cast_mut().cast();
+        header.msg_iovlen = message.pieces.len();
+        if let Some(segment) = message.segment {
+            controls[at] = encode_segment(segment);
+            header.msg_control = controls[at].0.as_mut_ptr().cast();
+            header.msg_controllen = SEGMENT;
+        }
     }
+    let fd = socket.as_fd().as_raw_fd();
+    let flags = libc::MSG_DONTWAIT;
+    // SAFETY: the descriptor is borrowed; each of the first `messages.len()` headers points to borrowed pieces and
+    // possibly to a name and a control message, with their lengths, which outlive the call and which the kernel only reads.
+    let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), messages.len() as _, flags as _) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Bytes of the control message `UDP_SEGMENT`: its header, a 16-bit number, and room up to the next word.
+const SEGMENT: usize = size_of::<libc::cmsghdr>() + size_of::<usize>();
+
+/// Space for it, aligned as its header is.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Segment([u8; SEGMENT]);
+
+fn encode_segment(segment: u16) -> Segment {
+    const HEADER: usize = size_of::<libc::cmsghdr>();
+    const LEVEL: usize = size_of::<usize>();
+    let mut bytes = [0; SEGMENT];
+    bytes[..LEVEL].copy_from_slice(&(HEADER + size_of::<u16>()).to_ne_bytes());
+    bytes[LEVEL..LEVEL + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+    bytes[LEVEL + 4..HEADER].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+    bytes[HEADER..HEADER + 2].copy_from_slice(&segment.to_ne_bytes());
+    Segment(bytes)
 }
 
 #[cfg(test)]
@@ -218,6 +279,27 @@ mod tests {
                 SocketAddrV6::new(Ipv6Addr::from(octets), port, 0, scope).into()
             };
             prop_assert_eq!(decode_name(&encode_name(to).0.0), Some(to));
+        }
+
+        /// Cut at every segment, and nothing lost, whatever was kept.
+        #[test]
+        fn datagrams_that_were_put_together_come_apart(len in 0_usize..3000, kept in 0_usize..4000, segment in 1_usize..1500) {
+            let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let head = &bytes[..kept.min(len)];
+            let from = ([127, 0, 0, 1], 1).into();
+            let parts: Vec<_> = Incoming { from, head, len, segment, stamp: None }.datagrams().collect();
+            prop_assert_eq!(parts.iter().map(|(_, len)| len).sum::<usize>(), len);
+            prop_assert_eq!(parts.iter().flat_map(|(head, _)| head.to_vec()).collect::<Vec<_>>(), head);
+            prop_assert!(parts.iter().rev().skip(1).all(|(_, len)| *len == segment));
+            prop_assert_eq!(parts.len(), len.div_ceil(segment).max(1));
+        }
+
+        #[test]
+        fn the_length_of_segments_is_read_as_it_is_written(length: u16) {
+            let bytes = encode_segment(length).0;
+            let (level, kind, content) = control_messages(&bytes).next().unwrap();
+            prop_assert_eq!((level, kind), (libc::SOL_UDP, libc::UDP_SEGMENT));
+            prop_assert_eq!(content, length.to_ne_bytes());
         }
 
         /// Whatever stands there, reading ends.

@@ -3,5 +3,5 @@
 mod messages;
 mod options;
 
-pub(crate) use messages::{Incoming, ReceiveBatch, SendBatch};
+pub(crate) use messages::{MESSAGES, Outgoing, ReceiveBatch, send_many, send_one};
 pub(crate) use options::{option_bytes, option_int, set_option_int};

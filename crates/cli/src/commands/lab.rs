@@ -23,6 +23,7 @@ mod linux {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
+    use netrig_core::{Quantity, Sample, Sink, Subject};
     use netrig_netns::{Journals, Lab, LabError, Wiring};
 
     use crate::arguments::{self, Changes, Which};
@@ -32,6 +33,17 @@ mod linux {
 
     /// Between two looks at whether somebody wants it to end.
     const LOOK: Duration = Duration::from_millis(50);
+
+    /// Wants to know nothing: what passes a lab is for those who work in it.
+    struct Unheard;
+
+    impl Sink for Unheard {
+        fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+
+        fn wants(&self, _quantity: &'static Quantity) -> bool {
+            false
+        }
+    }
 
     pub fn lab(arguments: &arguments::Lab) -> Result<ExitCode, Failure> {
         let request = Request::new(&Which {
@@ -46,7 +58,7 @@ mod linux {
         let plan = request.experiment.plan();
         let run = plan.run(0, 1).map_err(Failure::request)?;
         let interrupted = until_interrupted()?;
-        let mut lab = Lab::open(&run, &Journals::default()).map_err(of)?;
+        let mut lab = Lab::open(&run, &Journals::default(), &Unheard).map_err(of)?;
         eprint!("{}", shown(lab.wiring(), |node| lab.namespace(node).unwrap_or_default().to_owned()));
         if plan.len() > 1 {
             eprintln!("links as at {}, the first of {} points; --set chooses", run.point, plan.len());
@@ -59,7 +71,7 @@ mod linux {
                 ExitCode::SUCCESS
             }
         };
-        let passed = lab.close().map_err(of)?;
+        let passed = lab.close(&mut Unheard).map_err(of)?;
         let (offered, dropped) = (passed.balance.offered, passed.balance.dropped);
         eprintln!("links took {offered} packets and dropped {dropped}");
         passed.faults.iter().for_each(|fault| eprintln!("warning: {fault}"));

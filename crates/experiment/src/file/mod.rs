@@ -1,5 +1,6 @@
 //! Reading an experiment file: text, values, sections, and what is wrong with them.
 
+mod captures;
 mod check;
 mod conditioned;
 pub(crate) mod diagnostic;
@@ -16,6 +17,7 @@ pub(crate) mod sections;
 mod set;
 mod warnings;
 
+pub use captures::with_captures;
 pub use diagnostic::{Diagnostic, Diagnostics, Note, Severity, Span};
 pub use document::LONGEST_FILE;
 pub use schema::schema;

@@ -12,7 +12,6 @@ mod report;
 mod routing;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_agent::{Clock, RealtimeOffset};
 use netrig_core::{
@@ -28,6 +27,7 @@ use self::parcel::Parcel;
 use self::recognition::Recognition;
 pub(crate) use self::report::Report;
 pub(crate) use self::routing::Routing;
+use self::routing::Stop;
 use crate::error::TestbedError;
 use crate::ring::{Outlet, Ring};
 use crate::testbed::Testbed;
@@ -140,10 +140,13 @@ impl Router {
     ///
     /// # Errors
     /// If the kernel fails it, or packets do not balance: a defect of a link.
-    pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Report, RunError> {
+    pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<Report, RunError> {
         self.report.no_priority = realtime::take_priority().err().map(|error| error.to_string());
         let offset = RealtimeOffset::measure();
-        while !stop.load(Ordering::Relaxed) {
+        let end = loop {
+            if let Some(end) = stop.said() {
+                break end;
+            }
             while self.read(&clock, &offset) {
                 self.depart(&clock);
             }
@@ -155,9 +158,13 @@ impl Router {
             self.ring
                 .wait(wait)
                 .map_err(|error| RunError::Failed(format!("the router cannot wait: {error}")))?;
-        }
+        };
         while self.read(&clock, &offset) {}
-        self.advance(clock.now().max(self.end));
+        self.end = end;
+        if self.next_tick < Instant::NEVER {
+            self.next_tick = self.next_tick.min(end);
+        }
+        self.advance(clock.now().max(end));
         self.depart(&clock);
         self.finish()
     }

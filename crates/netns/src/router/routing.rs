@@ -1,38 +1,54 @@
 //! The router's thread.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use netrig_agent::Clock;
+use netrig_core::Instant;
 use netrig_experiment::RunError;
 
 use super::{Report, Router};
 
+/// The word that the run is over.
+#[derive(Debug, Default)]
+pub(crate) struct Stop(OnceLock<Instant>);
+
+impl Stop {
+    fn say(&self, end: Instant) {
+        // Said once, it holds.
+        let _ = self.0.set(end);
+    }
+
+    /// When the run ended, if it has.
+    pub fn said(&self) -> Option<Instant> {
+        self.0.get().copied()
+    }
+}
+
 /// The router at work on a thread of its own, which ends with this value.
 pub(crate) struct Routing {
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
     thread: Option<JoinHandle<Result<Report, RunError>>>,
 }
 
 impl Routing {
     /// Starts it; the epoch of `clock` is the start of the run.
     pub fn start(router: Router, clock: Clock) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::default());
         let heeded = Arc::clone(&stop);
         Self { thread: Some(std::thread::spawn(move || router.run(clock, &heeded))), stop }
     }
 
-    /// Ends it.
+    /// Ends it; what was counted after `end` is not reported.
     ///
     /// # Errors
     /// If it failed before, or packets do not balance.
-    pub fn stop(mut self) -> Result<Report, RunError> {
-        self.end().unwrap_or_else(|| Err(RunError::Failed("the router gave up".into())))
+    pub fn stop(mut self, end: Instant) -> Result<Report, RunError> {
+        self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router gave up".into())))
     }
 
-    fn end(&mut self) -> Option<Result<Report, RunError>> {
-        self.stop.store(true, Ordering::Relaxed);
+    fn end(&mut self, end: Instant) -> Option<Result<Report, RunError>> {
+        self.stop.say(end);
         self.thread.take()?.join().ok()
     }
 }
@@ -40,6 +56,6 @@ impl Routing {
 impl Drop for Routing {
     fn drop(&mut self) {
         // Who drops it has another error to tell.
-        let _ = self.end();
+        let _ = self.end(Instant::ZERO);
     }
 }

@@ -6,9 +6,11 @@ mod autocorrelation;
 mod dispersion;
 mod kolmogorov;
 mod regression;
+mod streaming;
 
 pub use anderson::{AndersonDarling, anderson_darling_exponential};
 pub use autocorrelation::{LjungBox, autocorrelation, ljung_box};
 pub use dispersion::{Dispersion, index_of_dispersion};
 pub use kolmogorov::{KolmogorovSmirnov, kolmogorov_smirnov};
 pub use regression::{Line, line};
+pub use streaming::{DistanceFrom, RunningMoments, WindowCounts};

@@ -1,0 +1,225 @@
+//! Experiments and other people's programs on the testbed of namespaces. As root on Linux; elsewhere each test says that it
+//! was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use common::{netrig, text};
+use netrig_core::{Direction, Dscp, PacketEvent, Sample, Sink, Step, Subject};
+use netrig_experiment::Experiment;
+use netrig_netns::{Journals, Lab, lacks};
+use serde_json::Value;
+
+/// A host that sends through a policer at R to a host behind a slower line.
+const EXPERIMENT: &str = r#"
+format = 1
+name = "policed"
+question = "Do the simulator and the kernel agree?"
+duration = "2 s"
+[replications]
+count = 1
+[node.a]
+[node.R]
+[node.b]
+[link.access]
+between = ["a", "R"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 100 }
+[link.line]
+between = ["R", "b"]
+rate = "4 Mbit/s"
+delay = "5 ms"
+queue = { kind = "fifo", packets = 50 }
+[[link.line.condition]]
+match = { dst = "b" }
+meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "5 KB" }
+green = "ef"
+red = "drop"
+[transport.udp]
+kind = "udp"
+[flow.load]
+from = "a"
+to = "b"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "512 B" }, rate = "1.5 Mbit/s" }
+[response.goodput]
+of = "flow.load"
+metric = "goodput"
+[response.offered]
+of = "flow.load"
+metric = "offered_load"
+[response.loss]
+of = "flow.load"
+metric = "datagram_loss"
+"#;
+
+/// Real time is shared: one testbed at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether the machine can hold a testbed and has these programs; says what is missing.
+fn can(test: &str, programs: &[&str]) -> bool {
+    let mut lacking: Vec<_> = lacks().iter().map(ToString::to_string).collect();
+    let there = |program: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    };
+    lacking
+        .extend(programs.iter().filter(|name| !there(name)).map(|name| format!("{name} is not installed")));
+    if !lacking.is_empty() {
+        println!("skipped: {test}: {}", lacking.join("; "));
+    }
+    lacking.is_empty()
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    std::fs::write(folder.path().join("policed.toml"), EXPERIMENT).expect("the folder can be written");
+    folder
+}
+
+fn run_on_both(folder: &Path) -> Value {
+    let ended = netrig(folder, &["run", "policed.toml", "--on", "sim,netns", "--json"]);
+    serde_json::from_str(&text(&ended.stdout)).expect("the program prints JSON")
+}
+
+/// What one substrate measured of a response, also if the run does not count.
+fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
+    let points = document["points"].as_array().expect("there are points");
+    let point = points.iter().find(|point| point["substrate"] == substrate).expect("the substrate ran");
+    point["responses"][response]["runs"][0]["value"].as_f64()
+}
+
+#[test]
+fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
+    if !can("the same seed, the same traffic", &[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let folder = folder();
+    let document = run_on_both(folder.path());
+    let of = |response: &str| {
+        let value = |substrate| measured(&document, substrate, response).expect("it was measured");
+        (value("sim"), value("netns"))
+    };
+    let (sim, netns) = of("offered");
+    assert_eq!(sim, netns, "every datagram of the one is a datagram of the other");
+    // The policer passes what its buckets allow, whoever carries the packets: late ones meet fuller buckets.
+    let (sim, netns) = of("loss");
+    assert!((sim - netns).abs() < 0.03, "loss {sim} in the simulator, {netns} in namespaces");
+}
+
+#[test]
+fn programs_of_others_run_through_the_router_unchanged() {
+    let _alone = ALONE.lock();
+    let lab = |node: &str, words: &str| {
+        let folder = folder();
+        let ended = netrig(folder.path(), &["lab", "policed.toml", "--node", node, "--", "sh", "-c", words]);
+        let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+        assert!(ended.status.success(), "{words}: {out}{err}");
+        (out, err)
+    };
+    if can("ping through the router", &["ping"]) {
+        let (out, err) = lab("a", "ping -c 5 -i 0.05 10.0.0.6 && ping -c 5 -i 0.05 fd00:0:0:1::2");
+        assert_eq!(out.matches(" 0% packet loss").count(), 2, "{out}");
+        // Five each way over two links, by both versions of IP.
+        assert!(err.contains("links took 40 packets and dropped 0"), "{err}");
+    }
+    // Both ends in one command: the other node is reached by the name of its namespace.
+    let in_b = r#"B=$(ip netns list | sed -n "s/^\(netrig-[0-9a-f]*-b\).*/\1/p" | tail -n 1); "#;
+    if can("iperf3 through the router", &["iperf3", "ip"]) {
+        let words =
+            format!("{in_b} ip netns exec $B iperf3 -s -1 -D && sleep 0.3 && iperf3 -c 10.0.0.6 -t 1 -J");
+        let (out, _) = lab("a", &words);
+        let answer: Value = serde_json::from_str(&out).expect("iperf3 answers in JSON");
+        let rate = answer["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+        assert!(rate > 0.0 && rate < 4e6, "{rate} bit/s over a line of 4 Mbit/s with a policer of 1");
+    }
+    if can("irtt through the router", &["irtt", "ip"]) {
+        let words = format!(
+            "{in_b} ip netns exec $B irtt server -b 10.0.0.6:2112 >/dev/null & sleep 0.5; \
+             irtt client -i 50ms -d 500ms -q 10.0.0.6:2112; code=$?; kill $!; exit $code"
+        );
+        lab("a", &words);
+    }
+    if can("mgen through the router", &["mgen", "ip"]) {
+        let words = format!(
+            "{in_b} (ip netns exec $B timeout 3 mgen event 'listen udp 5000' output received; true) & sleep 0.3; \
+             timeout 2 mgen event 'on 1 udp dst 10.0.0.6/5000 periodic [20 200]' >/dev/null 2>&1; wait; cat received"
+        );
+        let (out, _) = lab("a", &words);
+        assert!(out.matches(" RECV ").count() >= 15, "{out}");
+    }
+}
+
+/// Keeps what happens to packets on the line, towards b.
+#[derive(Default)]
+struct Trace(Vec<PacketEvent>);
+
+impl Sink for Trace {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        (link, direction) == (1, Direction::Forward)
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        self.0.push(*event);
+    }
+}
+
+#[test]
+fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
+    if !can("tshark beside the router's trace", &["tshark", "ping"]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let experiment = Experiment::parse("policed", EXPERIMENT).unwrap_or_else(|problems| panic!("{problems}"));
+    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let journals = tempfile::tempdir().unwrap();
+    let mut trace = Trace::default();
+    let mut lab = Lab::open(&run, &Journals::at(journals.path()), &trace).unwrap();
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-i", "line", "-n", "-l", "-f", "icmp[0] = 8", "-T", "fields", "-e", "ip.dsfield.dscp"]);
+    tshark.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut tshark = lab.spawn("b", tshark).unwrap();
+    let words = tshark.stderr().unwrap();
+    let capturing = std::io::BufRead::lines(std::io::BufReader::new(words));
+    // It says so when it has begun.
+    assert!(capturing.map_while(Result::ok).any(|line| line.contains("Capturing on")), "tshark captures");
+    std::thread::sleep(Duration::from_millis(500));
+    let mut ping = Command::new("ping");
+    // 30 KB at once, of which the bucket of 5 KB lets a sixth pass.
+    ping.args(["-c", "60", "-l", "60", "-W", "1", "-s", "472", "-q", "10.0.0.6"]).stdout(Stdio::null());
+    let status = lab.spawn("a", ping).unwrap().wait(Duration::from_secs(60)).unwrap();
+    assert!(status.is_some(), "ping ends");
+    std::thread::sleep(Duration::from_millis(500));
+    let mut output = tshark.stdout().unwrap();
+    tshark.stop(Duration::from_secs(5)).unwrap();
+    let mut seen = String::new();
+    std::io::Read::read_to_string(&mut output, &mut seen).unwrap();
+    let passed = lab.close(&mut trace).unwrap();
+    let count = |is: fn(&Step) -> bool| trace.0.iter().filter(|event| is(&event.step)).count();
+    let delivered: Vec<_> = trace.0.iter().filter(|event| event.step == Step::Delivered).collect();
+    assert_eq!(count(|step| *step == Step::Arrived), 60);
+    assert!(
+        count(|step| matches!(step, Step::Dropped(_))) >= 30,
+        "the policer dropped some: {:?}",
+        passed.balance
+    );
+    assert_eq!(delivered.len() + count(|step| matches!(step, Step::Dropped(_))), 60);
+    assert!(delivered.iter().all(|event| event.header.dscp == Dscp(46)));
+    let seen: Vec<_> = seen.lines().collect();
+    assert_eq!(seen.len(), delivered.len(), "tshark sees what the router says it delivered");
+    assert!(seen.iter().all(|dscp| *dscp == "46"), "and with the code point that it was given");
+}

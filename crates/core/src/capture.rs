@@ -1,0 +1,336 @@
+//! Reading captures of others: pcap and pcapng (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng), of either byte order.
+//!
+//! Only when each packet was seen and what was kept of it is read; whatever else a file has is passed over.
+
+/// Why a capture cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CaptureError {
+    /// The first bytes are those of no such file.
+    #[error("this is no capture: it begins neither as pcap nor as pcapng does")]
+    Unknown,
+    /// A length that does not fit what follows.
+    #[error("the capture is broken off or damaged at byte {0}")]
+    Damaged(usize),
+    /// A packet of an interface that the file does not describe.
+    #[error("at byte {0} is a packet of an interface that the capture does not describe")]
+    Interface(usize),
+}
+
+/// A packet of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured<'a> {
+    /// When it was seen, ns since 1970.
+    pub at_ns: u64,
+    /// What the first bytes are (`LINKTYPE_…`, 1 for Ethernet).
+    pub link_type: u16,
+    /// What was kept of it.
+    pub bytes: &'a [u8],
+    /// How long it was, bytes.
+    pub original_len: u32,
+}
+
+impl Captured<'_> {
+    /// The length of its IP packet as the IP header has it, bytes; `None` if it is none, or too little of it was kept.
+    pub fn ip_len(&self) -> Option<u32> {
+        let ip = self.bytes.get(self.ip_starts()?..)?;
+        let field = |at: usize| ip.get(at..at + 2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
+        match ip.first()? >> 4 {
+            // Total Length (RFC 791 section 3.1).
+            4 => field(2),
+            // Payload Length, behind a header of 40 bytes (RFC 8200 section 3).
+            6 => field(4).map(|payload| payload + 40),
+            _ => None,
+        }
+    }
+
+    /// Where the IP header begins.
+    fn ip_starts(&self) -> Option<usize> {
+        const NULL: u16 = 0;
+        const ETHERNET: u16 = 1;
+        const RAW: [u16; 4] = [12, 101, 228, 229];
+        const LINUX_COOKED: u16 = 113;
+        const LINUX_COOKED_2: u16 = 276;
+        match self.link_type {
+            ETHERNET => {
+                let mut at = 12;
+                // Tags of IEEE 802.1Q stand before the type.
+                while matches!(self.bytes.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xA8]) {
+                    at += 4;
+                }
+                matches!(self.bytes.get(at..at + 2)?, [0x08, 0x00] | [0x86, 0xDD]).then_some(at + 2)
+            }
+            NULL => Some(4),
+            LINUX_COOKED => Some(16),
+            LINUX_COOKED_2 => Some(20),
+            raw => RAW.contains(&raw).then_some(0),
+        }
+    }
+}
+
+/// Gives each packet of a capture to `each`, in the order of the file.
+///
+/// # Errors
+/// If it is no capture, or damaged; what stands before the damage was given.
+pub fn read<'a>(file: &'a [u8], each: impl FnMut(Captured<'a>)) -> Result<(), CaptureError> {
+    match file.first_chunk() {
+        Some([0x0A, 0x0D, 0x0D, 0x0A]) => read_pcapng(file, each),
+        Some(magic) => {
+            let (numbers, nanos_per_unit) = match u32::from_le_bytes(*magic) {
+                0xA1B2_C3D4 => (Numbers::Little, 1000),
+                0xA1B2_3C4D => (Numbers::Little, 1),
+                0xD4C3_B2A1 => (Numbers::Big, 1000),
+                0x4D3C_B2A1 => (Numbers::Big, 1),
+                _ => return Err(CaptureError::Unknown),
+            };
+            read_pcap(file, numbers, nanos_per_unit, each)
+        }
+        None => Err(CaptureError::Unknown),
+    }
+}
+
+/// Which end of a number comes first.
+#[derive(Clone, Copy)]
+enum Numbers {
+    Little,
+    Big,
+}
+
+impl Numbers {
+    fn word(self, file: &[u8], at: usize) -> Result<u32, CaptureError> {
+        let bytes = file.get(at..).and_then(|rest| rest.first_chunk()).ok_or(CaptureError::Damaged(at))?;
+        Ok(match self {
+            Self::Little => u32::from_le_bytes(*bytes),
+            Self::Big => u32::from_be_bytes(*bytes),
+        })
+    }
+
+    fn half(self, file: &[u8], at: usize) -> Result<u16, CaptureError> {
+        let bytes = file.get(at..).and_then(|rest| rest.first_chunk()).ok_or(CaptureError::Damaged(at))?;
+        Ok(match self {
+            Self::Little => u16::from_le_bytes(*bytes),
+            Self::Big => u16::from_be_bytes(*bytes),
+        })
+    }
+}
+
+/// `len` bytes from `at` on.
+fn slice(file: &[u8], at: usize, len: u32) -> Result<&[u8], CaptureError> {
+    let end = usize::try_from(len).ok().and_then(|len| at.checked_add(len));
+    end.and_then(|end| file.get(at..end)).ok_or(CaptureError::Damaged(at))
+}
+
+/// A header of 24 bytes, then for each packet one of 16 (draft-ietf-opsawg-pcap sections 4 and 5).
+fn read_pcap<'a>(
+    file: &'a [u8],
+    numbers: Numbers,
+    nanos_per_unit: u64,
+    mut each: impl FnMut(Captured<'a>),
+) -> Result<(), CaptureError> {
+    // The upper half of the word says other things.
+    let link_type = numbers.word(file, 20)? as u16;
+    let mut at = 24;
+    while at < file.len() {
+        let [seconds, units, kept, original_len] = [0, 4, 8, 12].map(|field| numbers.word(file, at + field));
+        let bytes = slice(file, at + 16, kept?)?;
+        let at_ns = u64::from(seconds?) * 1_000_000_000 + u64::from(units?) * nanos_per_unit;
+        each(Captured { at_ns, link_type, bytes, original_len: original_len? });
+        at += 16 + bytes.len();
+    }
+    Ok(())
+}
+
+/// What a file says of an interface.
+struct Interface {
+    link_type: u16,
+    resolution: Resolution,
+}
+
+/// The unit of an interface's times (`if_tsresol`, draft-ietf-opsawg-pcapng section 4.2).
+#[derive(Clone, Copy)]
+enum Resolution {
+    /// 10 to the power of minus this, s.
+    Decimal(u8),
+    /// 2 to the power of minus this, s.
+    Binary(u8),
+}
+
+impl Resolution {
+    fn of(option: u8) -> Self {
+        if option & 0x80 == 0 { Self::Decimal(option) } else { Self::Binary(option & 0x7F) }
+    }
+
+    /// So many units in nanoseconds; what no clock shows is the latest time there is.
+    fn nanos(self, units: u64) -> u64 {
+        let nanos = match self {
+            Self::Decimal(power @ 0..=9) => u128::from(units) * 10_u128.pow(9 - u32::from(power)),
+            Self::Decimal(power) => {
+                u128::from(units) / 10_u128.checked_pow(u32::from(power) - 9).unwrap_or(u128::MAX)
+            }
+            Self::Binary(power) => (u128::from(units) * 1_000_000_000) >> power.min(127),
+        };
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+}
+
+/// Blocks, each with its type, its length, a body, and its length again (draft-ietf-opsawg-pcapng section 3.1).
+fn read_pcapng<'a>(file: &'a [u8], mut each: impl FnMut(Captured<'a>)) -> Result<(), CaptureError> {
+    const SECTION_HEADER: u32 = 0x0A0D_0D0A;
+    const INTERFACE_DESCRIPTION: u32 = 1;
+    const ENHANCED_PACKET: u32 = 6;
+    let (mut numbers, mut interfaces) = (Numbers::Little, Vec::new());
+    let mut at = 0;
+    while at < file.len() {
+        let kind = numbers.word(file, at)?;
+        if kind == SECTION_HEADER {
+            numbers = match Numbers::Little.word(file, at + 8)? {
+                0x1A2B_3C4D => Numbers::Little,
+                0x4D3C_2B1A => Numbers::Big,
+                _ => return Err(CaptureError::Damaged(at + 8)),
+            };
+            interfaces.clear();
+        }
+        let len = numbers.word(file, at + 4)?;
+        if len < 12 || !len.is_multiple_of(4) {
+            return Err(CaptureError::Damaged(at + 4));
+        }
+        let block = slice(file, at, len)?;
+        match kind {
+            INTERFACE_DESCRIPTION => {
+                interfaces.push(interface(block, numbers).ok_or(CaptureError::Damaged(at))?)
+            }
+            ENHANCED_PACKET => {
+                let field = |place: usize| numbers.word(block, place).map_err(|_| CaptureError::Damaged(at));
+                let number = usize::try_from(field(8)?).unwrap_or(usize::MAX);
+                let interface = interfaces.get(number).ok_or(CaptureError::Interface(at))?;
+                let units = u64::from(field(12)?) << 32 | u64::from(field(16)?);
+                each(Captured {
+                    at_ns: interface.resolution.nanos(units),
+                    link_type: interface.link_type,
+                    bytes: slice(block, 28, field(20)?).map_err(|_| CaptureError::Damaged(at))?,
+                    original_len: field(24)?,
+                });
+            }
+            _ => {}
+        }
+        at += block.len();
+    }
+    Ok(())
+}
+
+/// An interface, and the unit of its times among its options: microseconds if it is not there.
+fn interface(block: &[u8], numbers: Numbers) -> Option<Interface> {
+    const TIME_RESOLUTION: u16 = 9;
+    let link_type = numbers.half(block, 8).ok()?;
+    let mut resolution = Resolution::Decimal(6);
+    let mut at = 16;
+    while at + 8 <= block.len() {
+        let (code, len) = (numbers.half(block, at).ok()?, numbers.half(block, at + 2).ok()?);
+        match code {
+            0 => break,
+            TIME_RESOLUTION => resolution = Resolution::of(*block.get(at + 4)?),
+            _ => {}
+        }
+        at += 4 + usize::from(len).next_multiple_of(4);
+    }
+    Some(Interface { link_type, resolution })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An IPv4 packet of 20 bytes in an Ethernet frame, as it stands in the drafts and RFCs.
+    const FRAME: [u8; 34] = {
+        let mut frame = [0; 34];
+        (frame[12], frame[13]) = (0x08, 0x00);
+        (frame[14], frame[17]) = (0x45, 20);
+        frame
+    };
+
+    fn all(file: &[u8]) -> Result<Vec<(u64, u32, Option<u32>)>, CaptureError> {
+        let mut packets = vec![];
+        read(file, |packet| packets.push((packet.at_ns, packet.original_len, packet.ip_len())))?;
+        Ok(packets)
+    }
+
+    fn pcap(magic: u32, big: bool) -> Vec<u8> {
+        let word = |word: u32| if big { word.to_be_bytes() } else { word.to_le_bytes() };
+        let header = [magic, 0x0002_0004, 0, 0, 65535, 1].map(word).concat();
+        let record = [7, 250, FRAME.len() as u32, 60].map(word).concat();
+        [header, record, FRAME.to_vec()].concat()
+    }
+
+    #[test]
+    fn pcap_is_read_in_both_byte_orders_and_both_units() {
+        for big in [false, true] {
+            assert_eq!(all(&pcap(0xA1B2_C3D4, big)).unwrap(), [(7_000_250_000, 60, Some(20))]);
+            assert_eq!(all(&pcap(0xA1B2_3C4D, big)).unwrap(), [(7_000_000_250, 60, Some(20))]);
+        }
+    }
+
+    #[test]
+    fn what_netrig_writes_it_reads() {
+        let mut file = vec![];
+        crate::pcapng::section(&mut file, "netrig", "a test");
+        crate::pcapng::interface(&mut file, "client", "towards the server", 0);
+        for (ms, len) in [(5, 20), (9, 1500)] {
+            let frame = crate::Frame {
+                at: crate::Instant::ZERO + crate::Duration::from_millis(ms),
+                node: 0,
+                link: 0,
+                heading: crate::Heading::Inbound,
+                original_len: len,
+                bytes: &FRAME[14..],
+            };
+            crate::pcapng::packet(&mut file, 0, 0, &frame);
+        }
+        assert_eq!(all(&file).unwrap(), [(5_000_000, 20, Some(20)), (9_000_000, 1500, Some(20))]);
+    }
+
+    #[test]
+    fn times_are_in_the_interfaces_unit() {
+        for (option, units, nanos) in [
+            (6, 1, 1000),
+            (9, 1, 1),
+            (12, 2500, 2),
+            (0, 3, 3_000_000_000),
+            (0x80 | 10, 512, 500_000_000),
+            (0x80 | 127, u64::MAX, 0),
+            (127, u64::MAX, 0),
+            (0, u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(Resolution::of(option).nanos(units), nanos, "{option}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_broken_off_says_where() {
+        let whole = pcap(0xA1B2_C3D4, false);
+        assert_eq!(all(&whole[..whole.len() - 1]), Err(CaptureError::Damaged(40)));
+        assert_eq!(all(b"MZ"), Err(CaptureError::Unknown));
+        assert_eq!(all(b"MZ..and more"), Err(CaptureError::Unknown));
+    }
+
+    proptest! {
+        /// Any bytes behind any beginning are read to their end, or refused.
+        #[test]
+        fn any_bytes_are_read_or_refused(kind in 0..5_usize, bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let beginnings: [&[u8]; 5] = [
+                &[],
+                &[0x0A, 0x0D, 0x0D, 0x0A, 28, 0, 0, 0, 0x4D, 0x3C, 0x2B, 0x1A],
+                &[0xD4, 0xC3, 0xB2, 0xA1],
+                &[0xA1, 0xB2, 0x3C, 0x4D],
+                &[0x0A, 0x0D, 0x0D, 0x0A, 12, 0, 0, 0, 0x4D, 0x3C, 0x2B, 0x1A, 1, 0, 0, 0, 20, 0, 0, 0],
+            ];
+            let _ = all(&[beginnings[kind], &bytes].concat());
+        }
+
+        #[test]
+        fn any_packet_has_a_length_or_none(link_type in 0..300_u16, bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let packet = Captured { at_ns: 0, link_type, bytes: &bytes, original_len: 80 };
+            prop_assert!(packet.ip_len().is_none_or(|len| len <= 65_535 + 40));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The same statistics of values that come one after the other, in bounded memory: for a source that sends for hours.
+
+/// Values counted by their place in a distribution that was asked for, in equal parts of probability; the
+/// Kolmogorov-Smirnov distance from it is right to one part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DistanceFrom {
+    parts: Vec<u64>,
+    count: u64,
+}
+
+impl DistanceFrom {
+    /// Counts into so many equal parts, at least one: 8192 of them take 64 KiB.
+    #[must_use]
+    pub fn in_parts(parts: usize) -> Self {
+        Self { parts: vec![0; parts.max(1)], count: 0 }
+    }
+
+    /// Counts a value below or at which lies the share `probability` (0 to 1) of the distribution that was asked for;
+    /// what lies outside counts as the nearest.
+    pub fn add(&mut self, probability: f64) {
+        let place = (probability * self.parts.len() as f64) as usize;
+        let last = self.parts.len() - 1;
+        self.parts[place.min(last)] += 1;
+        self.count += 1;
+    }
+
+    /// The largest distance between the shares counted and those asked for, at the borders of the parts; `None` of nothing.
+    #[must_use]
+    pub fn distance(&self) -> Option<f64> {
+        let (mut below, mut largest) = (0, 0.0_f64);
+        for (part, count) in self.parts.iter().enumerate() {
+            // Before the part's first value and behind its last one.
+            let asked = [part, part + 1].map(|border| border as f64 / self.parts.len() as f64);
+            let before = below as f64 / self.count as f64;
+            below += count;
+            let behind = below as f64 / self.count as f64;
+            largest = largest.max((before - asked[0]).abs()).max((behind - asked[1]).abs());
+        }
+        (self.count > 0).then_some(largest)
+    }
+}
+
+/// Mean, coefficient of variation and lag-1 autocorrelation of a series.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunningMoments {
+    count: u64,
+    /// All sums are of differences from the first value, which keeps them small.
+    origin: f64,
+    last: f64,
+    sum: f64,
+    squares: f64,
+    products: f64,
+}
+
+impl RunningMoments {
+    /// The next value.
+    pub fn add(&mut self, value: f64) {
+        if self.count == 0 {
+            self.origin = value;
+        }
+        let value = value - self.origin;
+        self.products += self.last * value;
+        self.count += 1;
+        self.sum += value;
+        self.squares += value * value;
+        self.last = value;
+    }
+
+    /// How many values came.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Standard deviation over mean; `None` of fewer than two values or without a mean above zero.
+    #[must_use]
+    pub fn variation(&self) -> Option<f64> {
+        let n = self.count as f64;
+        let mean = self.origin + self.sum / n;
+        let variance = (self.squares - self.sum * self.sum / n) / (n - 1.0);
+        (self.count >= 2 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
+    }
+
+    /// As [`autocorrelation`](super::autocorrelation) at lag 1; `None` of fewer than three values or of values that are all
+    /// the same.
+    #[must_use]
+    pub fn lag1_correlation(&self) -> Option<f64> {
+        let n = self.count as f64;
+        let mean = self.sum / n;
+        let squares = self.squares - n * mean * mean;
+        // Each value but the first, which is zero here, is once the second of a pair, each but the last once the first.
+        let pairs = (self.sum - self.last) + self.sum;
+        let products = self.products - mean * pairs + (n - 1.0) * mean * mean;
+        (self.count >= 3 && squares > 0.0).then(|| products / squares)
+    }
+}
+
+/// Events counted in windows of equal length.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowCounts {
+    length: f64,
+    first: Option<f64>,
+    present: u64,
+    in_present: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl WindowCounts {
+    /// Windows so long, in the unit of the times that come, of which the first begins with the first event.
+    #[must_use]
+    pub const fn of_length(length: f64) -> Self {
+        Self { length, first: None, present: 0, in_present: 0, sum: 0.0, squares: 0.0 }
+    }
+
+    /// An event at `at`, not before the one before.
+    pub fn add(&mut self, at: f64) {
+        let window = ((at - *self.first.get_or_insert(at)) / self.length) as u64;
+        if window > self.present {
+            let count = self.in_present as f64;
+            self.sum += count;
+            self.squares += count * count;
+            self.present = window;
+            self.in_present = 0;
+        }
+        self.in_present += 1;
+    }
+
+    /// The index of dispersion of complete windows, those without an event too, as
+    /// [`index_of_dispersion`](super::index_of_dispersion) has it; `None` of fewer than two windows or no event.
+    #[must_use]
+    pub fn dispersion(&self) -> Option<f64> {
+        let n = self.present as f64;
+        let mean = self.sum / n;
+        let variance = (self.squares - self.sum * self.sum / n) / (n - 1.0);
+        (self.present >= 2 && mean > 0.0).then(|| variance / mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{autocorrelation, index_of_dispersion, kolmogorov_smirnov};
+    use super::*;
+
+    proptest! {
+        /// Beside the test of a whole sample against the uniform distribution.
+        #[test]
+        fn the_distance_is_that_of_the_sample(values in proptest::collection::vec(0.0..1.0_f64, 1..200)) {
+            let parts = 1 << 13;
+            let mut counted = DistanceFrom::in_parts(parts);
+            values.iter().for_each(|value| counted.add(*value));
+            let exact = kolmogorov_smirnov(&values, |x| x).unwrap().statistic;
+            prop_assert!((counted.distance().unwrap() - exact).abs() <= 1.0 / parts as f64);
+        }
+
+        #[test]
+        fn moments_are_those_of_the_sample(values in proptest::collection::vec(1.0..1000.0_f64, 3..200)) {
+            let mut moments = RunningMoments::default();
+            values.iter().for_each(|value| moments.add(*value));
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1.0);
+            prop_assert!((moments.variation().unwrap() - variance.sqrt() / mean).abs() < 1e-9);
+            let exact = autocorrelation(&values, 1).unwrap();
+            prop_assert!((moments.lag1_correlation().unwrap() - exact).abs() < 1e-9);
+        }
+
+        #[test]
+        fn windows_count_what_falls_into_them(counts in proptest::collection::vec(0..5_u32, 3..100)) {
+            // The first window begins with an event, and the event behind the last closes it.
+            let mut counts = counts;
+            counts[0] += 1;
+            let mut windows = WindowCounts::of_length(10.0);
+            for (window, count) in counts.iter().enumerate() {
+                (0..*count).for_each(|event| windows.add(10.0 * window as f64 + f64::from(event)));
+            }
+            windows.add(10.0 * counts.len() as f64);
+            let floats: Vec<f64> = counts.iter().map(|count| f64::from(*count)).collect();
+            let exact = index_of_dispersion(&floats).unwrap().index;
+            prop_assert!((windows.dispersion().unwrap() - exact).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_said() {
+        assert_eq!(DistanceFrom::in_parts(8).distance(), None);
+        let moments = RunningMoments::default();
+        assert_eq!((moments.count(), moments.variation(), moments.lag1_correlation()), (0, None, None));
+        assert_eq!(WindowCounts::of_length(1.0).dispersion(), None);
+    }
+
+    /// What lies far out counts as the nearest, and the memory stays what it was.
+    #[test]
+    fn what_lies_outside_is_the_nearest() {
+        let mut counted = DistanceFrom::in_parts(4);
+        [-1.0, 2.0, f64::NAN].into_iter().for_each(|value| counted.add(value));
+        assert_eq!(counted.parts, [2, 0, 0, 1]);
+    }
+}

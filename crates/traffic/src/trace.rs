@@ -1,0 +1,158 @@
+//! Datagrams as somebody else's were: the gaps and sizes of a trace.
+
+use netrig_core::capture::{self, CaptureError};
+use netrig_core::{Duration, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::datagrams::{LARGEST, Pattern, pattern_ends};
+use crate::settings::Description;
+use crate::{Ends, FlowContext, SettingsError, UDP_IPV4_HEADERS};
+
+/// A datagram of a trace: how long after the one before it leaves (the first: after the flow's start), and its payload.
+pub type TracedDatagram = (Duration, Size);
+
+/// Why a capture is no trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// There is nothing to send.
+    #[error("there is no IP packet in it")]
+    Empty,
+}
+
+/// The datagrams of a trace, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// Each with the gap before it and its payload: `["1.5 ms", "512 B"]`.
+    #[serde(default)]
+    pub datagrams: Vec<TracedDatagram>,
+    /// In their place a file, beside the experiment's: a capture (pcap or pcapng), of which each IP packet is a datagram
+    /// whose own packet is as long. Who reads the experiment's file writes its datagrams into the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<String>,
+    /// Whether it begins anew when it is over; otherwise nothing more is sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeat: bool,
+}
+
+impl Trace {
+    /// The datagrams of a capture's bytes: each IP packet less the headers of UDP and IPv4, in the order of their times.
+    /// The first leaves at once.
+    ///
+    /// # Errors
+    /// If it is no capture, damaged, or without an IP packet.
+    pub fn datagrams_of(capture: &[u8]) -> Result<Vec<TracedDatagram>, TraceError> {
+        let mut packets = Vec::new();
+        capture::read(capture, |packet| packets.extend(packet.ip_len().map(|len| (packet.at_ns, len))))?;
+        packets.sort_by_key(|(at, _)| *at);
+        let mut last = packets.first().ok_or(TraceError::Empty)?.0;
+        Ok(packets
+            .into_iter()
+            .map(|(at, len)| {
+                let gap = at - std::mem::replace(&mut last, at);
+                let payload = len.saturating_sub(UDP_IPV4_HEADERS);
+                (Duration::from_nanos(gap), Size::from_bytes(payload.into()))
+            })
+            .collect())
+    }
+
+    /// How long it takes from its start to its last datagram.
+    fn span(&self) -> Duration {
+        self.datagrams.iter().fold(Duration::ZERO, |span, (gap, _)| span + *gap)
+    }
+
+    fn payload(&self) -> f64 {
+        self.datagrams.iter().map(|(_, size)| size.bytes() as f64).sum()
+    }
+}
+
+impl Description for Trace {
+    fn check(&self) -> Result<(), SettingsError> {
+        let wrong = |why: String| Err(SettingsError::new("datagrams", why));
+        if self.capture.is_some() {
+            return Err(SettingsError::new(
+                "capture",
+                "it was not read: give it a file, and no `datagrams` beside it",
+            ));
+        }
+        if self.datagrams.is_empty() {
+            return wrong("at least one is needed".into());
+        }
+        if self.repeat && self.span().is_zero() {
+            return wrong("all leave at once, so that to repeat them would never end".into());
+        }
+        match self.datagrams.iter().find(|(_, size)| *size > LARGEST) {
+            Some((_, size)) => wrong(format!("a datagram of {size} cannot be: give at most {LARGEST}")),
+            None => Ok(()),
+        }
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        pattern_ends(Pattern::trace(self, flow), flow)
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(self.payload() / self.datagrams.len() as f64)
+    }
+
+    fn pace(&self, _headers: u32) -> Option<f64> {
+        Some(self.datagrams.len() as f64 / self.span().as_secs_f64()).filter(|rate| rate.is_finite())
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
+    fn has_an_end(&self) -> bool {
+        !self.repeat
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        Some(self.payload() / self.span().as_secs_f64()).filter(|load| self.repeat && load.is_finite())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Frame, Heading, Instant, pcapng};
+
+    use super::*;
+
+    /// IPv4 headers that say so many bytes, seen at so many microseconds.
+    fn captured(packets: &[(u64, u16)]) -> Vec<u8> {
+        let mut file = vec![];
+        pcapng::section(&mut file, "netrig", "a trace");
+        pcapng::interface(&mut file, "client", "", 0);
+        for (us, len) in packets {
+            let [high, low] = len.to_be_bytes();
+            let bytes = [0x45, 0, high, low];
+            let at = Instant::ZERO + Duration::from_micros(*us);
+            let original_len = u32::from(*len);
+            let frame =
+                Frame { at, node: 0, link: 0, heading: Heading::Inbound, bytes: &bytes, original_len };
+            pcapng::packet(&mut file, 0, 0, &frame);
+        }
+        file
+    }
+
+    #[test]
+    fn a_capture_gives_gaps_and_payloads() {
+        let datagram = |us, bytes| (Duration::from_micros(us), Size::from_bytes(bytes));
+        let datagrams = Trace::datagrams_of(&captured(&[(700, 528), (900, 20), (800, 1500)])).unwrap();
+        assert_eq!(datagrams, [datagram(0, 500), datagram(100, 1472), datagram(100, 0)]);
+    }
+
+    #[test]
+    fn what_is_no_capture_says_so() {
+        assert_eq!(Trace::datagrams_of(&captured(&[])), Err(TraceError::Empty));
+        assert_eq!(Trace::datagrams_of(b"text"), Err(CaptureError::Unknown.into()));
+    }
+}
