@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use netrig_core::{Data, Duration, Instant};
+use netrig_core::{Data, DatagramId, Duration, Instant};
 
 /// Length of the stamp, bytes.
 pub const STAMP_LEN: usize = 28;
 
 /// Length of the stamp of datagrams that have no room for the other, bytes: the shortest datagram that can be sent, in an
 /// IPv4 packet of 40 bytes.
-pub(crate) const SHORT_LEN: usize = 12;
+pub const SHORT_LEN: usize = 12;
 
 /// Tells a datagram of netrig's from others, with the version of the format.
 const MAGIC: [u8; 3] = [0x6E, 0x72, 1];
@@ -22,11 +22,13 @@ const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 /// | bytes | what |
 /// |---|---|
 /// | 0–2 | `n`, `r`, the format's version: 1 |
-/// | 3 | 0 if the rest is of no interest, 1 if it is content |
+/// | 3 | 0 if the rest is of no interest, 1 if it is content, 2 if it is an answer |
 /// | 4–7 | the flow's number |
 /// | 8–15 | the datagram's number in its flow, from 0 |
 /// | 16–23 | when it was given to the kernel, ns since the start of the run |
 /// | 24–27 | how late that was, ns, at most 4.29 s |
+///
+/// Behind an answer's stamp stand, in 16 bytes, the number and the time of sending of what it answers.
 ///
 /// A datagram shorter than that has the lowest bits of the first three only: 0–2 `n`, `r`, 0x81; 3 the flow's number;
 /// 4–7 the datagram's; 8–11 the time. They are right as long as it is underway for less than 2.1 s.
@@ -40,8 +42,31 @@ pub struct Stamp {
     pub sent: Instant,
     /// How long after the moment that the application meant.
     pub late: Duration,
-    /// Whether content follows, which the receiving application reads.
-    pub has_content: bool,
+    /// What follows.
+    pub rest: Rest,
+}
+
+/// What is behind a stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Rest {
+    /// Nothing of interest.
+    Fill = 0,
+    /// Content, which the receiving application reads.
+    Content = 1,
+    /// The datagram that this one answers, then nothing of interest.
+    Answer = 2,
+}
+
+impl Rest {
+    const fn of(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Fill),
+            1 => Some(Self::Content),
+            2 => Some(Self::Answer),
+            _ => None,
+        }
+    }
 }
 
 impl Stamp {
@@ -50,7 +75,7 @@ impl Stamp {
         let late = u32::try_from(self.late.as_nanos()).unwrap_or(u32::MAX);
         let mut bytes = [0; STAMP_LEN];
         bytes[..3].copy_from_slice(&MAGIC);
-        bytes[3] = self.has_content.into();
+        bytes[3] = self.rest as u8;
         bytes[4..8].copy_from_slice(&self.flow.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.number.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.sent.as_nanos().to_be_bytes());
@@ -63,7 +88,7 @@ impl Stamp {
         let bytes: &[u8; STAMP_LEN] = bytes.first_chunk()?;
         let number = |at: usize| bytes[at..].first_chunk().map(|chunk| u64::from_be_bytes(*chunk));
         let half = |at: usize| bytes[at..].first_chunk().map(|chunk| u32::from_be_bytes(*chunk));
-        if bytes[..3] != MAGIC || bytes[3] > 1 {
+        if bytes[..3] != MAGIC {
             return None;
         }
         Some(Self {
@@ -71,7 +96,7 @@ impl Stamp {
             number: number(8)?,
             sent: Instant::from_nanos(number(16)?),
             late: Duration::from_nanos(half(24)?.into()),
-            has_content: bytes[3] == 1,
+            rest: Rest::of(bytes[3])?,
         })
     }
 
@@ -98,7 +123,7 @@ impl Stamp {
         let ago = (at.as_nanos() as u32).wrapping_sub(half(8)?).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;
         let sent = Instant::from_nanos(at.as_nanos().saturating_add_signed(-i64::from(ago)));
-        Some(Self { flow, number, sent, late: Duration::ZERO, has_content: false })
+        Some(Self { flow, number, sent, late: Duration::ZERO, rest: Rest::Fill })
     }
 
     /// When the application meant it to be sent; right where it was less than 4.29 s late.
@@ -121,6 +146,25 @@ pub(crate) fn body(data: Data) -> Option<Body> {
     }
 }
 
+/// Length of what an answer says of the datagram that it answers.
+const ANSWERED_LEN: usize = 16;
+
+/// The rest of an answer that is `size` bytes long in all; `None` if that is too short.
+pub(crate) fn answer_body(answered: DatagramId, size: u64) -> Option<Body> {
+    let len = usize::try_from(size).ok()?.checked_sub(STAMP_LEN)?;
+    let mut bytes = vec![0; len];
+    bytes.get_mut(..8)?.copy_from_slice(&answered.number.to_be_bytes());
+    bytes.get_mut(8..ANSWERED_LEN)?.copy_from_slice(&answered.sent.as_nanos().to_be_bytes());
+    Some(Body::Content(bytes.into()))
+}
+
+/// What an answer answers, from the bytes of the whole datagram; `None` if they do not say.
+pub(crate) fn answered(bytes: &[u8]) -> Option<DatagramId> {
+    let number =
+        |at: usize| bytes.get(STAMP_LEN + at..)?.first_chunk().map(|chunk| u64::from_be_bytes(*chunk));
+    Some(DatagramId { number: number(0)?, sent: Instant::from_nanos(number(8)?) })
+}
+
 /// The rest of a datagram.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
@@ -140,9 +184,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_stamp_survives_the_way(flow: u32, number: u64, sent: u64, late: u32, has_content: bool) {
+        fn a_stamp_survives_the_way(flow: u32, number: u64, sent: u64, late: u32, code in 0u8..3) {
             let (sent, late) = (Instant::from_nanos(sent), Duration::from_nanos(late.into()));
-            let stamp = Stamp { flow, number, sent, late, has_content };
+            let rest = Rest::of(code).unwrap();
+            let stamp = Stamp { flow, number, sent, late, rest };
             prop_assert_eq!(Stamp::decode(&stamp.encode()), Some(stamp));
         }
 
@@ -157,7 +202,7 @@ mod tests {
     #[test]
     fn a_stamp_is_in_network_order() {
         let (sent, late) = (Instant::from_nanos(0x0102), Duration::from_nanos(0x03));
-        let bytes = Stamp { flow: 0x0A0B, number: 5, sent, late, has_content: true }.encode();
+        let bytes = Stamp { flow: 0x0A0B, number: 5, sent, late, rest: Rest::Content }.encode();
         assert_eq!(bytes, *b"nr\x01\x01\0\0\x0A\x0B\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\x01\x02\0\0\0\x03");
     }
 
@@ -176,7 +221,7 @@ mod tests {
                 number,
                 sent: Instant::from_nanos(sent),
                 late: Duration::ZERO,
-                has_content: false,
+                rest: Rest::Fill,
             };
             let (bytes, at) = (stamp.encode_short(), Instant::from_nanos(sent.saturating_add_signed(took)));
             let Some(expected) = number.checked_add_signed(ahead) else { return Ok(()) };
@@ -190,6 +235,15 @@ mod tests {
             bytes.iter_mut().zip(SHORT_MAGIC).for_each(|(byte, magic)| *byte = magic);
             let _ = Stamp::decode_short(&bytes, 7, Instant::ZERO, expected);
         }
+    }
+
+    #[test]
+    fn an_answer_names_what_it_answers_and_is_as_long_as_that() {
+        let asked = DatagramId { number: 7, sent: Instant::from_nanos(9) };
+        let Some(Body::Content(rest)) = answer_body(asked, 64) else { panic!("there is room") };
+        let bytes = [&[0; STAMP_LEN][..], &rest].concat();
+        assert_eq!((bytes.len(), answered(&bytes)), (64, Some(asked)));
+        assert!(answer_body(asked, 43).is_none() && answered(&bytes[..43]).is_none());
     }
 
     #[test]

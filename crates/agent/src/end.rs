@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Duration, Instant, Sample, Subject, quantity};
+use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Sample, Subject, quantity};
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
 use serde::{Deserialize, Serialize};
 
@@ -321,7 +321,10 @@ impl FlowEnd {
         let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
         let before = udp.outbox.sent();
         udp.flush(around.clock).map_err(AgentError::kernel("sendmmsg"))?;
-        self.meter.count(Counted::DatagramsSent, udp.outbox.sent() - before);
+        // Answers are no part of what the flow carries.
+        if self.order.sends_data() {
+            self.meter.count(Counted::DatagramsSent, udp.outbox.sent() - before);
+        }
         Ok(())
     }
 
@@ -343,17 +346,23 @@ impl FlowEnd {
                 .watch_again(udp.fd(), key, Watch::ReadingOnce)
                 .map_err(AgentError::kernel("epoll_ctl"))?;
         }
-        for Received { at, from, stamp, data } in arrived.drain(..) {
+        for Received { at, from, stamp, answers, data } in arrived.drain(..) {
             if at > self.until {
-                self.on_their_way += u64::from(stamp.sent <= self.until);
+                let counts = !self.order.sends_data() && stamp.sent <= self.until;
+                self.on_their_way += u64::from(counts);
                 continue;
             }
-            let headers = if from.is_ipv4() { 28 } else { 48 };
-            self.meter.count(Counted::ReceivedBytes, data.size());
-            self.meter.count(Counted::WireBytes, data.size() + headers);
-            self.meter.count(Counted::DataPacketsReceived, 1);
-            self.meter.data_arrived(at, around.samples);
-            let event = AppEvent::Datagram { from, number: stamp.number, sent: stamp.sent, data };
+            if !self.order.sends_data() {
+                let headers = if from.is_ipv4() { 28 } else { 48 };
+                self.meter.count(Counted::ReceivedBytes, data.size());
+                self.meter.count(Counted::WireBytes, data.size() + headers);
+                self.meter.count(Counted::DataPacketsReceived, 1);
+                self.meter.data_arrived(at, around.samples);
+            }
+            let event = match answers {
+                Some(datagram) => AppEvent::Answered { datagram, data },
+                None => AppEvent::Datagram { from, number: stamp.number, sent: stamp.sent, data },
+            };
             self.tell(at, event, around)?;
         }
         self.arrived = arrived;
@@ -431,7 +440,8 @@ impl FlowEnd {
         self.deadline = react(&mut *self.application, self.told, event, |action| actions.push(action));
         for action in actions.drain(..) {
             match action {
-                AppAction::Datagram { to, data } => self.datagram(at, to, data)?,
+                AppAction::Datagram { to, data } => self.datagram(at, to, None, data)?,
+                AppAction::Answer { to, datagram, data } => self.datagram(at, to, Some(datagram), data)?,
                 AppAction::Record(sample) => around.samples.push((Subject::Flow(self.order.flow), sample)),
                 AppAction::Open { conn, to } => self.connect(conn, to, around)?,
                 AppAction::Send { conn, data, .. } => {
@@ -447,13 +457,21 @@ impl FlowEnd {
         Ok(())
     }
 
-    fn datagram(&mut self, intended: Instant, to: SocketAddr, data: Data) -> Result<(), AgentError> {
+    fn datagram(
+        &mut self,
+        intended: Instant,
+        to: SocketAddr,
+        answers: Option<DatagramId>,
+        data: Data,
+    ) -> Result<(), AgentError> {
         let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
         let size = data.size();
         udp.outbox
-            .push(intended, to, data)
+            .push(intended, to, answers, data)
             .map_err(|why| AgentError::Order { flow: self.order.name.clone(), why })?;
-        self.meter.count(Counted::OfferedBytes, size);
+        if self.order.sends_data() {
+            self.meter.count(Counted::OfferedBytes, size);
+        }
         Ok(())
     }
 

@@ -51,7 +51,7 @@ mod udp;
 pub use agent::Agent;
 pub use arrivals::Arrivals;
 pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos};
-pub use datagram::{STAMP_LEN, Stamp};
+pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp};
 pub use end::EndReport;
 pub use error::AgentError;
 pub use event_loop::Progress;

@@ -5,11 +5,11 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use netrig_core::{Data, Duration, Instant};
+use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::SendFlags;
 
 use crate::Clock;
-use crate::datagram::{Body, SHORT_LEN, STAMP_LEN, Stamp, body};
+use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
@@ -65,6 +65,7 @@ pub(crate) struct Outbox {
 struct Waiting {
     to: SocketAddr,
     intended: Instant,
+    rest: Rest,
     body: Body,
 }
 
@@ -83,8 +84,7 @@ impl Waiting {
 
     /// Its first bytes when it leaves at `at`, as many as [`Waiting::head_len`] says.
     fn stamp(&self, flow: u32, number: u64, at: Instant) -> [u8; STAMP_LEN] {
-        let (late, has_content) = (at - self.intended, matches!(self.body, Body::Content(_)));
-        let stamp = Stamp { flow, number, sent: at, late, has_content };
+        let stamp = Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
         if matches!(self.body, Body::Short(_)) {
             let mut head = [0; STAMP_LEN];
             head[..SHORT_LEN].copy_from_slice(&stamp.encode_short());
@@ -161,15 +161,27 @@ impl Outbox {
         self.waiting.len() >= FAR_BEHIND
     }
 
-    /// Takes a datagram that is meant for `intended`; [`Outbox::flush`] sends it. An error says what is wrong with it.
-    pub fn push(&mut self, intended: Instant, to: SocketAddr, data: Data) -> Result<(), String> {
+    /// Takes a datagram that is meant for `intended`, and what it answers; [`Outbox::flush`] sends it. An error says what
+    /// is wrong with it.
+    pub fn push(
+        &mut self,
+        intended: Instant,
+        to: SocketAddr,
+        answers: Option<DatagramId>,
+        data: Data,
+    ) -> Result<(), String> {
         let size = data.size();
-        let body = body(data)
-            .ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {SHORT_LEN} B"))?;
+        let (rest, body) = match answers {
+            Some(answered) => (Rest::Answer, answer_body(answered, size)),
+            None if matches!(data, Data::Bytes(_)) => (Rest::Content, body(data)),
+            None => (Rest::Fill, body(data)),
+        };
+        let body =
+            body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {SHORT_LEN} B"))?;
         if body.len() + STAMP_LEN as u64 > LONGEST {
             return Err(format!("a datagram of {size} B cannot be sent over UDP, which takes {LONGEST} B"));
         }
-        self.waiting.push_back(Waiting { to, intended, body });
+        self.waiting.push_back(Waiting { to, intended, rest, body });
         Ok(())
     }
 
@@ -352,7 +364,7 @@ mod tests {
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut outbox = Outbox { cost_ns, ..Outbox::new(3, Asked::Schedule, None) };
         for (due, len) in dues_and_lens {
-            outbox.push(Instant::from_nanos(*due), to, Data::Fill(*len)).unwrap();
+            outbox.push(Instant::from_nanos(*due), to, None, Data::Fill(*len)).unwrap();
         }
         outbox.flush(&sender, &Clock::starting_in(Duration::ZERO)).unwrap();
         let mut buffer = [1; 2000];
@@ -377,7 +389,7 @@ mod tests {
         let mut outbox = Outbox { cost_ns: 3000, ..Outbox::new(0, Asked::Schedule, None) };
         let to = ([127, 0, 0, 1], 9).into();
         for due in [0, 1400, 1600, 9000] {
-            outbox.push(Instant::from_nanos(due), to, Data::Fill(100)).unwrap();
+            outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
         }
         // Half of what a call takes, 1500 ns, is how long the first waits for others.
         assert_eq!(outbox.grace(), Some(Instant::from_nanos(1500)));
@@ -396,10 +408,12 @@ mod tests {
     fn no_call_takes_more_than_udp_carries() {
         let mut outbox = Outbox::new(0, Asked::Schedule, None);
         for _ in 0..BACKLOG {
-            outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), Data::Fill(30_000)).unwrap();
+            outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), None, Data::Fill(30_000)).unwrap();
         }
         assert_eq!(outbox.run_of_one_length(0), 2);
         assert!(!outbox.has_room());
-        assert!(outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), Data::Fill(LONGEST + 1)).is_err());
+        assert!(
+            outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), None, Data::Fill(LONGEST + 1)).is_err()
+        );
     }
 }

@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netrig_core::{Data, Duration, Instant};
+use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::{SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
 use crate::clock::RealtimeOffset;
-use crate::datagram::{STAMP_LEN, Stamp};
+use crate::datagram::{Rest, STAMP_LEN, Stamp, answered};
 use crate::order::{EndOrder, Side};
 use crate::outbox::{LONGEST, Outbox, is_loss};
 use crate::socket::{Making, SocketError};
@@ -65,6 +65,8 @@ pub(crate) struct Received {
     pub at: Instant,
     pub from: SocketAddr,
     pub stamp: Stamp,
+    /// What it answers, if it does.
+    pub answers: Option<DatagramId>,
     pub data: Data,
 }
 
@@ -191,7 +193,8 @@ impl UdpEnd {
                 match self.log.arrived(stamp.number) {
                     Arrival::First => {
                         let data = content(&stamp, head, len);
-                        each(Received { at: arrived, from: piece.from, stamp, data });
+                        let answers = (stamp.rest == Rest::Answer).then(|| answered(head)).flatten();
+                        each(Received { at: arrived, from: piece.from, stamp, answers, data });
                     }
                     Arrival::Foreign => self.foreign += 1,
                     Arrival::Duplicate | Arrival::Stale => {}
@@ -238,5 +241,8 @@ impl UdpEnd {
 
 /// What the application gets of a datagram.
 fn content(stamp: &Stamp, head: &[u8], len: usize) -> Data {
-    if stamp.has_content { Data::Bytes(head[STAMP_LEN..].into()) } else { Data::Fill(len as u64) }
+    match stamp.rest {
+        Rest::Content => Data::Bytes(head[STAMP_LEN..].into()),
+        Rest::Fill | Rest::Answer => Data::Fill(len as u64),
+    }
 }

@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    Carrier, Clock, EndOrder, EndReport, PreparedRun, Progress, RunOrder, RunSignals, Samples, Side, Stamp,
-    TcpOptions,
+    Carrier, Clock, EndOrder, EndReport, PreparedRun, Progress, Rest, RunOrder, RunSignals, Samples, Side,
+    Stamp, TcpOptions,
 };
 use netrig_core::{Duration, Instant, Quantity, Subject, quantity};
 use netrig_traffic::{AppAction, AppEvent, Settings, react};
@@ -256,7 +256,7 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
     let stray = UdpSocket::bind((localhost(false), 0)).unwrap();
     let stamp = |flow, number| {
         let (sent, late) = (Instant::ZERO, Duration::ZERO);
-        Stamp { flow, number, sent, late, has_content: false }.encode()
+        Stamp { flow, number, sent, late, rest: Rest::Fill }.encode()
     };
     stray.send_to(b"hello", server).unwrap();
     stray.send_to(&stamp(7, 0), server).unwrap();
@@ -270,6 +270,26 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
     assert_eq!(report.foreign, 3);
     let arrivals = report.arrivals;
     assert_eq!((arrivals.received, arrivals.duplicated, arrivals.reordered, arrivals.lost()), (3, 1, 1, 1));
+}
+
+#[test]
+fn pings_are_answered_and_only_their_way_out_is_the_flow_s() {
+    let stop = Duration::from_millis(200);
+    let application = r#"{ "ping": { "interval": { "constant": "5 ms" }, "size": "64 B", "wait": "20 s" } }"#;
+    let done = |samples: &Samples| values(samples, &quantity::ROUND_TRIP_TIME).len() == 39;
+    for v6 in [false, true] {
+        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, done);
+        assert!(reports.iter().all(|report| report.failed == 0), "{reports:?}");
+        // From 5 to 195 ms.
+        let round_trips = values(&samples, &quantity::ROUND_TRIP_TIME);
+        let delays = values(&samples, &quantity::ONE_WAY_DELAY);
+        assert_eq!((round_trips.len(), delays.len()), (39, 39));
+        assert!(round_trips.iter().all(|time| *time > 0.0 && *time < 20.0));
+        assert!(round_trips.iter().zip(&delays).all(|(there_and_back, there)| there_and_back > there));
+        assert_eq!(sum(&samples, &quantity::DATAGRAMS_SENT), 39.0);
+        assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), 39.0 * 64.0);
+        assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), 39.0 * 64.0);
+    }
 }
 
 #[test]

@@ -23,6 +23,21 @@ macro_rules! text {
 /// All of them.
 pub static STUDIES: &[Study] = &[
     Study {
+        name: "diffserv",
+        title: "Premium against best-effort service over a congested wide-area network",
+        experiments: &[
+            ("experiment", text!("diffserv/experiment.toml")),
+            ("ef-af-be", text!("diffserv/ef-af-be.toml")),
+            ("fq-codel", text!("diffserv/fq-codel.toml")),
+            ("policer-shaper", text!("diffserv/policer-shaper.toml")),
+            ("reservable", text!("diffserv/reservable.toml")),
+            ("rtt-factors", text!("diffserv/rtt-factors.toml")),
+            ("transfer", text!("diffserv/transfer.toml")),
+        ],
+        paper: Some(text!("diffserv/paper.toml")),
+        readme: Some(text!("diffserv/README.md")),
+    },
+    Study {
         name: "link-down",
         title: "Web traffic over TCP, SCTP and multi-homed SCTP while a link is down",
         experiments: &[

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::Instant;
+
 /// Application data.
 ///
 /// `Fill` is a length only: bulk traffic costs a simulator no bytes, and an agent writes zeros for it.
@@ -40,6 +42,15 @@ impl Data {
             }
         }
     }
+}
+
+/// A datagram as its sender's carrier numbered and stamped it: what an answer to it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramId {
+    /// Counted by the sending end from 0.
+    pub number: u64,
+    /// When it was given to the network, by the sender's clock.
+    pub sent: Instant,
 }
 
 /// The number of a stream within a connection (RFC 9260 section 1.3); TCP has only stream 0.

@@ -31,7 +31,7 @@ mod sample;
 mod time;
 pub mod units;
 
-pub use data::{CloseReason, ConnectionEvent, Data, StreamId};
+pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};

@@ -84,8 +84,14 @@ quantities! {
     OBJECTS_RECEIVED = "objects_received", "objects", Count;
     /// Datagrams sent.
     DATAGRAMS_SENT = "datagrams_sent", "packets", Count;
-    /// Datagrams received.
+    /// Datagrams received, each at the moment of its sending, so that sent and received can be compared over any window.
     DATAGRAMS_RECEIVED = "datagrams_received", "packets", Count;
+    /// From sending a datagram until its answer came.
+    ROUND_TRIP_TIME = "round_trip_time", "s", Value;
+    /// Pings that have waited for their answers as long as they do, whether these came or not.
+    PINGS = "pings", "packets", Count;
+    /// Those of them whose answer came.
+    PINGS_ANSWERED = "pings_answered", "packets", Count;
     // Voice and video, at the receiver: one mark of each for every datagram.
     /// A datagram of voice or video arrived; the value is its place among all that were sent, from 0.
     MEDIA_NUMBER = "media_number", "1", Mark;

@@ -34,7 +34,7 @@ pub use comparison::{Accord, constant_level, differing_constants};
 pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
 pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Panel,
-    PaperPoint, PaperSeries, Series, TIME, TheoryLine, TheorySpec, TracedRun,
+    PaperPoint, PaperSeries, Series, TIME, Theories, TheoryLine, TheorySpec, TracedRun,
 };
 pub use file::{
     Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema, with_captures,
@@ -54,7 +54,8 @@ pub use results::{
     Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
 };
 pub use scenario::{
-    Action, Carrier, Flow, Hop, LinkSpec, Node, Reception, Route, Scenario, TimedEvent, WifiLane, channels,
+    Action, Carrier, Flow, Hop, LinkSpec, Node, RateLayer, Reception, Route, Scenario, TimedEvent, WifiLane,
+    channels,
 };
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{

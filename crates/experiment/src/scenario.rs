@@ -161,9 +161,15 @@ pub struct Flow {
     pub transport: String,
     /// What carries it.
     pub carrier: Carrier,
-    /// The DiffServ code point with which both ends send all its packets.
+    /// The DiffServ code point with which both ends send all its packets, unless the second has one of its own.
     #[serde(skip_serializing_if = "is_best_effort")]
     pub dscp: Dscp,
+    /// The code point with which the second end sends what it sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_dscp: Option<Dscp>,
+    /// What a rate of its datagrams counts.
+    #[serde(skip_serializing_if = "RateLayer::is_ip")]
+    pub layer: RateLayer,
     /// Its paths from `from` to `to`, the primary first; at least one.
     pub paths: Vec<Route>,
     /// Who sends what, when.
@@ -174,6 +180,38 @@ pub struct Flow {
     /// When it begins nothing new any more.
     #[serde(serialize_with = "write_moment")]
     pub stop: Instant,
+}
+
+impl Flow {
+    /// The code points with which its first and its second end send.
+    pub fn code_points(&self) -> [Dscp; 2] {
+        [self.dscp, self.answer_dscp.unwrap_or(self.dscp)]
+    }
+
+    /// What a rate of its datagrams counts of a packet beside the payload, bytes.
+    pub fn rate_headers(&self) -> u32 {
+        match (&self.carrier, self.layer) {
+            (Carrier::Udp { headers: true }, RateLayer::Ip) => netrig_traffic::UDP_IPV4_HEADERS,
+            _ => 0,
+        }
+    }
+}
+
+/// What a rate of datagrams counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateLayer {
+    /// IP packets.
+    #[default]
+    Ip,
+    /// Their payload alone, as traffic generators count.
+    Payload,
+}
+
+impl RateLayer {
+    fn is_ip(&self) -> bool {
+        *self == Self::Ip
+    }
 }
 
 /// The transport of a flow with all its constants.

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use netrig_agent::{Buffers, Carrier as Carried, EndOrder, RunOrder, STAMP_LEN, Side};
+use netrig_agent::{Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, Side};
 use netrig_core::Duration;
 use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Run, Scenario, Unsupported};
-use netrig_traffic::UDP_IPV4_HEADERS;
 
 use crate::kernel_tcp::KernelTcp;
 
@@ -103,8 +102,8 @@ fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupport
             "flow `{}` needs a connection and its transport `{}` is UDP",
             flow.name, flow.transport
         )),
-        Carrier::Udp { .. } if datagram.is_some_and(|mean| mean < STAMP_LEN as f64) => unsupported(format!(
-            "the datagrams of flow `{}` have no room for the {STAMP_LEN} B with which they are numbered and timed",
+        Carrier::Udp { .. } if datagram.is_some_and(|mean| mean < SHORT_LEN as f64) => unsupported(format!(
+            "the datagrams of flow `{}` have no room for the {SHORT_LEN} B with which they are numbered and timed",
             flow.name
         )),
         Carrier::Udp { .. } => {
@@ -147,10 +146,10 @@ fn end(
         carrier,
         client,
         server: SocketAddr::from((server, server_port(number))),
-        dscp: flow.dscp.0,
+        dscp: flow.code_points()[side as usize].0,
         start_ns: flow.start.as_nanos(),
         stop_ns: flow.stop.as_nanos(),
-        datagram_headers: UDP_IPV4_HEADERS,
+        datagram_headers: flow.rate_headers(),
     })
 }
 

@@ -36,7 +36,7 @@ pub fn delivery(messages: &[MessageDelivery], ends: [&str; 2], caption: &str) ->
         },
         y: Axis { title: "time until delivery (s)".to_owned(), scale: AxisKind::Linear { zero: true } },
         series: vec!["on the way".to_owned(), "waiting for earlier messages of its stream".to_owned()],
-        theory: String::new(),
+        theory: Vec::new(),
         panels: streams.iter().take(MOST_STREAMS).map(panel).collect(),
         grid: None,
         note: String::new(),

@@ -125,13 +125,15 @@ impl<'a> Builder<'a> {
         factors.iter().zip(&parts).map(level).collect::<Vec<_>>().join(", ") + &rest
     }
 
-    /// What the dashed lines are; with several of them what they have in common.
-    fn theory(&self) -> String {
-        let mut lines = self.figure.panels.iter().flat_map(|panel| &panel.theory);
-        let Some(first) = lines.next() else { return String::new() };
-        let name =
-            if lines.any(|line| line.name != first.name) { first.name.split(", ").next() } else { None };
-        name.unwrap_or(&first.name).to_owned()
+    /// What the dashed lines are, each curve once.
+    fn theory(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for line in self.figure.panels.iter().flat_map(|panel| &panel.theory) {
+            if !names.contains(&line.label) {
+                names.push(line.label.clone());
+            }
+        }
+        names
     }
 
     /// Levels that all points have in common, n, and how the bars are to be read.
@@ -165,13 +167,13 @@ impl<'a> Builder<'a> {
     }
 
     fn panel(&self, panel: &Panel) -> chart::Panel {
-        let mut layers: Vec<Layer> = Vec::new();
+        let (mut layers, curves): (Vec<Layer>, _) = (Vec::new(), self.theory());
         for line in &panel.theory {
             let of_series = panel.series.iter().find(|s| line.name.ends_with(&format!(", {}", s.name)));
             let points = line.points.iter().map(|(x, y)| Mark::at(*x, self.y.convert(*y))).collect();
             layers.push(Layer {
                 series: of_series.and_then(|s| self.series(&s.name)),
-                marks: Marks::Theory,
+                marks: Marks::Theory(curves.iter().position(|curve| *curve == line.label).unwrap_or(0)),
                 points,
             });
         }
@@ -232,6 +234,7 @@ impl<'a> Builder<'a> {
     fn measured(&self, point: &FigurePoint) -> Mark {
         let interval = point.low.zip(point.high);
         let says = Estimate { value: point.y, interval, n: point.n }.says(&self.y);
+        let interval = shown_low(point).zip(point.high);
         let interval = interval.map(|(low, high)| (self.y.convert(low), self.y.convert(high)));
         Mark {
             x: point.x,
@@ -264,10 +267,15 @@ impl<'a> Builder<'a> {
 fn values(figure: &FigureData) -> impl Iterator<Item = f64> {
     figure.panels.iter().flat_map(|panel| {
         let measured = panel.series.iter().flat_map(|series| &series.points);
-        let measured = measured.flat_map(|p| [Some(p.y), p.low, p.high]).flatten();
+        let measured = measured.flat_map(|p| [Some(p.y), shown_low(p), p.high]).flatten();
         let paper = panel.paper.iter().flat_map(|paper| &paper.points).map(|p| p.y);
         measured.chain(paper).filter(|v| v.is_finite())
     })
+}
+
+/// The lower end of an interval as it is drawn: no metric is ever below zero, so what reaches below does not move the axis.
+fn shown_low(point: &FigurePoint) -> Option<f64> {
+    point.low.map(|low| if point.y >= 0.0 { low.max(0.0) } else { low })
 }
 
 /// All that has a place on the horizontal axis.

@@ -46,7 +46,7 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
         },
         y: Axis { title: numbers.to_owned(), scale: AxisKind::Linear { zero: false } },
         series: names.into_iter().enumerate().map(shown).collect(),
-        theory: String::new(),
+        theory: Vec::new(),
         panels: vec![Panel { layers, ..Panel::default() }],
         grid: None,
         note: String::new(),

@@ -100,7 +100,9 @@ fn columns(table: &TextTable, width: usize) -> String {
         };
         out += if number > 0 { "\n" } else { "" };
         out += &line(&table.headings);
-        out.extend(table.rows.iter().map(|row| line(row)));
+        // What was measured elsewhere only need not be told again below it.
+        let told = |row: &&Vec<String>| blocks.len() == 1 || block.iter().any(|n| row[*n] != "–");
+        out.extend(table.rows.iter().filter(told).map(|row| line(row)));
     }
     out
 }

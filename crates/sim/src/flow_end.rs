@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, Dscp, Ecn, FiveTuple, Header, Instant, Journal, Sample, Seeds, Sink,
-    Stream, Subject, protocol, quantity,
+    CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Journal, Sample,
+    Seeds, Sink, Stream, Subject, protocol, quantity,
 };
 use netrig_experiment::Carrier;
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
@@ -191,15 +191,25 @@ impl FlowEnd {
             return self.segment(now, conn, carriage.packet, world);
         }
         // Only datagrams travel without a connection.
-        let Packet { header, payload: Payload::Udp(Datagram { number, sent, data }) } = carriage.packet
+        let Packet { header, payload: Payload::Udp(Datagram { number, sent, answers, data }) } =
+            carriage.packet
         else {
             return;
         };
-        if !world.meter.datagram_arrived(now, number, data.size()) {
+        let first = if self.plan.sends_data {
+            world.meter.answer_arrived(now, number)
+        } else {
+            world.meter.datagram_arrived(now, number, data.size())
+        };
+        if !first {
             return;
         }
         let from = SocketAddr::new(header.flow.src, header.flow.src_port);
-        self.tell(now, AppEvent::Datagram { from, number, sent, data }, world);
+        let event = match answers {
+            Some(datagram) => AppEvent::Answered { datagram, data },
+            None => AppEvent::Datagram { from, number, sent, data },
+        };
+        self.tell(now, event, world);
     }
 
     fn segment(&mut self, now: Instant, conn: u32, packet: Packet, world: &mut World) {
@@ -278,7 +288,8 @@ impl FlowEnd {
                     self.mutate(now, conn, |party| party.send(now, stream, data), world);
                 }
                 AppAction::Close { conn } => self.mutate(now, conn, |party| party.close(now), world),
-                AppAction::Datagram { data, .. } => self.datagram(now, data, world),
+                AppAction::Datagram { data, .. } => self.datagram(now, data, None, world),
+                AppAction::Answer { datagram, data, .. } => self.datagram(now, data, Some(datagram), world),
                 AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
             }
         }
@@ -319,19 +330,23 @@ impl FlowEnd {
         }
     }
 
-    fn datagram(&mut self, now: Instant, data: Data, world: &mut World) {
+    fn datagram(&mut self, now: Instant, data: Data, answers: Option<DatagramId>, world: &mut World) {
         let headers = !matches!(self.plan.carrier, Carrier::Udp { headers: false });
         let flow = self.five_tuple(0, protocol::UDP, self.plan.ports);
         let overhead = if headers { flow.ip_header_len() + 8 } else { 0 };
         // No datagram that an experiment may describe is longer than 4 GB.
         let ip_len = data.size() as u32 + overhead;
-        world.meter.datagram_sent(now, data.size());
+        if self.plan.sends_data {
+            world.meter.datagram_sent(now, data.size());
+        } else {
+            world.meter.answer_sent(now);
+        }
         self.gone.packets_sent += 1;
         self.gone.data_packets_sent += 1;
         let number = self.datagrams;
         self.datagrams += 1;
         let header = Header { flow, ip_len, dscp: self.plan.dscp, ecn: Ecn::NotEct };
-        let payload = Payload::Udp(Datagram { number, sent: now, data });
+        let payload = Payload::Udp(Datagram { number, sent: now, answers, data });
         let way = self.plan.paths[0].way;
         world.network.send(now, Packet { header, payload }, None, way, world.sink);
     }

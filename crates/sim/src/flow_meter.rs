@@ -39,6 +39,8 @@ pub(crate) struct FlowMeter {
     data_packets: u64,
     datagrams_sent: u64,
     datagrams: Datagrams,
+    /// What the flow's second end answers with.
+    answers: Datagrams,
     last_data: Option<Instant>,
     wanted: [bool; COUNTED_BY_ENDPOINTS.len()],
     reported: [u64; COUNTED_BY_ENDPOINTS.len()],
@@ -57,6 +59,7 @@ impl FlowMeter {
             data_packets: 0,
             datagrams_sent: 0,
             datagrams: Datagrams::default(),
+            answers: Datagrams::default(),
             last_data: None,
             wanted: COUNTED_BY_ENDPOINTS.map(|(quantity, ..)| sink.wants(quantity)),
             reported: Default::default(),
@@ -89,6 +92,16 @@ impl FlowMeter {
             self.received_bytes += bytes;
         }
         first
+    }
+
+    /// A datagram is sent by the end that answers: it is no part of what the flow carries.
+    pub fn answer_sent(&mut self, now: Instant) {
+        self.answers.sent(now);
+    }
+
+    /// An answer arrived. Whether for the first time.
+    pub fn answer_arrived(&mut self, now: Instant, number: u64) -> bool {
+        self.answers.arrived(now, number)
     }
 
     /// A packet with user data reached its host.

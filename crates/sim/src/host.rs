@@ -121,7 +121,8 @@ mod tests {
         let address = [10, 0, 0, 1].into();
         let flow = FiveTuple { src: address, dst: address, src_port: 1, dst_port: 2, protocol: 17 };
         let header = Header { flow, ip_len: 1000, dscp: Dscp::default(), ecn: Ecn::NotEct };
-        let payload = Payload::Udp(Datagram { number, sent: Instant::ZERO, data: Data::Fill(972) });
+        let payload =
+            Payload::Udp(Datagram { number, sent: Instant::ZERO, answers: None, data: Data::Fill(972) });
         Parcel(Box::new(Carriage { packet: Packet { header, payload }, conn: None, number: 0, stop: 0 }))
     }
 

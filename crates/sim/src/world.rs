@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant, Journal, Seeds, Sink, Subject, quantity};
-use netrig_experiment::{Action, Carrier, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
+use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
-use netrig_traffic::{AppEvent, FlowContext, UDP_IPV4_HEADERS};
+use netrig_traffic::{AppEvent, FlowContext};
 
 use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
@@ -231,19 +231,17 @@ fn ends_of(
         seeds,
         server: (server.remote, server_port).into(),
         start: flow.start,
-        datagram_headers: match flow.carrier {
-            Carrier::Udp { headers: true } => UDP_IPV4_HEADERS,
-            _ => 0,
-        },
+        datagram_headers: flow.rate_headers(),
         streams: flow.carrier.streams(),
     };
     let applications = flow.application.ends(&context);
-    let answers = flow.application.answers();
+    let (answers, code_points) = (flow.application.answers(), flow.code_points());
     let [client_paths, server_paths] = paths;
     let end = |side, paths: Vec<Path>, ports: [u16; 2], application| {
         let sends_data = (side == Side::Server) == answers;
+        let dscp = code_points[side as usize];
         FlowEnd::new(Blueprint {
-            answering: answering(&flow.carrier, (ports[0], flow.dscp), &paths, &seeds, &flow.name),
+            answering: answering(&flow.carrier, (ports[0], dscp), &paths, &seeds, &flow.name),
             id: EndId::of(number, side),
             flow: number,
             name: flow.name.clone(),
@@ -251,7 +249,7 @@ fn ends_of(
             sends_data,
             traces: traces && sends_data,
             carrier: flow.carrier.clone(),
-            dscp: flow.dscp,
+            dscp,
             paths,
             ports,
             seeds,

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Instant, Sample, StreamId};
+use netrig_core::{ConnectionEvent, Data, DatagramId, Instant, Sample, StreamId};
 
 /// The name of a connection at one end. Who made it is in the name, so that an application and its carrier
 /// number connections without asking each other.
@@ -41,6 +41,13 @@ pub enum AppEvent {
         /// Its payload.
         data: Data,
     },
+    /// One of its datagrams was answered.
+    Answered {
+        /// Which.
+        datagram: DatagramId,
+        /// The answer's payload.
+        data: Data,
+    },
     /// The flow stops: nothing new is begun, connections are closed when what was given has been sent.
     Stopped,
 }
@@ -69,6 +76,15 @@ pub enum AppAction {
         /// To whom.
         to: SocketAddr,
         /// Its payload.
+        data: Data,
+    },
+    /// Answer a datagram by another one, which tells its sender what it answers.
+    Answer {
+        /// Whom: the sender.
+        to: SocketAddr,
+        /// What.
+        datagram: DatagramId,
+        /// The answer's payload.
         data: Data,
     },
     /// Close a connection once everything was sent.

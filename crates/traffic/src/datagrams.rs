@@ -363,7 +363,7 @@ impl Application for Sink {
             let delay = now.since(sent).as_secs_f64();
             self.pending = [
                 Some(Sample { at: now, quantity: &quantity::ONE_WAY_DELAY, value: delay }),
-                Some(Sample { at: now, quantity: &quantity::DATAGRAMS_RECEIVED, value: 1.0 }),
+                Some(Sample { at: sent, quantity: &quantity::DATAGRAMS_RECEIVED, value: 1.0 }),
             ];
         }
     }

@@ -4,7 +4,7 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Poisson, Segments, Trace, Video, Voice, Web};
+use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web};
 
 /// A value that an application cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -190,6 +190,8 @@ applications! {
     OnOff(OnOff);
     /// The datagrams of a trace.
     Trace(Trace);
+    /// Datagrams that the other end answers.
+    Ping(Ping);
     /// Files, one after the other, each over a connection of its own.
     File(File);
     /// Video in segments, fetched ahead of a player over one connection.

@@ -1,6 +1,6 @@
 //! The simulator's packet: a header that links look at, and a payload that only endpoints look at.
 
-use netrig_core::{Data, Header, Instant, PacketMeta};
+use netrig_core::{Data, DatagramId, Header, Instant, PacketMeta};
 
 use crate::{sctp, tcp};
 
@@ -31,6 +31,8 @@ pub struct Datagram {
     pub number: u64,
     /// When it was given to the network.
     pub sent: Instant,
+    /// The datagram of the other end that it answers, if it does.
+    pub answers: Option<DatagramId>,
     /// The application's payload.
     pub data: Data,
 }

@@ -188,7 +188,7 @@ proptest! {
     #[test]
     fn a_datagram_can_be_read_by_those_who_know_the_rfc(header in header(protocol::UDP), data in data()) {
         let mut bytes = Vec::new();
-        let datagram = Datagram { number: 0, sent: Instant::ZERO, data: data.clone() };
+        let datagram = Datagram { number: 0, sent: Instant::ZERO, answers: None, data: data.clone() };
         let len = Packet { header, payload: Payload::Udp(datagram) }.encode(&mut bytes);
         prop_assert_eq!(len, header.flow.ip_header_len() + 8 + data.size() as u32);
         let ip = ip(&bytes);
@@ -211,7 +211,7 @@ fn a_datagram_that_no_packet_can_hold_is_cut() {
     };
     let header = Header { flow, ip_len: 0, dscp: Dscp(0), ecn: Ecn::NotEct };
     for (size, len) in [(65_507, 65_535), (65_508, 65_535), (1_000_000_000_000, 65_535)] {
-        let datagram = Datagram { number: 0, sent: Instant::ZERO, data: Data::Fill(size) };
+        let datagram = Datagram { number: 0, sent: Instant::ZERO, answers: None, data: Data::Fill(size) };
         let mut bytes = Vec::new();
         let told = Packet { header, payload: Payload::Udp(datagram) }.encode(&mut bytes);
         assert_eq!(bytes.len(), len);

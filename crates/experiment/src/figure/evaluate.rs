@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netrig_stats::theory;
 use serde::Serialize;
 
-use super::spec::{Axis, FigureSpec};
+use super::spec::{Axis, FigureSpec, TheorySpec};
 use crate::claim::axis_unit;
 use crate::judge::Design;
 use crate::response::amount;
@@ -121,7 +121,9 @@ pub struct PaperPoint {
 /// A theory's curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TheoryLine {
-    /// Its legend.
+    /// What the curve is.
+    pub label: String,
+    /// That, and the line to which it belongs, if there are several.
     pub name: String,
     /// Where the formula stands.
     pub source: String,
@@ -150,7 +152,7 @@ impl FigureSpec {
                 title: heading(key),
                 series: self.series_of(&here, &axis, &unit, design),
                 paper: self.paper_of(key, &axis, &unit, design),
-                theory: self.theory_of(key, &axis, &unit, design),
+                theory: self.theory_of(key, &here, &axis, &unit, design),
                 outage: None,
             }
         };
@@ -302,20 +304,50 @@ impl FigureSpec {
         fixed
     }
 
-    /// The theory's curves of this panel: one for each line, but each only once.
-    fn theory_of(&self, panel: &Key, axis: &XAxis, unit: &str, design: &Design) -> Vec<TheoryLine> {
-        let found = self.theory.as_ref().and_then(|spec| Some((spec, theory::curve(&spec.curve)?)));
-        let Some((spec, curve)) = found else { return Vec::new() };
+    /// The theories' curves of this panel: for each line of the theory's, but each only once.
+    fn theory_of(
+        &self,
+        panel: &Key,
+        here: &[&PointResult],
+        axis: &XAxis,
+        unit: &str,
+        design: &Design,
+    ) -> Vec<TheoryLine> {
+        let of_one = |spec| self.lines_of_theory(spec, panel, here, axis, unit, design);
+        self.theory.0.iter().flat_map(of_one).collect()
+    }
+
+    fn lines_of_theory(
+        &self,
+        spec: &TheorySpec,
+        panel: &Key,
+        here: &[&PointResult],
+        axis: &XAxis,
+        unit: &str,
+        design: &Design,
+    ) -> Vec<TheoryLine> {
+        let Some(curve) = theory::curve(&spec.curve) else { return Vec::new() };
         let Ok(scale) = amount::factor(curve.unit, unit) else { return Vec::new() };
+        let label = spec.label.clone().unwrap_or_else(|| curve.title.to_owned());
+        let across: Vec<f64> =
+            here.iter().filter_map(|point| axis.place(point.factors.level(&self.x)?)).collect();
         let mut lines: Vec<TheoryLine> = Vec::new();
         for key in self.keys(&self.series.0, design) {
             let fixed = self.fixed(panel, &key, design);
-            let value = |x: f64| {
+            let wanted = |(factor, levels): (&String, &Vec<Level>)| {
+                fixed.get(factor).is_none_or(|level| levels.iter().any(|wanted| wanted.means(level)))
+            };
+            if !spec.at.0.iter().all(wanted) {
+                continue;
+            }
+            let value = |x: f64, measured: Option<&PointResult>| {
                 let level = |name: &str| {
                     if name == self.x {
                         Some(x * axis.worth)
-                    } else {
+                    } else if design.factor(name).is_some() {
                         fixed.get(name).and_then(Level::number)
+                    } else {
+                        mean_in_base_unit(measured?, name, design)
                     }
                 };
                 let mut arguments: BTreeMap<&str, f64> = BTreeMap::new();
@@ -325,22 +357,46 @@ impl FigureSpec {
                 for (name, expression) in &spec.parameters {
                     arguments.insert(name, expression.value(&level)?);
                 }
-                curve.eval(&arguments).ok().map(|y| y * scale).filter(|y| y.is_finite())
+                let plus = spec.plus.as_ref().map_or(Some(0.0), |plus| plus.value(&level))?;
+                // What is added counts in the base unit of its kind, as the curve's value does in its own.
+                let plus = plus / Amount::new(1.0, curve.unit).map_or(1.0, |one| one.base());
+                curve.eval(&arguments).ok().map(|y| (y + plus) * scale).filter(|y| y.is_finite())
             };
-            let places = axis.places(self.log.contains(&Axis::X));
-            let points: Vec<(f64, f64)> = places.into_iter().filter_map(|x| Some((x, value(x)?))).collect();
+            let mut points: Vec<(f64, f64)> = if spec.names_a_response(design) {
+                let mine = here.iter().filter(|point| has(&point.factors, &key));
+                mine.filter_map(|point| {
+                    let x = axis.place(point.factors.level(&self.x)?)?;
+                    Some((x, value(x, Some(point))?))
+                })
+                .collect()
+            } else {
+                let places = axis.places(self.log.contains(&Axis::X), &across);
+                places.into_iter().filter_map(|x| Some((x, value(x, None)?))).collect()
+            };
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
             if !points.is_empty() && lines.iter().all(|line| line.points != points) {
-                let key =
-                    self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.clone());
-                let name = [curve.title.to_owned()].into_iter().chain(key).collect::<Vec<_>>().join(", ");
-                lines.push(TheoryLine { name, source: curve.source.to_owned(), points });
+                let levels = self.series.0.iter().filter_map(|factor| key.get(factor));
+                let name = [label.clone()].into_iter().chain(levels.map(|level| level.0.clone()));
+                let name = name.collect::<Vec<_>>().join(", ");
+                lines.push(TheoryLine {
+                    label: label.clone(),
+                    name,
+                    source: curve.source.to_owned(),
+                    points,
+                });
             }
         }
-        if let [only] = &mut lines[..] {
-            only.name = curve.title.to_owned();
+        if let ([only], true) = (&mut lines[..], spec.at.is_empty()) {
+            only.name = label;
         }
         lines
     }
+}
+
+/// The mean of a response at a point, in the base unit of its kind.
+fn mean_in_base_unit(point: &PointResult, response: &str, design: &Design) -> Option<f64> {
+    let mean = point.responses.get(response).filter(|_| point.status == Status::Ok)?.mean?;
+    Some(mean * Amount::new(1.0, &design.unit_of(response)).ok()?.base())
 }
 
 /// Whether a point has these levels.
@@ -390,11 +446,13 @@ impl XAxis {
         Some(self.numbers.as_ref().map_or(index as f64, |numbers| numbers[index]))
     }
 
-    /// Evenly spaced places from the first level to the last; even in ratios on a logarithmic axis.
-    fn places(&self, log: bool) -> Vec<f64> {
-        let Some(numbers) = self.numbers.as_ref().filter(|numbers| !numbers.is_empty()) else {
+    /// Evenly spaced places from the first to the last of the levels that the points `here` have, or of all if there are
+    /// none; even in ratios on a logarithmic axis.
+    fn places(&self, log: bool, here: &[f64]) -> Vec<f64> {
+        let Some(numbers) = self.numbers.as_deref().filter(|numbers| !numbers.is_empty()) else {
             return Vec::new();
         };
+        let numbers = if here.is_empty() { numbers } else { here };
         let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
         let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let share = |step: usize| step as f64 / (CURVE_POINTS - 1) as f64;

@@ -1,4 +1,4 @@
-//! Small sums: a number, an amount or a factor's level, and products, quotients, sums and differences of
+//! Small sums: a number, an amount, a factor's level or a response's mean, and products, quotients, sums and differences of
 //! them. `0.125`, `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
 //!
 //! Amounts and levels count in the base unit of their kind: s, bit, bit/s, 1.
@@ -22,7 +22,7 @@ pub struct Expression {
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
     Number(f64),
-    Factor(String),
+    Named(String),
     Binary(char, Box<Node>, Box<Node>),
 }
 
@@ -41,12 +41,12 @@ const DEEPEST: usize = 32;
 const LONGEST: usize = 1000;
 
 impl Expression {
-    /// The factors that it names, in the order of the text.
-    pub fn factors(&self) -> Vec<&str> {
+    /// The factors and responses that it names, in the order of the text.
+    pub fn names(&self) -> Vec<&str> {
         fn collect<'a>(node: &'a Node, into: &mut Vec<&'a str>) {
             match node {
                 Node::Number(_) => {}
-                Node::Factor(name) => into.push(name),
+                Node::Named(name) => into.push(name),
                 Node::Binary(_, left, right) => {
                     collect(left, into);
                     collect(right, into);
@@ -58,13 +58,13 @@ impl Expression {
         names
     }
 
-    /// Its value, with the factors' values as `level` says; `None` if one has none, or if the value is not
+    /// Its value, with the values of names as `level` says; `None` if one has none, or if the value is not
     /// finite.
     pub fn value(&self, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
         fn work(node: &Node, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
             match node {
                 Node::Number(value) => Some(*value),
-                Node::Factor(name) => level(name),
+                Node::Named(name) => level(name),
                 Node::Binary(operator, left, right) => {
                     let (left, right) = (work(left, level)?, work(right, level)?);
                     Some(match operator {
@@ -153,7 +153,7 @@ impl Reader<'_> {
             Some(first) if is_name(first) => {
                 let (name, rest) = self.text.split_at(end(self.text, &is_name));
                 self.text = rest;
-                Ok(Node::Factor(name.to_owned()))
+                Ok(Node::Named(name.to_owned()))
             }
             Some(other) => Err(format!("`{other}` stands where a number or a factor is expected")),
             None => Err("it ends where a number or a factor is expected".into()),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn names_its_factors() {
-        assert_eq!("8 * size / rate".parse::<Expression>().unwrap().factors(), ["size", "rate"]);
+    fn tells_its_names() {
+        assert_eq!("8 * size / rate".parse::<Expression>().unwrap().names(), ["size", "rate"]);
     }
 }

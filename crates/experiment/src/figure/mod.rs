@@ -10,7 +10,7 @@ pub use evaluate::{
     AxisData, FigureData, FigurePoint, Grid, Panel, PaperPoint, PaperSeries, Series, TheoryLine,
 };
 pub use expression::{Expression, ExpressionError};
-pub use spec::{Axis, FigureSpec, TIME, TheorySpec};
+pub use spec::{Axis, FigureSpec, TIME, Theories, TheorySpec};
 
 #[cfg(test)]
 mod tests;

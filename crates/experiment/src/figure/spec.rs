@@ -55,9 +55,9 @@ pub struct FigureSpec {
     /// The group of the paper's values that are drawn beside ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
-    /// The curve of a theory that is drawn under it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub theory: Option<TheorySpec>,
+    /// The curve of a theory that is drawn under it, or several.
+    #[serde(default, skip_serializing_if = "Theories::is_empty")]
+    pub theory: Theories,
     /// The axes that are logarithmic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<Axis>,
@@ -85,6 +85,77 @@ pub struct TheorySpec {
     /// its default; the curve's own x takes the factor on the x axis.
     #[serde(rename = "with", skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Expression>,
+    /// What is added to the curve, of what the formula leaves out: the propagation delay beside a time in a queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plus: Option<Expression>,
+    /// Its legend, in the place of the curve's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The lines under which it is drawn; all, if it names no factor.
+    #[serde(rename = "where", skip_serializing_if = "Selection::is_empty")]
+    pub at: Selection,
+}
+
+impl TheorySpec {
+    /// Whether it takes what was measured, and so has a value only where something was.
+    pub(super) fn names_a_response(&self, design: &Design) -> bool {
+        let mut names = self.parameters.values().chain(&self.plus).flat_map(Expression::names);
+        names.any(|name| design.factor(name).is_none() && design.response(name).is_some())
+    }
+}
+
+/// The theories of a figure: one, or a list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Theories(pub Vec<TheorySpec>);
+
+impl Theories {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de> Deserialize<'de> for Theories {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrSeveral;
+        impl<'de> de::Visitor<'de> for OneOrSeveral {
+            type Value = Theories;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a curve's name such as `mm1`, `{ curve = \"mm1\", with = { … } }`, or a list of these",
+                )
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Theories, E> {
+                TheorySpec::deserialize(de::value::StrDeserializer::new(name)).map(|one| Theories(vec![one]))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Theories, A::Error> {
+                let one = TheorySpec::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(Theories(vec![one]))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut several: A) -> Result<Theories, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = several.next_element()? {
+                    all.push(one);
+                }
+                Ok(Theories(all))
+            }
+        }
+        deserializer.deserialize_any(OneOrSeveral)
+    }
+}
+
+impl JsonSchema for Theories {
+    fn schema_name() -> Cow<'static, str> {
+        "Theories".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<TheorySpec>();
+        json_schema!({
+            "description": "A curve of a theory, or a list of them.",
+            "anyOf": [one, { "type": "array", "items": one }]
+        })
+    }
 }
 
 impl<'de> Deserialize<'de> for TheorySpec {
@@ -95,6 +166,12 @@ impl<'de> Deserialize<'de> for TheorySpec {
             curve: String,
             #[serde(default)]
             with: BTreeMap<String, Expression>,
+            #[serde(default)]
+            plus: Option<Expression>,
+            #[serde(default)]
+            label: Option<String>,
+            #[serde(default, rename = "where")]
+            at: Selection,
         }
         struct Either;
         impl<'de> de::Visitor<'de> for Either {
@@ -103,11 +180,18 @@ impl<'de> Deserialize<'de> for TheorySpec {
                 f.write_str("a curve's name such as `mm1`, or `{ curve = \"mm1\", with = { … } }`")
             }
             fn visit_str<E: de::Error>(self, name: &str) -> Result<TheorySpec, E> {
-                Ok(TheorySpec { curve: name.to_owned(), parameters: BTreeMap::new() })
+                Ok(TheorySpec {
+                    curve: name.to_owned(),
+                    parameters: BTreeMap::new(),
+                    plus: None,
+                    label: None,
+                    at: Selection::default(),
+                })
             }
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TheorySpec, A::Error> {
                 let full = Full::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(TheorySpec { curve: full.curve, parameters: full.with })
+                let Full { curve, with: parameters, plus, label, at } = full;
+                Ok(TheorySpec { curve, parameters, plus, label, at })
             }
         }
         deserializer.deserialize_any(Either)
@@ -120,13 +204,17 @@ impl JsonSchema for TheorySpec {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let parameter = generator.subschema_for::<Expression>();
+        let selection = generator.subschema_for::<Selection>();
         json_schema!({
             "description": "A curve of a theory: its name, or its name and parameters.",
             "anyOf": [{ "type": "string" }, {
                 "type": "object",
                 "properties": {
                     "curve": { "type": "string" },
-                    "with": { "type": "object", "additionalProperties": parameter }
+                    "with": { "type": "object", "additionalProperties": parameter },
+                    "plus": parameter,
+                    "label": { "type": "string" },
+                    "where": selection
                 },
                 "required": ["curve"],
                 "additionalProperties": false
@@ -162,7 +250,7 @@ impl FigureSpec {
         errors.extend(self.at.check("where", &design.factors));
         self.check_loose_factors(design, &mut errors);
         errors.extend(self.paper.as_ref().and_then(|group| design.check_paper("paper", group)));
-        self.check_theory(design, &mut errors);
+        self.theory.0.iter().for_each(|spec| self.check_theory(spec, design, &mut errors));
         errors
     }
 
@@ -213,7 +301,7 @@ impl FigureSpec {
                 "a figure over `time` needs to know whose trace it shows: `flow.<name>` or `link.<name>`",
             );
         }
-        if self.theory.is_some() {
+        if !self.theory.is_empty() {
             refuse(errors, "theory", "there are no curves over `time`");
         }
     }
@@ -251,8 +339,8 @@ impl FigureSpec {
         }
     }
 
-    fn check_theory(&self, design: &Design, errors: &mut Vec<SpecError>) {
-        let Some(spec) = &self.theory else { return };
+    fn check_theory(&self, spec: &TheorySpec, design: &Design, errors: &mut Vec<SpecError>) {
+        errors.extend(spec.at.check("theory.where", &design.factors));
         let Some(curve) = theory::curve(&spec.curve) else {
             let known: Vec<&str> = theory::curves().map(|curve| curve.name).collect();
             let what = format!("there is no curve `{}`", spec.curve);
@@ -266,11 +354,10 @@ impl FigureSpec {
                 let what = format!("`{}` has no parameter `{name}`", curve.name);
                 refuse(errors, field.clone(), one_of(&what, name, &known));
             }
-            for factor in expression.factors() {
-                if design.factor(factor).is_none() {
-                    refuse(errors, field.clone(), unknown_factor(factor, &design.factors));
-                }
-            }
+            check_names(expression, &field, design, errors);
+        }
+        if let Some(plus) = &spec.plus {
+            check_names(plus, "theory.plus", design, errors);
         }
         let own_x = curve.x().name;
         for parameter in curve.parameters.iter().filter(|p| p.default.is_none() && p.name != own_x) {
@@ -286,6 +373,15 @@ impl FigureSpec {
             && amount::factor(curve.unit, &unit).is_err()
         {
             refuse(errors, "theory", format!("`{}` is in {}, the y axis in {unit}", curve.name, curve.unit));
+        }
+    }
+}
+
+/// Whether what an expression names is a factor or a response.
+fn check_names(expression: &Expression, field: &str, design: &Design, errors: &mut Vec<SpecError>) {
+    for name in expression.names() {
+        if design.factor(name).is_none() && design.response(name).is_none() {
+            refuse(errors, field, unknown_factor(name, &design.factors));
         }
     }
 }

@@ -12,6 +12,7 @@ use super::read::{Levels, Reader};
 use super::sections::{Header, ReplicationsSection};
 use super::warnings::Warnings;
 use crate::check::SpecError;
+use crate::claim::selection::Selection;
 use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::points::Points;
@@ -264,6 +265,9 @@ impl<'a> ExperimentFile<'a> {
         for entry in self.root().iter().filter(|entry| entry.key != "factors") {
             entry.value.each_text(&mut |text| used.extend(placeholder::factors(text)));
         }
+        let flows = resolve::tables(&self.definition.root, "flow", self.reader);
+        let chosen = flows.filter_map(|flow| flow.value.at(&["where"]).table());
+        used.extend(chosen.flat_map(|chosen| chosen.keys()));
         let Some(factors) = self.section("factors").and_then(Value::table) else { return };
         for entry in factors.entries.iter().filter(|entry| !used.contains(entry.key.as_str())) {
             let why = format!("nothing uses the factor `{0}`: `${{{0}}}` stands nowhere", entry.key);
@@ -377,6 +381,16 @@ impl<'a> ExperimentFile<'a> {
         design.claims.iter().for_each(|(name, spec)| report("claim", name, spec.check(design)));
         design.tables.iter().for_each(|(name, spec)| report("table", name, spec.check(design)));
         design.figures.iter().for_each(|(name, spec)| report("figure", name, spec.check(design)));
+        for flow in resolve::tables(&self.definition.root, "flow", self.reader) {
+            let chosen = flow.value.table().and_then(|flow| flow.get("where"));
+            // What cannot be read is told when the flow is.
+            let chosen: Option<Selection> = chosen.and_then(|chosen| self.reader.read(chosen));
+            report(
+                "flow",
+                &flow.key,
+                chosen.map_or_else(Vec::new, |chosen| chosen.check("where", &design.factors)),
+            );
+        }
         if let Some(until) = &design.replications.until
             && design.response(&until.response).is_none()
         {

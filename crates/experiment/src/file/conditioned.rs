@@ -10,7 +10,7 @@ use super::diagnostic::{Diagnostic, Span};
 use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::response::Of;
-use crate::{LinkSpec, Scenario};
+use crate::{Flow, LinkSpec, Scenario};
 
 /// Looks at points, and says at the end what none of them has, or what no packet can reach at any of them.
 #[derive(Default)]
@@ -188,7 +188,7 @@ fn place(definition: &Definition, path: &[&str]) -> Span {
 
 /// The code points that packets may have: those that flows send, and those that rules give.
 fn code_points(scenario: &Scenario) -> DscpSet {
-    let sent = scenario.flows.iter().map(|flow| flow.dscp);
+    let sent = scenario.flows.iter().flat_map(Flow::code_points);
     let ways = scenario.links.iter().flat_map(|link| [&link.forward, &link.backward]);
     let given = ways.flat_map(LinkSettings::conditions).flat_map(|rule| {
         let actions = [Some(rule.green), rule.yellow, Some(rule.red)].into_iter().flatten();

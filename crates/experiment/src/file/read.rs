@@ -13,6 +13,8 @@ use super::diagnostic::{Diagnostic, Diagnostics, Span, list};
 use super::document::{Entry, Kind, Table, Value};
 use super::error::{Error, found};
 use super::placeholder::{self, Piece};
+use crate::Level;
+use crate::claim::selection::Selection;
 
 /// The level that each factor has where a file is being read.
 pub(crate) type Levels<'r> = BTreeMap<&'r str, &'r Value>;
@@ -88,6 +90,15 @@ impl<'r> Reader<'r> {
     /// All problems.
     pub(crate) fn finish(self) -> Vec<Diagnostic> {
         self.problems.into_inner()
+    }
+
+    /// Whether the point that is being read has one of the wanted levels of every factor that is named.
+    pub(crate) fn is_at(&self, chosen: &Selection) -> bool {
+        chosen.0.iter().all(|(factor, wanted)| {
+            let here =
+                self.levels.get(factor.as_str()).map(|value| Level::canonical(&placeholder::written(value)));
+            here.is_some_and(|here| wanted.iter().any(|level| level.means(&here)))
+        })
     }
 
     fn resolve<'v>(&'v self, value: &'v Value) -> Result<Resolved<'v>, Error> {

@@ -5,7 +5,8 @@ use netrig_transport::Profile;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Precision, Reception, WarmUp};
+use crate::claim::selection::Selection;
+use crate::{Precision, RateLayer, Reception, WarmUp};
 
 /// What holds for the whole experiment: the keys above the first section.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -155,10 +156,13 @@ pub(crate) struct TransportSection {
     /// For UDP: what is added to a datagram's payload.
     #[serde(default)]
     pub(crate) headers: Option<Headers>,
+    /// For UDP: what a `rate` of its applications counts, `ip` packets or their `payload`.
+    #[serde(default)]
+    pub(crate) layer: Option<RateLayer>,
 }
 
 /// The keys of [`TransportSection`], which are not constants of an endpoint.
-pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "headers"];
+pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "headers", "layer"];
 
 /// The constants of a transport that has none.
 #[derive(Debug, Deserialize)]
@@ -240,6 +244,12 @@ pub(crate) struct FlowSection {
     /// 0 to 63. Best effort, `be`, if not given.
     #[serde(default)]
     pub(crate) dscp: Dscp,
+    /// The code point with which the second end sends what it sends: `dscp` if not given.
+    #[serde(default)]
+    pub(crate) answer_dscp: Option<Dscp>,
+    /// The points at which there is such a flow: all if not given.
+    #[serde(default, rename = "where")]
+    pub(crate) at: Selection,
     /// So many of them, `name#1` and on. If not given, as many as the larger of its two ends has nodes.
     #[serde(default)]
     pub(crate) count: Option<u32>,

@@ -263,6 +263,7 @@ impl Reduction {
             held: held.collect(),
             window: Window { end: member.window.end.min(end), ..member.window },
             statistic: task.spec.statistic(),
+            within: task.spec.within,
             skip: 0,
             end,
             outcome,

@@ -46,6 +46,8 @@ pub struct View<'a> {
     pub(super) held: Vec<Held<'a>>,
     pub(super) window: Window,
     pub(super) statistic: Statistic,
+    /// The deadline of the response, if it has one.
+    pub(super) within: Option<Duration>,
     /// Observations at the start that are left out.
     pub(super) skip: usize,
     pub(super) end: Instant,
@@ -84,8 +86,8 @@ impl<'a> View<'a> {
     }
 
     fn alike(&self) -> View<'a> {
-        let Self { window, statistic, skip, end, outcome, layout, flow, .. } = *self;
-        View { held: Vec::new(), window, statistic, skip, end, outcome, layout, flow }
+        let Self { window, statistic, within, skip, end, outcome, layout, flow, .. } = *self;
+        View { held: Vec::new(), window, statistic, within, skip, end, outcome, layout, flow }
     }
 
     fn store(&self, quantity: &'static Quantity) -> Option<&Store> {
@@ -162,6 +164,12 @@ impl<'a> View<'a> {
             Store::Summary { summary, .. } => Some(summary),
             _ => None,
         }
+    }
+
+    /// How many of the observations in the measuring window, whose values are kept, are at most the response's deadline.
+    pub fn in_time(&self) -> Option<usize> {
+        let within = self.within?.as_secs_f64();
+        Some(self.observations().map_or(0, |values| values.iter().filter(|value| **value <= within).count()))
     }
 
     /// The observations that are kept, after what is skipped.

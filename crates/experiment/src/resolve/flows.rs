@@ -15,7 +15,7 @@ use crate::file::read::Reader;
 use crate::file::sections::{
     FlowSection, Headers, NoConstants, PathSpec, Protocol, TRANSPORT_KEYS, TransportSection,
 };
-use crate::{Carrier, Flow, Route};
+use crate::{Carrier, Flow, RateLayer, Route};
 
 /// The most paths that a flow may have.
 const MAX_PATHS: usize = 16;
@@ -23,6 +23,7 @@ const MAX_PATHS: usize = 16;
 /// A `[transport.*]` with all its constants.
 pub(super) struct Transport<'v> {
     carrier: Carrier,
+    layer: RateLayer,
     paths: Option<Vec<PathSpec>>,
     /// Its table in the file.
     value: &'v Value,
@@ -55,6 +56,11 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
         ));
         return None;
     }
+    if section.layer.is_some() && section.kind != Protocol::Udp {
+        let why = "`layer` is about rates of datagrams, and so for the kind `udp` only";
+        reader.report(reader.about(value, &["layer"], why));
+        return None;
+    }
     let constants = made_of(value, table.without(TRANSPORT_KEYS));
     let profile = section.profile.unwrap_or(Profile::Rfc);
     let tcp = || {
@@ -73,7 +79,7 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
             Carrier::Udp { headers: section.headers.unwrap_or_default() == Headers::Udp }
         }
     };
-    Some(Transport { carrier, paths: section.paths, value })
+    Some(Transport { carrier, layer: section.layer.unwrap_or_default(), paths: section.paths, value })
 }
 
 /// An endpoint's constants, unless one of those that the file sets cannot be.
@@ -119,6 +125,9 @@ impl<'a> FlowFile<'a, '_> {
     fn read(&mut self, flows: &mut Vec<Flow>) -> Option<()> {
         let named = check_name(self.entry, self.reader);
         let section: FlowSection = self.reader.read(&self.entry.value)?;
+        if !self.reader.is_at(&section.at) {
+            return named.then_some(());
+        }
         let checked = [self.check_application(&section.application), self.check_times(&section), named];
         let [from, to] = [("from", &section.from), ("to", &section.to)].map(|(key, name)| {
             let nodes = self.topology.node(name);
@@ -169,6 +178,8 @@ impl<'a> FlowFile<'a, '_> {
                 transport: section.transport.clone().unwrap_or_else(|| "udp".to_owned()),
                 carrier: carrier.clone(),
                 dscp: section.dscp,
+                answer_dscp: section.answer_dscp,
+                layer: transport.map_or_else(RateLayer::default, |transport| transport.layer),
                 paths,
                 application: section.application.clone(),
                 start: start(i),

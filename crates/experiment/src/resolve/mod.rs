@@ -96,8 +96,10 @@ fn ends_with(root: &Value, reader: &Reader<'_>, section: &RunSection, flows: &[F
     let about = |why: String| reader.about(root, &["ends_with"], why);
     for name in section.ends_with.as_ref().map_or(&[][..], FlowNames::names) {
         let group = || flows.iter().enumerate().filter(|(_, flow)| flow.group == *name || flow.name == *name);
-        if group().next().is_none() {
-            let known = flows.iter().map(|flow| flow.group.as_str());
+        let mut known = tables(root, "flow", reader).map(|entry| entry.key.as_str());
+        let of_file = |group: &str| name.split('#').next() == Some(group);
+        if group().next().is_none() && !known.any(of_file) {
+            let known = tables(root, "flow", reader).map(|entry| entry.key.as_str());
             reader.report(about(format!("unknown flow `{name}`")).among(name, known));
             return None;
         }

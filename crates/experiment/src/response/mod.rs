@@ -27,6 +27,9 @@ pub struct ResponseSpec {
     /// where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistic: Option<Statistic>,
+    /// The deadline, for metrics that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Duration>,
     /// How the members of a `count` become one number; the metric has its own usual way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
@@ -142,6 +145,9 @@ impl ResponseSpec {
         if about.observed {
             text = format!("{} of: {}", capital(&self.statistic().to_string()), text);
         }
+        if let Some(within) = self.within {
+            text += &format!(" The deadline is {within}.");
+        }
         if let (Some(after), Some(until)) = (self.after, self.until) {
             text += &format!(" Measured from {after} to {until}.");
         } else if let Some(after) = self.after {
@@ -191,6 +197,11 @@ impl ResponseSpec {
         if self.statistic.is_some() && !about.observed {
             let why = format!("`{}` is one number per run; it has no statistics to choose from", about.name);
             refuse(errors, "statistic", why);
+        }
+        match (about.deadline, self.within) {
+            (true, None) => refuse(errors, "metric", format!("`{}` needs a deadline, `within`", about.name)),
+            (false, Some(_)) => refuse(errors, "within", format!("`{}` has no deadline", about.name)),
+            _ => {}
         }
         if self.per == Some(Per::Pooled) && !about.pools {
             refuse(

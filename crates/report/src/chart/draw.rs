@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::layout::{Entry, Frame, KEY, Key, LABEL, Layout, MARGIN, SMALL, TITLE, Under, slanted};
-use super::marks::Marker;
+use super::marks::{Marker, dashes};
 use super::panels::PANEL_LINE;
 use super::text::{lines, width};
 use super::{Chart, Marks, Palette, Panel, Theme, Words};
@@ -108,10 +108,11 @@ impl<'a> Drawing<'a> {
                         r#"<g class="key"><circle class="paper ink" cx="{centre:.1}" cy="{middle:.1}" r="5.5" fill="none" stroke="{ink}" stroke-width="1.6"/>"#
                     );
                 }
-                Key::Theory => {
+                Key::Theory(curve) => {
+                    let dashes = dashes(curve);
                     put!(
                         self,
-                        r#"<g class="key"><path class="theory ink" d="M{left:.1} {middle:.1}h26" stroke="{ink}" stroke-width="1.6" stroke-dasharray="6 4" fill="none"/>"#
+                        r#"<g class="key"><path class="theory ink" d="M{left:.1} {middle:.1}h26" stroke="{ink}" stroke-width="1.6" stroke-dasharray="{dashes}" fill="none"/>"#
                     );
                 }
             }
@@ -126,7 +127,7 @@ impl<'a> Drawing<'a> {
         self.layers_of(n).any(|marks| match marks {
             Marks::Measured => !words,
             Marks::Trace | Marks::Bars => true,
-            Marks::Paper | Marks::PaperLevel | Marks::Theory | Marks::Events => false,
+            Marks::Paper | Marks::PaperLevel | Marks::Theory(_) | Marks::Events => false,
         })
     }
 
@@ -250,8 +251,8 @@ fn keys(chart: &Chart) -> Vec<(Key, String)> {
     if has(Marks::Paper) || has(Marks::PaperLevel) {
         keys.push((Key::Paper, "hollow: the paper's value".into()));
     }
-    if has(Marks::Theory) {
-        keys.push((Key::Theory, format!("dashed: {}", chart.theory)));
-    }
+    let dashed = if chart.theory.len() > 1 { "theory" } else { "dashed" };
+    let curve = |(n, name): (usize, &String)| (Key::Theory(n), format!("{dashed}: {name}"));
+    keys.extend(chart.theory.iter().enumerate().map(curve));
     keys
 }

@@ -2,7 +2,7 @@
 
 use super::panels::Panels;
 use super::text::{lines, shortened, width};
-use super::{Axis, AxisKind, Chart, Marks, Scale, Words};
+use super::{Axis, AxisKind, Chart, Layer, Marks, Scale, Words};
 
 /// Sizes of type, pixels.
 pub(crate) const TITLE: f64 = 16.0;
@@ -68,7 +68,8 @@ pub(crate) struct Entry {
 pub(crate) enum Key {
     Series(usize),
     Paper,
-    Theory,
+    /// A curve, by its place among the theory's.
+    Theory(usize),
 }
 
 /// How the labels under a panel stand.
@@ -230,8 +231,9 @@ fn scale_of(
     ticks: usize,
 ) -> Scale {
     let layers = || chart.panels.iter().flat_map(|p| &p.layers);
-    let only_theory = layers().all(|layer| layer.marks == Marks::Theory);
-    let counted = layers().filter(|layer| only_theory || layer.marks != Marks::Theory);
+    let is_theory = |layer: &&Layer| matches!(layer.marks, Marks::Theory(_));
+    let only_theory = layers().all(|layer| is_theory(&layer));
+    let counted = layers().filter(|layer| only_theory || !is_theory(layer));
     let corners = counted.flat_map(|layer| &layer.points).flat_map(|mark| {
         let (low, high) = mark.interval.unwrap_or((mark.y, mark.y));
         [(mark.x, mark.y), (mark.x, low), (mark.x, high)]

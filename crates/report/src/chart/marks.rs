@@ -78,9 +78,14 @@ impl Marker {
                 }
             }
             Marks::PaperLevel => drawing.levels(layer, frame),
-            Marks::Theory => {
+            Marks::Theory(curve) => {
                 let inside: Vec<_> = placed.into_iter().filter(|(_, y, _)| frame.area.has(*y)).collect();
-                drawing.line(n, "theory", &inside, r#" stroke-width="1.6" stroke-dasharray="6 4""#);
+                drawing.line(
+                    n,
+                    "theory",
+                    &inside,
+                    &format!(r#" stroke-width="1.6" stroke-dasharray="{}""#, dashes(curve)),
+                );
             }
             Marks::Trace => drawing.steps(n, &thinned(&placed)),
             Marks::Bars => drawing.bars(n, &distinct(&placed), frame),
@@ -92,6 +97,12 @@ impl Marker {
         }
         drawing.out.push_str("</g>\n");
     }
+}
+
+/// The dashes of a theory's curve, by its place among them.
+pub(super) fn dashes(curve: usize) -> &'static str {
+    const DASHES: [&str; 4] = ["6 4", "2 3", "10 3 2 3", "14 5"];
+    DASHES[curve % DASHES.len()]
 }
 
 fn placed<'a>(layer: &'a Layer, frame: &'a Frame) -> impl Iterator<Item = Placed<'a>> {

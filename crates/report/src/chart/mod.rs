@@ -27,8 +27,8 @@ pub struct Chart {
     /// The names of the series in the order of the legend; panels refer to them by place. One without a name is
     /// not in the legend.
     pub series: Vec<String>,
-    /// What the dashed lines are: `M/M/1`; empty if there are none.
-    pub theory: String,
+    /// What the dashed lines are: `M/M/1`; each has dashes of its own.
+    pub theory: Vec<String>,
     /// At least one; of a grid row by row.
     pub panels: Vec<Panel>,
     /// The headings of its rows and columns, if it is a grid; else panels stand side by side as there is room.
@@ -102,8 +102,8 @@ pub enum Marks {
     Paper,
     /// What a paper says of the whole axis: a dotted line across, with a hollow mark at its end.
     PaperLevel,
-    /// A closed form: a dashed line.
-    Theory,
+    /// A closed form: a dashed line, with the dashes of its place among the chart's theories.
+    Theory(usize),
     /// A trace: a line of steps.
     Trace,
     /// Events: small marks, not joined.

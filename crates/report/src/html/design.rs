@@ -119,7 +119,9 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
                 let node = |n: usize| scenario.nodes.get(n).map_or("", |node| node.name.as_str());
                 let paths: Vec<&str> = flow.paths.iter().map(|path| path.name.as_str()).collect();
                 let marked = (flow.dscp != Dscp::BE).then(|| format!(", marked {}", flow.dscp));
-                let transport = flow.transport.clone() + &marked.unwrap_or_default();
+                let answers = flow.answer_dscp.map(|dscp| format!(", answers marked {dscp}"));
+                let transport = [Some(flow.transport.clone()), marked, answers].into_iter().flatten();
+                let transport: String = transport.collect();
                 m.inside("tr", &[], |m| {
                     m.element("th", &[("scope", "row")], times(&flow.group, count));
                     for text in [node(flow.from), node(flow.to), &transport, &paths.join(", ")] {

@@ -216,7 +216,7 @@ fn crowded(panels: usize, series: usize, x: AxisKind) -> Chart {
         series: (0..series)
             .map(|n| format!("sctp-multihomed, down for {n} s, potentially failed: true"))
             .collect(),
-        theory: String::new(),
+        theory: Vec::new(),
         panels: (0..panels).map(panel).collect(),
         grid: None,
         note: String::new(),

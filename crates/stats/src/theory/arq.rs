@@ -17,15 +17,63 @@ pub fn go_back_n_frame_times(loss: f64, window: u32) -> Result<f64, TheoryError>
     Ok(1.0 + n * p / (1.0 - p))
 }
 
+/// The time that go-back-N takes for so many packets, each of which takes `packet_s` once.
+///
+/// # Errors
+/// As [`go_back_n_frame_times`]; also a time or number of packets that is not positive.
+pub fn go_back_n_transfer_s(loss: f64, window: u32, packets: f64, packet_s: f64) -> Result<f64, TheoryError> {
+    let (packets, packet_s) = (positive("packets", packets)?, positive("packet_s", packet_s)?);
+    Ok(packets * packet_s * go_back_n_frame_times(loss, window)?)
+}
+
 /// The curves of this model.
-pub(super) const CURVES: &[Curve] = &[Curve {
+pub(super) const CURVES: &[Curve] = &[GO_BACK_N, TRANSFER];
+
+const LOSS: Parameter = Parameter::required("loss", "1", "probability that a frame is lost");
+const WINDOW: Parameter = Parameter::required("window", "1", "frames that are sent again after a loss");
+const SOURCE: &str = "Bertsekas and Gallager, Data Networks, 2nd ed. (1992), section 2.4";
+
+const TRANSFER: Curve = Curve {
+    name: "go_back_n_transfer",
+    title: "go-back-N, time of a transfer",
+    parameters: &[
+        LOSS,
+        WINDOW,
+        Parameter::required("packets", "1", "packets of the transfer"),
+        Parameter::required("packet_s", "s", "time that a packet takes once"),
+    ],
+    unit: "s",
+    source: SOURCE,
+    formula: |a| {
+        let window = a.count("window", 1)?;
+        go_back_n_transfer_s(a.get("loss")?, window, a.get("packets")?, a.get("packet_s")?)
+    },
+};
+
+const GO_BACK_N: Curve = Curve {
     name: "go_back_n",
     title: "go-back-N, mean service time in frame times",
-    parameters: &[
-        Parameter::required("loss", "1", "probability that a frame is lost"),
-        Parameter::required("window", "1", "frames that are sent again after a loss"),
-    ],
+    parameters: &[LOSS, WINDOW],
     unit: "1",
-    source: "Bertsekas and Gallager, Data Networks, 2nd ed. (1992), section 2.4",
+    source: SOURCE,
     formula: |a| go_back_n_frame_times(a.get("loss")?, a.count("window", 1)?),
-}];
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The series that the formula sums up: a packet that is lost k times takes 1 + k n packet times.
+    #[test]
+    fn the_series_of_losses() {
+        for (p, n) in [(0.0, 5i32), (0.1, 5), (0.5, 20)] {
+            let series: f64 =
+                (0..2000).map(|k| (1.0 + f64::from(k * n)) * (1.0 - p) * libm::pow(p, f64::from(k))).sum();
+            assert!((go_back_n_frame_times(p, n.unsigned_abs()).unwrap() - series).abs() < 1e-9 * series);
+        }
+        // 1 + 20 · 0.1 / 0.9 packet times of 10 ms, 90 times.
+        let took = go_back_n_transfer_s(0.1, 20, 90.0, 0.01).unwrap();
+        assert!((took - 0.9 * (1.0 + 2.0 / 0.9)).abs() < 1e-12);
+        assert!(go_back_n_transfer_s(0.1, 20, 0.0, 0.01).is_err());
+    }
+}

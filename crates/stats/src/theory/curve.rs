@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{TheoryError, arq, cubic, e_model, erlang, padhye, periodic_loss, queue, retransmission, tcp};
+use super::{
+    TheoryError, arq, cardwell, cubic, e_model, erlang, finite, padhye, periodic_loss, priority, queue,
+    retransmission, tcp, token_bucket,
+};
 
 /// A named quantity on which a curve depends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,9 +132,13 @@ impl Arguments {
 pub fn curves() -> impl Iterator<Item = &'static Curve> {
     let models = [
         queue::CURVES,
+        finite::CURVES,
+        priority::CURVES,
+        token_bucket::CURVES,
         erlang::CURVES,
         tcp::CURVES,
         padhye::CURVES,
+        cardwell::CURVES,
         periodic_loss::CURVES,
         cubic::CURVES,
         retransmission::CURVES,

@@ -5,16 +5,20 @@
 //! the name that an experiment file uses.
 
 pub mod arq;
+pub mod cardwell;
 pub mod cubic;
 mod curve;
 pub mod dcf;
 pub mod e_model;
 pub mod erlang;
+pub mod finite;
 pub mod padhye;
 pub mod periodic_loss;
+pub mod priority;
 pub mod queue;
 pub mod retransmission;
 pub mod tcp;
+pub mod token_bucket;
 
 pub use curve::{Curve, Parameter, curve, curves};
 

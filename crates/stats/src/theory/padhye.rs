@@ -12,11 +12,11 @@ use super::{TheoryError, loss_probability, positive};
 /// A Reno connection in bulk transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Padhye {
-    segment_bytes: f64,
-    rtt_s: f64,
-    timeout_s: f64,
-    window_segments: f64,
-    segments_per_ack: f64,
+    pub(super) segment_bytes: f64,
+    pub(super) rtt_s: f64,
+    pub(super) timeout_s: f64,
+    pub(super) window_segments: f64,
+    pub(super) segments_per_ack: f64,
 }
 
 impl Padhye {
@@ -57,8 +57,7 @@ impl Padhye {
             return self.lossless_bytes_per_s();
         }
         let b = self.segments_per_ack;
-        let middle = (2.0 + b) / (3.0 * b);
-        let unlimited = middle + (8.0 * (1.0 - p) / (3.0 * b * p) + middle * middle).sqrt();
+        let unlimited = window_of_losses(p, b);
         let between_losses = (1.0 - p) / p;
         let (window, rounds) = if unlimited < self.window_segments {
             (unlimited, 0.5 * b * unlimited + 1.0)
@@ -96,9 +95,15 @@ impl Padhye {
     }
 }
 
+/// W: the window at a loss, on average, if the receiver does not limit it.
+pub(super) fn window_of_losses(p: f64, b: f64) -> f64 {
+    let middle = (2.0 + b) / (3.0 * b);
+    middle + (8.0 * (1.0 - p) / (3.0 * b * p) + middle * middle).sqrt()
+}
+
 /// Q: the probability that a loss at window `w` ends in a timeout rather than in three duplicate
 /// acknowledgements.
-fn timeout_share(p: f64, w: f64) -> f64 {
+pub(super) fn timeout_share(p: f64, w: f64) -> f64 {
     if w <= 3.0 {
         return 1.0;
     }
@@ -108,12 +113,12 @@ fn timeout_share(p: f64, w: f64) -> f64 {
 }
 
 /// f(p) = 1 + p + 2p^2 + 4p^3 + 8p^4 + 16p^5 + 32p^6: timeouts double six times, to 64 T0.
-fn backoff_series(p: f64) -> f64 {
+pub(super) fn backoff_series(p: f64) -> f64 {
     1.0 + p * (1.0 + p * (2.0 + p * (4.0 + p * (8.0 + p * (16.0 + p * 32.0)))))
 }
 
-const TIMEOUT: Parameter = Parameter::required("timeout_s", "s", "first retransmission timeout");
-const WINDOW: Parameter =
+pub(super) const TIMEOUT: Parameter = Parameter::required("timeout_s", "s", "first retransmission timeout");
+pub(super) const WINDOW: Parameter =
     Parameter::optional("window_segments", "1", "the receiver's window in segments", f64::INFINITY);
 
 fn model(a: &Arguments) -> Result<Padhye, TheoryError> {

@@ -269,13 +269,14 @@ fn longer(load: f64, t: f64) -> f64 {
     }
 }
 
-const ARRIVALS: Parameter = Parameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
+pub(super) const ARRIVALS: Parameter =
+    Parameter::required("arrivals_per_s", "1/s", "Poisson arrivals per second");
 const SERVICES: Parameter =
     Parameter::required("service_per_s", "1/s", "services per second of a busy server");
-const SERVICE_MEAN: Parameter = Parameter::required("service_mean_s", "s", "mean service time");
+pub(super) const SERVICE_MEAN: Parameter = Parameter::required("service_mean_s", "s", "mean service time");
 const SCV: Parameter =
     Parameter::required("service_scv", "1", "squared coefficient of variation of the service time");
-const PLACES: Parameter =
+pub(super) const PLACES: Parameter =
     Parameter::required("places", "1", "places in the system, the one in service included");
 const STATIONS: Parameter = Parameter::required("stations", "1", "equal stations in a row");
 const BOOK: &str = "Kleinrock, Queueing Systems, volume 1 (1975)";

@@ -37,6 +37,8 @@ pub struct About {
     pub pools: bool,
     /// Whether it has many observations per run, of which the file chooses a statistic.
     pub observed: bool,
+    /// Whether the file gives it a deadline, `within`.
+    pub deadline: bool,
     /// Of a metric of links, whether it is measured of their classes, too.
     pub classes: bool,
     /// Of a metric of links, whether it is measured of their rules, too.
@@ -58,6 +60,7 @@ impl About {
             per: Per::Sum,
             pools: false,
             observed: false,
+            deadline: false,
             classes: false,
             rules: false,
         }
@@ -73,6 +76,10 @@ impl About {
 
     const fn observed(self) -> Self {
         Self { observed: true, ..self.pooled() }
+    }
+
+    const fn with_deadline(self) -> Self {
+        Self { deadline: true, ..self }
     }
 
     const fn of_classes(self) -> Self {

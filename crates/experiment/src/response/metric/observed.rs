@@ -1,12 +1,16 @@
 //! Metrics with many observations per run: objects, requests, datagrams.
 
 use netrig_core::Quantity;
-use netrig_core::quantity::{DATAGRAMS_RECEIVED, DATAGRAMS_SENT, OBJECT_TIME, ONE_WAY_DELAY, RESPONSE_TIME};
+use netrig_core::quantity::{
+    DATAGRAMS_RECEIVED, DATAGRAMS_SENT, OBJECT_TIME, ONE_WAY_DELAY, PINGS, PINGS_ANSWERED, RESPONSE_TIME,
+    ROUND_TRIP_TIME,
+};
 
 use super::super::SubjectKind::Flow;
 use super::{About, Measured, Metric, Need, Statistic, View};
 
-pub(super) const ALL: &[&dyn Metric] = &[&OBJECTS, &RESPONSES, &DELAY, &DatagramLoss];
+pub(super) const ALL: &[&dyn Metric] =
+    &[&OBJECTS, &RESPONSES, &DELAY, &ROUND_TRIP, &DatagramLoss, &LateOrLost, &RoundTripLoss];
 
 /// A statistic of the observations of one quantity.
 struct Observed {
@@ -67,6 +71,18 @@ static DELAY: Observed = Observed {
     quantity: &ONE_WAY_DELAY,
 };
 
+static ROUND_TRIP: Observed = Observed {
+    about: About::new(
+        "round_trip_time",
+        "s",
+        Flow,
+        "Time from sending a ping until its answer came (RFC 2681), over the answers that came in the measuring \
+         window; pings without an answer have none.",
+    )
+    .observed(),
+    quantity: &ROUND_TRIP_TIME,
+};
+
 /// The share of datagrams that did not arrive.
 struct DatagramLoss;
 
@@ -74,7 +90,7 @@ static DATAGRAM_LOSS: About = About::new(
     "datagram_loss",
     "1",
     Flow,
-    "Share of the datagrams sent in the measuring window that were not received in it, each counted once \
+    "Share of the datagrams sent in the measuring window that were never received, each counted once \
      however often it arrives; those that may still be on their way when the run ends, sent no longer ago than \
      the longest delay was, do not count as sent. Never below 0.",
 )
@@ -95,6 +111,68 @@ impl Metric for DatagramLoss {
             (1.0 - view.total(&DATAGRAMS_RECEIVED) / sent).max(0.0).into()
         } else {
             Measured::not("no datagram was sent")
+        }
+    }
+}
+
+/// The share of datagrams that did not arrive in time, or not at all: delay and loss in one number.
+struct LateOrLost;
+
+static LATE_OR_LOST: About = About::new(
+    "late_or_lost",
+    "1",
+    Flow,
+    "Share of the datagrams sent in the measuring window that had not arrived when their deadline passed: a lost one \
+     counts as infinitely late. Never below 0.",
+)
+.pooled()
+.with_deadline();
+
+impl Metric for LateOrLost {
+    fn about(&self) -> &About {
+        &LATE_OR_LOST
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Total(&DATAGRAMS_SENT), Need::Observations(&ONE_WAY_DELAY)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let sent = view.total(&DATAGRAMS_SENT);
+        match view.in_time() {
+            Some(in_time) if sent > 0.0 => (1.0 - in_time as f64 / sent).max(0.0).into(),
+            _ => Measured::not("no datagram was sent"),
+        }
+    }
+}
+
+/// The share of pings that were not answered.
+struct RoundTripLoss;
+
+static ROUND_TRIP_LOSS: About = About::new(
+    "round_trip_loss",
+    "1",
+    Flow,
+    "Share of pings whose answer did not come in the time that they wait for it (two-way loss, RFC 6673), over the \
+     pings whose wait was over in the measuring window.",
+)
+.pooled();
+
+impl Metric for RoundTripLoss {
+    fn about(&self) -> &About {
+        &ROUND_TRIP_LOSS
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        vec![Need::Total(&PINGS), Need::Total(&PINGS_ANSWERED)]
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let pings = view.total(&PINGS);
+        if pings > 0.0 {
+            (1.0 - view.total(&PINGS_ANSWERED) / pings).into()
+        } else {
+            Measured::not("no ping has waited long enough")
         }
     }
 }
@@ -130,6 +208,44 @@ mod tests {
         assert_eq!(none, "there were no observations");
         let one = "of = 'flow.web'\nmetric = 'response_time'\nafter = '2 s'\nstatistic = 'sd'";
         assert_eq!(bench.measure(one).unwrap_err(), "there were too few observations");
+    }
+
+    /// 15 of 20 pings were answered: a quarter was lost, one way or the other.
+    #[test]
+    fn pings_without_an_answer() {
+        let mut bench = Bench::new(10);
+        let text = "of = 'flow.web'\nmetric = 'round_trip_loss'";
+        assert_eq!(bench.measure(text).unwrap_err(), "no ping has waited long enough");
+        bench.count(flow(), &PINGS, &[(1.0, 12.0), (2.0, 8.0)]);
+        bench.count(flow(), &PINGS_ANSWERED, &[(1.0, 8.0), (2.0, 7.0)]);
+        assert_eq!(bench.measure(text).unwrap(), 0.25);
+        bench.count(flow(), &ROUND_TRIP_TIME, &[(1.0, 0.02), (2.0, 0.04)]);
+        let time = bench.measure("of = 'flow.web'\nmetric = 'round_trip_time'\nunit = 'ms'").unwrap();
+        assert!((time - 30.0).abs() < 1e-9);
+    }
+
+    /// Of ten, seven arrived, five of them within 20 ms: half were late or lost.
+    #[test]
+    fn late_and_lost_are_one_share() {
+        let mut bench = Bench::new(10);
+        bench.count(flow(), &DATAGRAMS_SENT, &[(1.0, 10.0)]);
+        let delays = [0.001, 0.005, 0.01, 0.02, 0.02, 0.021, 0.5];
+        bench.count(flow(), &ONE_WAY_DELAY, &delays.map(|delay| (1.0, delay)));
+        let late = bench.measure("of = 'flow.web'\nmetric = 'late_or_lost'\nwithin = '20 ms'").unwrap();
+        assert!((late - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_deadline_belongs_to_metrics_that_have_one() {
+        let errors = |text: &str| {
+            let spec: crate::ResponseSpec = toml::from_str(text).unwrap();
+            let flows = crate::response::Subjects { flows: &["web"], ..Default::default() };
+            spec.check(flows).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let missing = errors("of = 'flow.web'\nmetric = 'late_or_lost'");
+        assert_eq!(missing, "`metric`: `late_or_lost` needs a deadline, `within`");
+        let needless = errors("of = 'flow.web'\nmetric = 'goodput'\nwithin = '1 s'");
+        assert_eq!(needless, "`within`: `goodput` has no deadline");
     }
 
     /// 7 of 10 arrived: 0.3.

@@ -1,0 +1,303 @@
+//! Ping: requests that the other end answers at once, by datagrams of the same size.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use netrig_core::{Data, DatagramId, Duration, Instant, Quantity, Sample, Size, Stream, quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Description;
+use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, SpanDistribution};
+
+/// Datagrams that the other end answers: round-trip times (RFC 2681) and two-way loss (RFC 6673).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ping {
+    /// Gap between pings: exponential ones make the Poisson stream that RFC 2681 section 2.7 and RFC 6673 section 4.5 ask for.
+    pub interval: SpanDistribution,
+    /// Payload of a ping, and of its answer.
+    pub size: Size,
+    /// How long a ping waits for its answer, above zero; one that comes later counts as lost (Tmax of RFC 6673).
+    #[serde(default = "two_seconds")]
+    pub wait: Duration,
+}
+
+/// What most ping programs wait on a network that answers slowly.
+fn two_seconds() -> Duration {
+    Duration::from_secs(2)
+}
+
+impl Description for Ping {
+    fn check(&self) -> Result<(), SettingsError> {
+        self.interval.check("interval")?;
+        if self.wait.is_zero() {
+            return Err(SettingsError::new("wait", "it must be above zero"));
+        }
+        if self.size.bytes() > LONGEST {
+            return Err(SettingsError::new("size", format!("UDP over IP takes at most {LONGEST} B")));
+        }
+        Ok(())
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let pinger = Pinger {
+            server: flow.server,
+            settings: self.clone(),
+            gaps: flow.stream("gaps"),
+            next: None,
+            sent: 0,
+            undecided: VecDeque::new(),
+            actions: VecDeque::new(),
+        };
+        Ends { client: Box::new(pinger), server: Box::new(Echo { actions: VecDeque::new() }) }
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(self.size.bytes() as f64)
+    }
+
+    fn pace(&self, _headers: u32) -> Option<f64> {
+        Some(1.0 / self.interval.mean().as_secs_f64())
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        Some(self.size.bytes() as f64 / self.interval.mean().as_secs_f64())
+    }
+}
+
+/// The longest payload over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
+const LONGEST: u64 = 65_507;
+
+fn record(at: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
+    AppAction::Record(Sample { at, quantity, value })
+}
+
+/// Sends pings and takes their answers.
+struct Pinger {
+    server: SocketAddr,
+    settings: Ping,
+    gaps: Stream,
+    /// When the next ping leaves; `None` once the flow has stopped.
+    next: Option<Instant>,
+    /// Pings sent so far.
+    sent: u64,
+    /// Pings whose wait is not over, the oldest first: the last of them is the last sent.
+    undecided: VecDeque<Undecided>,
+    actions: VecDeque<AppAction>,
+}
+
+/// A ping that waits for its answer.
+struct Undecided {
+    until: Instant,
+    answered: bool,
+}
+
+impl Pinger {
+    fn ping(&mut self, due: Instant) {
+        let data = Data::Fill(self.settings.size.bytes());
+        self.actions.push_back(AppAction::Datagram { to: self.server, data });
+        self.undecided.push_back(Undecided { until: due + self.settings.wait, answered: false });
+        self.sent += 1;
+        // From the time it was due, not from now: a carrier that wakes late pings no less often.
+        self.next = Some(due + self.settings.interval.draw(&mut self.gaps));
+    }
+
+    /// Decides what has waited long enough. Answered or not, a ping counts when its wait is over: those at the end of a
+    /// run, of which only the answered ones could be told, count neither way.
+    fn decide(&mut self, now: Instant) {
+        while let Some(ping) = self.undecided.pop_front_if(|ping| ping.until <= now) {
+            self.actions.push_back(record(now, &quantity::PINGS, 1.0));
+            if ping.answered {
+                self.actions.push_back(record(now, &quantity::PINGS_ANSWERED, 1.0));
+            }
+        }
+    }
+
+    fn answered(&mut self, now: Instant, ping: DatagramId) {
+        let oldest = self.sent - self.undecided.len() as u64;
+        let place = ping.number.checked_sub(oldest).and_then(|place| usize::try_from(place).ok());
+        let Some(found) = place.and_then(|place| self.undecided.get_mut(place)) else { return };
+        if !std::mem::replace(&mut found.answered, true) {
+            // RFC 2681 section 2.4: from the moment the first bit was sent.
+            let took = now.since(ping.sent).as_secs_f64();
+            self.actions.push_back(record(now, &quantity::ROUND_TRIP_TIME, took));
+        }
+    }
+}
+
+impl Application for Pinger {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        self.decide(now);
+        match event {
+            AppEvent::Started => self.next = Some(now + self.settings.interval.draw(&mut self.gaps)),
+            AppEvent::Timeout => {
+                if let Some(due) = self.next.filter(|due| *due <= now) {
+                    self.ping(due);
+                }
+            }
+            AppEvent::Answered { datagram, .. } => self.answered(now, datagram),
+            AppEvent::Stopped => self.next = None,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let decided = self.undecided.front().map(|ping| ping.until);
+        [self.next, decided].into_iter().flatten().min()
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// Answers each ping, and tells of its way here.
+struct Echo {
+    actions: VecDeque<AppAction>,
+}
+
+impl Application for Echo {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        if let AppEvent::Datagram { from, number, sent, data } = event {
+            let answer = AppAction::Answer { to: from, datagram: DatagramId { number, sent }, data };
+            let delay = now.since(sent).as_secs_f64();
+            self.actions.extend([
+                answer,
+                record(now, &quantity::ONE_WAY_DELAY, delay),
+                record(sent, &quantity::DATAGRAMS_RECEIVED, 1.0),
+            ]);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+    use crate::react;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * MS)
+    }
+
+    fn settings() -> Ping {
+        Ping {
+            interval: SpanDistribution::Constant(Duration::from_millis(10)),
+            size: Size::from_bytes(64),
+            wait: Duration::from_millis(50),
+        }
+    }
+
+    fn ends(settings: &Ping) -> Ends {
+        let server = ([10, 0, 0, 2], 5001).into();
+        let (name, seeds) = ("ping".into(), Seeds::new(1));
+        settings.ends(&FlowContext {
+            name,
+            seeds,
+            server,
+            start: Instant::ZERO,
+            datagram_headers: 28,
+            streams: 1,
+        })
+    }
+
+    /// Pings every 10 ms for 100 ms; `answer` says how many milliseconds the n-th takes, if it is answered. Samples with
+    /// their milliseconds, until 200 ms.
+    fn run(answer: impl Fn(u64) -> Option<u64>) -> Vec<(u64, &'static str, f64)> {
+        let mut pinger = ends(&settings()).client;
+        let (mut samples, mut answers, mut sent) = (vec![], vec![], 0);
+        let mut next = react(&mut *pinger, at(0), AppEvent::Started, |_| {});
+        for ms in 0..=200 {
+            let mut events: Vec<AppEvent> = answers
+                .iter()
+                .filter(|(when, _)| *when == ms)
+                .map(|(_, datagram)| AppEvent::Answered { datagram: *datagram, data: Data::Fill(64) })
+                .collect();
+            events.extend((ms == 100).then_some(AppEvent::Stopped));
+            events.extend(next.filter(|due| *due <= at(ms)).map(|_| AppEvent::Timeout));
+            for event in events {
+                next = react(&mut *pinger, at(ms), event, |action| match action {
+                    AppAction::Datagram { data, .. } => {
+                        assert_eq!(data.size(), 64);
+                        if let Some(took) = answer(sent) {
+                            answers.push((ms + took, DatagramId { number: sent, sent: at(ms) }));
+                        }
+                        sent += 1;
+                    }
+                    AppAction::Record(sample) => {
+                        samples.push((sample.at.as_nanos() / MS, sample.quantity.name, sample.value));
+                    }
+                    other => panic!("{other:?}"),
+                });
+            }
+        }
+        assert_eq!(sent, 9, "from 10 to 90 ms");
+        samples
+    }
+
+    fn count(samples: &[(u64, &str, f64)], name: &str) -> usize {
+        samples.iter().filter(|(_, quantity, _)| *quantity == name).count()
+    }
+
+    #[test]
+    fn a_round_trip_is_told_when_the_answer_comes() {
+        let samples = run(|n| Some(3 + n));
+        let first: Vec<_> =
+            samples.iter().filter(|(_, name, _)| *name == "round_trip_time").take(2).collect();
+        assert_eq!(first, [&(13, "round_trip_time", 0.003), &(24, "round_trip_time", 0.004)]);
+        assert_eq!((count(&samples, "pings"), count(&samples, "pings_answered")), (9, 9));
+    }
+
+    /// Every third of nine is not answered, and one is answered after 60 ms although it waits for 50.
+    #[test]
+    fn what_is_answered_late_or_not_at_all_is_lost() {
+        let samples = run(|n| (n % 3 != 0).then_some(if n == 4 { 60 } else { 5 }));
+        assert_eq!((count(&samples, "pings"), count(&samples, "pings_answered")), (9, 5));
+        assert_eq!(count(&samples, "round_trip_time"), 5);
+        // The first, of 10 ms, was lost: that is known at 60 ms.
+        assert_eq!(samples.iter().find(|(_, name, _)| *name == "pings"), Some(&(60, "pings", 1.0)));
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_only_to_what_was_sent() {
+        let mut pinger = ends(&settings()).client;
+        react(&mut *pinger, at(0), AppEvent::Started, |_| {});
+        react(&mut *pinger, at(10), AppEvent::Timeout, |_| {});
+        let mut told = 0;
+        for number in [0, 0, 1, u64::MAX] {
+            let datagram = DatagramId { number, sent: at(10) };
+            let event = AppEvent::Answered { datagram, data: Data::Fill(64) };
+            react(&mut *pinger, at(12), event, |_| told += 1);
+        }
+        assert_eq!(told, 1);
+    }
+
+    #[test]
+    fn the_answer_names_what_it_answers_and_is_as_long() {
+        let mut echo = ends(&settings()).server;
+        let from = ([10, 0, 0, 1], 40_000).into();
+        let event = AppEvent::Datagram { from, number: 7, sent: at(1), data: Data::Fill(64) };
+        let mut actions = vec![];
+        react(&mut *echo, at(3), event, |action| actions.push(action));
+        let AppAction::Answer { to, datagram, data } = &actions[0] else { panic!("{actions:?}") };
+        assert_eq!((*to, *datagram, data.size()), (from, DatagramId { number: 7, sent: at(1) }, 64));
+    }
+
+    #[test]
+    fn a_ping_that_waits_for_nothing_is_refused() {
+        let error = Ping { wait: Duration::ZERO, ..settings() }.check().expect_err("no wait");
+        assert_eq!(error.field, "wait");
+    }
+}
