@@ -15,7 +15,7 @@
 
 use std::net::UdpSocket;
 
-use netrig_agent::{Clock, Pacer, SPIN};
+use netrig_agent::{Clock, Pacer, Precedence, SPIN};
 use netrig_core::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn reflect(at: &str, span: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
+    Precedence::take(1.0);
     let clock = Clock::starting_in(Duration::ZERO);
     let mut datagram = [0; 64];
     while clock.now() < Instant::ZERO + span {
@@ -47,6 +48,7 @@ fn send(to: &str, span: Duration, interval: Duration) -> Result<(), Box<dyn std:
     socket.connect(to)?;
     socket.set_nonblocking(true)?;
     let clock = Clock::starting_in(Duration::ZERO);
+    Precedence::take(2.0 * SPIN.as_secs_f64() / interval.as_secs_f64());
     let mut pacer = Pacer::new(clock, SPIN)?;
     let (mut sent, mut missed) = (0_u64, 0_u64);
     let mut trips = Vec::new();

@@ -10,12 +10,16 @@ use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::meter::{EndMeter, Samples};
 use crate::order::{EndOrder, RunOrder, Side};
 use crate::pacer::SPIN;
+use crate::precedence::Precedence;
 use crate::{AgentError, Clock, Pacer, RunSignals};
 
 /// Some ends of a run, driven by one thread.
 pub(crate) struct EventLoop {
     ends: Vec<FlowEnd>,
     precise: bool,
+    /// Share of its time that the loop is busy, about, if it has datagrams to send or to take, with which it must not be late:
+    /// a precise one spins before each of them, another has as much to do as connections and others give it.
+    busy: Option<f64>,
     until: Instant,
     grace: Duration,
     sample_every: Duration,
@@ -68,12 +72,16 @@ impl EventLoop {
         let sample_every = Duration::from_nanos(run.sample_every_ns);
         let until = Instant::from_nanos(run.duration_ns);
         let precise = orders.iter().any(FlowEnd::is_precise);
+        let has_datagrams = orders.iter().any(|order| order.application.sends_datagrams());
+        let pace: f64 = orders.iter().filter_map(EndOrder::pace).sum();
+        let busy = has_datagrams.then(|| if precise { pace * SPIN.as_secs_f64() } else { 1.0 });
         let open = |(order, place): (EndOrder, u32)| {
             let meter = EndMeter::new(order.flow, sample_every);
             FlowEnd::open(order, place, run.seed, until, meter)
         };
         let ends = orders.into_iter().zip(0..).map(open).collect::<Result<_, _>>()?;
-        Ok(Self { ends, precise, until, grace: Duration::from_nanos(run.grace_ns), sample_every })
+        let grace = Duration::from_nanos(run.grace_ns);
+        Ok(Self { ends, precise, busy, until, grace, sample_every })
     }
 
     /// Lets time pass until the end of the run or until it is told to end, and tells of it.
@@ -90,6 +98,10 @@ impl EventLoop {
         let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
         let offset = RealtimeOffset::measure();
         self.ends.iter().try_for_each(|end| end.watch(&pacer))?;
+        let precedence = match self.busy {
+            Some(busy) => Precedence::take(busy),
+            None => Precedence::None,
+        };
         let before = InterruptionCounts::read();
         let mut samples = Samples::new();
         let mut tick = Instant::ZERO + self.sample_every;
@@ -133,7 +145,7 @@ impl EventLoop {
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }
         self.linger(&clock, &offset, &mut pacer, signals)?;
-        let interruptions = InterruptionCounts::read().since(&before);
+        let interruptions = InterruptionCounts::read().since(&before, precedence);
         let mut around =
             Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
         let reports = self.finish(interruptions, &mut around)?;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Precedence;
+
 /// A run of which the hypervisor took more than this share of the processors' time must not be trusted.
 const STOLEN: f64 = 0.01;
 
@@ -20,6 +22,9 @@ pub struct Interruptions {
     pub stolen: f64,
     /// How often another thread was let run instead (`nonvoluntary_ctxt_switches`).
     pub switches: u64,
+    /// Before whom it ran.
+    #[serde(default)]
+    pub precedence: Precedence,
 }
 
 impl Interruptions {
@@ -68,14 +73,15 @@ impl InterruptionCounts {
         }
     }
 
-    /// What has happened between `earlier` and these.
-    pub fn since(&self, earlier: &Self) -> Interruptions {
+    /// What has happened between `earlier` and these to a thread that ran before such others.
+    pub fn since(&self, earlier: &Self, precedence: Precedence) -> Interruptions {
         let time = self.time.saturating_sub(earlier.time);
         let stolen = self.stolen.saturating_sub(earlier.stolen);
         Interruptions {
             steal: if time > 0 { stolen as f64 / time as f64 } else { 0.0 },
             stolen: stolen as f64 * TICK,
             switches: self.switches.saturating_sub(earlier.switches),
+            precedence,
         }
     }
 }
@@ -94,12 +100,18 @@ mod tests {
     fn what_the_hypervisor_took_is_a_share_of_all_time() {
         let before = counts("cpu  100 0 50 800 0 0 0 50 7 0\ncpu0 1 2 3\n", 3);
         let after = counts("cpu  140 0 60 900 0 0 0 100 9 0\n", 10);
-        let interruptions = after.since(&before);
-        assert_eq!(interruptions, Interruptions { steal: 0.25, stolen: 0.5, switches: 7 });
+        let interruptions = after.since(&before, Precedence::Nice);
+        assert_eq!(
+            interruptions,
+            Interruptions { steal: 0.25, stolen: 0.5, switches: 7, precedence: Precedence::Nice }
+        );
         assert!(interruptions.fault().unwrap().contains("25.0 %"));
-        assert_eq!(before.since(&before).fault(), None);
+        assert_eq!(before.since(&before, Precedence::None).fault(), None);
         // One tick of a short run is a large share, and nothing.
-        assert_eq!(counts("cpu  100 0 51 801 0 0 0 51 7 0", 3).since(&before).fault(), None);
+        assert_eq!(
+            counts("cpu  100 0 51 801 0 0 0 51 7 0", 3).since(&before, Precedence::None).fault(),
+            None
+        );
     }
 
     #[test]

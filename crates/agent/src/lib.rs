@@ -11,7 +11,7 @@
 //!   that was stepped: each is a fault of the run, in words.
 //!
 //! It never decides what to send or when, never touches links or namespaces, and never sends to an address that its orders
-//! do not name.
+//! do not name. Beside it, [`probe`] measures paths outside of any experiment.
 //!
 //! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (the same over a stream, by the control protocol).
 #![deny(unsafe_code)]
@@ -35,6 +35,8 @@ mod meter;
 mod order;
 mod outbox;
 mod pacer;
+mod precedence;
+pub mod probe;
 pub mod quantity;
 mod run;
 mod signals;
@@ -58,6 +60,7 @@ pub use lateness::Lateness;
 pub use meter::Samples;
 pub use order::{Carrier, EndOrder, RunOrder, Side};
 pub use pacer::{Pacer, SPIN, Watch};
+pub use precedence::Precedence;
 pub use run::PreparedRun;
 pub use signals::RunSignals;
 pub use socket::{Buffers, SocketError, TcpOptions};

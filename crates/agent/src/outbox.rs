@@ -9,7 +9,7 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::SendFlags;
 
 use crate::Clock;
-use crate::datagram::{Body, Rest, STAMP_LEN, Stamp, answer_body, body};
+use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
@@ -71,12 +71,26 @@ struct Waiting {
 
 impl Waiting {
     fn len(&self) -> usize {
-        STAMP_LEN + self.body.bytes().len()
+        self.head_len() + self.body.bytes().len()
     }
 
-    /// Its first bytes when it leaves at `at`.
+    /// Length of its stamp, and of the zeros behind a short one.
+    const fn head_len(&self) -> usize {
+        match self.body {
+            Body::Short(len) => len,
+            Body::Fill(_) | Body::Content(_) => STAMP_LEN,
+        }
+    }
+
+    /// Its first bytes when it leaves at `at`, as many as [`Waiting::head_len`] says.
     fn stamp(&self, flow: u32, number: u64, at: Instant) -> [u8; STAMP_LEN] {
-        Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest }.encode()
+        let stamp = Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
+        if matches!(self.body, Body::Short(_)) {
+            let mut head = [0; STAMP_LEN];
+            head[..SHORT_LEN].copy_from_slice(&stamp.encode_short());
+            return head;
+        }
+        stamp.encode()
     }
 }
 
@@ -163,7 +177,7 @@ impl Outbox {
             None => (Rest::Fill, body(data)),
         };
         let body =
-            body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {STAMP_LEN} B"))?;
+            body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {SHORT_LEN} B"))?;
         if body.len() + STAMP_LEN as u64 > LONGEST {
             return Err(format!("a datagram of {size} B cannot be sent over UDP, which takes {LONGEST} B"));
         }
@@ -232,7 +246,7 @@ impl Outbox {
                 Ok(rustix::net::send(socket, datagram, SendFlags::DONTWAIT).map(drop)?)
             }
             (body, to) => {
-                let pieces = [IoSlice::new(&stamp), IoSlice::new(body.bytes())];
+                let pieces = [IoSlice::new(&stamp[..front.head_len()]), IoSlice::new(body.bytes())];
                 send_one(socket, &Outgoing { to, pieces: &pieces, segment: None })
             }
         }
@@ -252,7 +266,9 @@ impl Outbox {
         self.stamps.extend(numbered.map(|(datagram, number)| datagram.stamp(self.flow, number, at)));
         let datagrams = self.waiting.iter().zip(&self.stamps);
         let pieces: Vec<_> = datagrams
-            .flat_map(|(datagram, stamp)| [IoSlice::new(stamp), IoSlice::new(datagram.body.bytes())])
+            .flat_map(|(datagram, stamp)| {
+                [IoSlice::new(&stamp[..datagram.head_len()]), IoSlice::new(datagram.body.bytes())]
+            })
             .collect();
         let mut first = 0;
         let messages: Vec<_> = runs
@@ -297,6 +313,7 @@ impl Outbox {
 impl Body {
     fn len(&self) -> u64 {
         match self {
+            Self::Short(_) => 0,
             Self::Fill(size) => *size,
             Self::Content(bytes) => bytes.len() as u64,
         }
@@ -304,6 +321,7 @@ impl Body {
 
     fn bytes(&self) -> &[u8] {
         match self {
+            Self::Short(_) => &[],
             // `push` has made sure that no datagram is longer.
             Self::Fill(size) => &FILL[..*size as usize],
             Self::Content(bytes) => bytes,

@@ -90,7 +90,8 @@ impl Making {
         let socket = rustix::net::socket_with(family, kind, flags, protocol)
             .map_err(|error| refused("open", local, error))?;
         let making = Self { socket, local };
-        if local.is_ipv6() {
+        // A raw socket is of one version of IP as it is, and refuses the option.
+        if local.is_ipv6() && kind != SocketType::RAW {
             making.option(
                 "IPV6_V6ONLY",
                 true,

@@ -100,7 +100,7 @@ impl UdpEnd {
         making.buffers(buffers)?;
         making.dscp(order.dscp)?;
         making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
-        let mut look_every = LOOK_EVERY;
+        let (mut look_every, mut together) = (LOOK_EVERY, false);
         let per_s = order.pace().filter(|_| order.side == Side::Server);
         if let Some(per_s) = per_s {
             let bytes_per_s = per_s * (order.application.datagram().unwrap_or(0.0) + BOOK_KEEPING);
@@ -109,12 +109,16 @@ impl UdpEnd {
                     (bytes_per_s * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as usize
                 )?;
             }
-            if per_s > TOGETHER_ABOVE {
+            together = per_s > TOGETHER_ABOVE;
+            if together {
                 making.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)?;
             }
             let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
             look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));
         }
+        // Of what is only counted the stamp is enough, unless stamps stand in the midst of what was put together.
+        let counted = order.application.is_one_way() && order.application.sends_fill_only();
+        let kept = if counted && !together { STAMP_LEN } else { LONGEST as usize };
         let room = making.receive_buffer()?;
         let socket = making.bound()?;
         // The way to an only peer is then looked up once; where there is none now, there may be one later.
@@ -126,7 +130,7 @@ impl UdpEnd {
             socket,
             flow: order.flow,
             outbox: Outbox::new(order.flow, order.asked(), peer),
-            receive: ReceiveBatch::new(LONGEST as usize),
+            receive: ReceiveBatch::new(kept),
             look_every,
             next_look: None,
             log: ArrivalLog::default(),
@@ -179,7 +183,9 @@ impl UdpEnd {
             };
             let arrived = piece.stamp.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
             for (head, len) in piece.datagrams() {
-                let Some(stamp) = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow) else {
+                let whole = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);
+                let short = || Stamp::decode_short(head, self.flow, arrived, self.log.counts().expected);
+                let Some(stamp) = whole.or_else(short) else {
                     self.foreign += 1;
                     continue;
                 };

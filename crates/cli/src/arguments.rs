@@ -36,6 +36,8 @@ pub enum Command {
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
+    /// Measure a path between two hosts: delay, loss, order
+    Probe(crate::commands::Probe),
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
     Lab(Lab),
     /// Say what this machine can do and what would spoil a measurement on it, and remove what a killed run left
@@ -301,7 +303,7 @@ pub struct Capture {
     /// For events: look at this link, or at one direction of it (`NAME.forward`, `NAME.backward`); at all if not given
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub link: Vec<String>,
-    /// Only packets from this moment of the run on: `2.5s`
+    /// Only packets from this moment of the run on: `2.5s`; of the figure video the round of the clip at that moment
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub from: Option<Duration>,
     /// Only packets up to this moment of the run
@@ -334,6 +336,8 @@ pub enum RunFigure {
     Sequence,
     /// When each message of an SCTP association arrived, and how long it waited
     Delivery,
+    /// A picture of the run's video flows, as it was sent and as it came to each, side by side (PNG; needs ffmpeg)
+    Video,
 }
 
 /// `netrig doctor`.

@@ -43,6 +43,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Compare(arguments) => commands::compare(&arguments),
         Command::Export(arguments) => commands::export(&arguments),
         Command::Lab(arguments) => commands::lab(&arguments),
+        Command::Probe(arguments) => commands::probe(&arguments),
         Command::Doctor(arguments) => commands::doctor(&arguments),
         Command::Schema => commands::schema(),
         Command::Agent => commands::agent(),

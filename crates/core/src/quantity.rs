@@ -92,6 +92,11 @@ quantities! {
     PINGS = "pings", "packets", Count;
     /// Those of them whose answer came.
     PINGS_ANSWERED = "pings_answered", "packets", Count;
+    // Voice and video, at the receiver: one mark of each for every datagram.
+    /// A datagram of voice or video arrived; the value is its place among all that were sent, from 0.
+    MEDIA_NUMBER = "media_number", "1", Mark;
+    /// A datagram of voice or video arrived; the value is its delay in seconds.
+    MEDIA_DELAY = "media_delay", "s", Mark;
     // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
     // delivered what goes onto the line.
     /// Packets offered to the line.

@@ -16,6 +16,7 @@ mod figure;
 mod file;
 mod frames;
 mod judge;
+mod media;
 mod paper;
 mod plan;
 mod points;
@@ -40,6 +41,7 @@ pub use file::{
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
+pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};

@@ -19,6 +19,8 @@ pub mod fairness;
 pub mod fit;
 pub mod interval;
 pub mod multiple;
+pub mod path;
+pub mod playout;
 pub mod power;
 pub mod quantile;
 mod random;

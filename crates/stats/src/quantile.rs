@@ -54,21 +54,30 @@ pub(crate) fn of_sorted(sorted: &[f64], p: f64) -> f64 {
 pub fn interval(values: &[f64], p: f64, confidence: f64) -> Result<Interval, StatsError> {
     check_sample(values, 1)?;
     check_open_unit("quantile", p)?;
-    let tail = 0.5 * (1.0 - check_confidence(confidence)?);
-    let n = values.len();
+    let (low, high) = ranks(values.len(), p, confidence)?;
     let sorted = sorted(values);
+    Ok(Interval {
+        estimate: of_sorted(&sorted, p),
+        low: low.map(|rank| sorted[rank]),
+        high: high.map(|rank| sorted[rank]),
+        n: sorted.len(),
+        confidence,
+        method: Method::OrderStatistics,
+    })
+}
+
+/// The ranks (from 0) of the two order statistics between which the `p`-quantile of a sample of `n` lies; no rank on a
+/// side that the sample is too small to bound.
+pub(crate) fn ranks(n: usize, p: f64, confidence: f64) -> Result<(Option<usize>, Option<usize>), StatsError> {
+    let tail = 0.5 * (1.0 - check_confidence(confidence)?);
+    if n == 0 {
+        return Err(StatsError::TooFew { needed: 1, got: 0 });
+    }
     let below = Binomial::new(n, p)?;
     // The value of rank r (from 0) lies above the quantile when at most r values lie below it.
     let low = first_where(n, |rank| below.cdf(rank) > tail);
     let high = first_where(n, |rank| below.upper(rank) <= tail);
-    Ok(Interval {
-        estimate: of_sorted(&sorted, p),
-        low: low.checked_sub(1).map(|index| sorted[index]),
-        high: sorted.get(high).copied(),
-        n,
-        confidence,
-        method: Method::OrderStatistics,
-    })
+    Ok((low.checked_sub(1), (high < n).then_some(high)))
 }
 
 /// The first rank in `0..n` from which on `holds` is true; `n` if it never is. `holds` must not turn false

@@ -10,20 +10,26 @@
 
 mod application;
 mod bulk;
+mod clip;
 mod datagrams;
 mod distribution;
 mod ends;
 mod file;
 mod imix;
 mod inbox;
+mod listener;
 mod ping;
+pub mod rtp;
 mod segments;
 mod settings;
 mod trace;
+mod video;
+mod voice;
 mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
 pub use bulk::Bulk;
+pub use clip::{Clip, ClipError, Picture};
 pub use datagrams::{Cbr, OnOff, Poisson, UDP_IPV4_HEADERS};
 pub use distribution::{SizeDistribution, SpanDistribution};
 pub use ends::{Ends, FlowContext};
@@ -33,4 +39,6 @@ pub use ping::Ping;
 pub use segments::Segments;
 pub use settings::{Settings, SettingsError};
 pub use trace::{Trace, TraceError, TracedDatagram};
+pub use video::{ClipName, Video};
+pub use voice::{Playout, Talk, Voice, VoiceCodec};
 pub use web::{Web, WebExchange};

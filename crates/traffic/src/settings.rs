@@ -4,7 +4,7 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Ping, Poisson, Segments, Trace, Web};
+use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web};
 
 /// A value that an application cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -196,4 +196,8 @@ applications! {
     File(File);
     /// Video in segments, fetched ahead of a player over one connection.
     Segments(Segments);
+    /// One direction of a telephone call, over RTP.
+    Voice(Voice);
+    /// Video as it happens, over RTP.
+    Video(Video);
 }

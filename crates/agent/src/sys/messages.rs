@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, AsRawFd};
 const BATCH: usize = 32;
 /// Bytes kept of a socket address: as long as the longest, `sockaddr_in6`.
 const NAME: usize = size_of::<libc::sockaddr_in6>();
-/// Bytes for control messages: three time stamps need 64 of them, a length of segments 24.
-const CONTROL: usize = 128;
+/// Bytes for control messages: three time stamps need 64 of them, TTL and traffic class 48, an error report 64, a length of
+/// segments 24.
+const CONTROL: usize = 208;
 
 /// A socket address as the kernel has it.
 #[derive(Clone, Copy)]
@@ -31,13 +32,26 @@ pub(crate) struct Incoming<'a> {
     /// The sender.
     pub from: SocketAddr,
     /// The first bytes, as many as were kept.
-    head: &'a [u8],
+    pub head: &'a [u8],
     /// The length, however much of it was kept.
-    len: usize,
+    pub len: usize,
     /// The length of each datagram but the last, which may be shorter.
     segment: usize,
     /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
     pub stamp: Option<u64>,
+    /// Its TTL or hop limit, if the socket was asked to tell (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    pub ttl: Option<u8>,
+    /// Its DSCP and ECN, if the socket was asked to tell (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    pub class: Option<u8>,
+}
+
+/// When a datagram was given to the network's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TransmitStamp {
+    /// How many datagrams the socket had sent before it (`SOF_TIMESTAMPING_OPT_ID`), modulo 2³².
+    pub number: u32,
+    /// Nanoseconds of `CLOCK_REALTIME`.
+    pub at: u64,
 }
 
 impl<'a> Incoming<'a> {
@@ -76,8 +90,17 @@ impl ReceiveBatch {
     }
 
     /// Takes what waits in `socket`, as many as one call can; how many.
-    #[expect(unsafe_code, reason = "no safe wrapper resets the lengths that the kernel overwrites")]
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        self.take(socket, 0)
+    }
+
+    /// Takes what waits in the error queue of `socket`, where transmit stamps come; how many.
+    pub fn receive_errors(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        self.take(socket, libc::MSG_ERRQUEUE)
+    }
+
+    #[expect(unsafe_code, reason = "no safe wrapper resets the lengths that the kernel overwrites")]
+    fn take(&mut self, socket: impl AsFd, queue: i32) -> io::Result<usize> {
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|at| libc::iovec {
             iov_base: self.buffers[at * self.keep..].as_mut_ptr().cast(),
             iov_len: self.keep,
@@ -93,7 +116,7 @@ impl ReceiveBatch {
             header.msg_control = self.controls[at].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL;
         }
-        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC | queue;
         let fd = socket.as_fd().as_raw_fd();
         // SAFETY: the descriptor is borrowed; each of the `BATCH` headers points to a name, a vector with one buffer of
         // `keep` bytes and space for control messages, with their lengths, all of which outlive the call; no time-out.
@@ -111,16 +134,51 @@ impl ReceiveBatch {
         let (len, control) = self.lengths[at];
         let from = decode_name(&self.names[at].0)?;
         let head = &self.buffers[at * self.keep..][..len.min(self.keep)];
-        let mut incoming = Incoming { from, head, len, segment: len, stamp: None };
+        let mut incoming = Incoming { from, head, len, segment: len, stamp: None, ttl: None, class: None };
         for (level, kind, content) in control_messages(&self.controls[at].0[..control]) {
             match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => incoming.stamp = stamp(content),
                 (libc::SOL_UDP, libc::UDP_GRO) => incoming.segment = segment(content).unwrap_or(len),
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    incoming.ttl = small_number(content);
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => incoming.class = content.first().copied(),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => incoming.class = small_number(content),
                 _ => {}
             }
         }
         Some(incoming)
     }
+
+    /// The transmit stamp that number `at` of the last call's errors is, if it is one.
+    pub fn transmit_stamp(&self, at: usize) -> Option<TransmitStamp> {
+        let (mut number, mut when) = (None, None);
+        for (level, kind, content) in control_messages(&self.controls[at].0[..self.lengths[at].1]) {
+            match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => when = stamp(content),
+                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                    number = stamped_number(content);
+                }
+                _ => {}
+            }
+        }
+        Some(TransmitStamp { number: number?, at: when? })
+    }
+}
+
+/// An `int` that fits into eight bits.
+fn small_number(content: &[u8]) -> Option<u8> {
+    u8::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok()
+}
+
+/// Which datagram the stamp of a `sock_extended_err` is of (Documentation/networking/timestamping): `ee_origin`, the fifth
+/// octet, says that it is about a stamp, `ee_info` at 8 that it was made when the datagram went to the device, `ee_data` at 12
+/// which it was.
+fn stamped_number(content: &[u8]) -> Option<u32> {
+    const ORIGIN_TIMESTAMPING: u8 = 4;
+    const STAMPED_WHEN_SENT: u32 = 0;
+    let word = |at: usize| Some(u32::from_ne_bytes(*content.get(at..)?.first_chunk()?));
+    (*content.get(4)? == ORIGIN_TIMESTAMPING && word(8)? == STAMPED_WHEN_SENT).then(|| word(12))?
 }
 
 /// The control messages in `bytes`, each with its level, its type and its content (cmsg(3)).
@@ -287,7 +345,8 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
             let head = &bytes[..kept.min(len)];
             let from = ([127, 0, 0, 1], 1).into();
-            let parts: Vec<_> = Incoming { from, head, len, segment, stamp: None }.datagrams().collect();
+            let piece = Incoming { from, head, len, segment, stamp: None, ttl: None, class: None };
+            let parts: Vec<_> = piece.datagrams().collect();
             prop_assert_eq!(parts.iter().map(|(_, len)| len).sum::<usize>(), len);
             prop_assert_eq!(parts.iter().flat_map(|(head, _)| head.to_vec()).collect::<Vec<_>>(), head);
             prop_assert!(parts.iter().rev().skip(1).all(|(_, len)| *len == segment));

@@ -1,7 +1,11 @@
 //! The few system calls that no library wraps safely, each behind a function that cannot be misused.
 
+mod kernel_clock;
 mod messages;
 mod options;
+mod scheduling;
 
-pub(crate) use messages::{MESSAGES, Outgoing, ReceiveBatch, send_many, send_one};
+pub(crate) use kernel_clock::KernelClock;
+pub(crate) use messages::{Incoming, MESSAGES, Outgoing, ReceiveBatch, TransmitStamp, send_many, send_one};
 pub(crate) use options::{option_bytes, option_int, set_option_int};
+pub(crate) use scheduling::become_real_time;

@@ -1,6 +1,7 @@
 //! A bench for tests: hand-made samples in, one response out.
 
 use netrig_core::{Direction, Duration, Instant, Quantity, Sample, Sink, Subject};
+use netrig_traffic::Settings;
 
 use super::layout::{FlowPlace, Layout, Place};
 use super::{Measured, Reduction};
@@ -34,11 +35,21 @@ pub(crate) fn place(name: &str) -> Place {
     Place { name: name.to_owned(), group: name.split('#').next().unwrap().to_owned() }
 }
 
+/// What it does, where that does not matter.
+pub(crate) fn application() -> Settings {
+    toml::from_str("[bulk]").unwrap()
+}
+
 impl Bench {
     /// A run of so many seconds.
     pub fn new(seconds: u64) -> Self {
         let layout = Layout {
-            flows: vec![FlowPlace { place: place("web"), start: Instant::ZERO, paths: 2 }],
+            flows: vec![FlowPlace {
+                place: place("web"),
+                start: Instant::ZERO,
+                paths: 2,
+                application: application(),
+            }],
             links: vec![place("primary")],
             classes: vec![[vec!["premium".to_owned(), "rest".to_owned()], Vec::new()]],
             rules: vec![[vec!["1".to_owned(), "video".to_owned()], Vec::new()]],

@@ -2,6 +2,7 @@
 
 use netrig_core::{Duration, Instant, LinkEvent};
 use netrig_link::LinkSettings;
+use netrig_traffic::Settings;
 
 use crate::{Action, Scenario};
 
@@ -33,6 +34,7 @@ pub(crate) struct FlowPlace {
     pub place: Place,
     pub start: Instant,
     pub paths: u8,
+    pub application: Settings,
 }
 
 /// When the first thing that goes down does so, and when it is up again.
@@ -52,6 +54,7 @@ impl Layout {
             start: flow.start,
             // A path is named by eight bits, so there cannot be more.
             paths: u8::try_from(flow.paths.len()).unwrap_or(u8::MAX),
+            application: flow.application.clone(),
         });
         Self {
             flows: flows.collect(),

@@ -11,7 +11,12 @@ const GOODPUT: &str = "of = 'flow.web'\nmetric = 'goodput'";
 
 fn with_three_members() -> Bench {
     let mut bench = Bench::new(10);
-    let member = |n: u32| FlowPlace { place: place(&format!("web#{n}")), start: Instant::ZERO, paths: 1 };
+    let member = |n: u32| FlowPlace {
+        place: place(&format!("web#{n}")),
+        start: Instant::ZERO,
+        paths: 1,
+        application: bench::application(),
+    };
     bench.layout.flows = (1..=3).map(member).collect();
     for (index, bytes) in [(0, 100.0), (1, 200.0), (2, 300.0)] {
         bench.count(Subject::Flow(index), &RECEIVED_BYTES, &[(5.0, bytes)]);

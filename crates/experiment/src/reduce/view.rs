@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use netrig_core::quantity::{DATA_PAUSED, DATA_RESUMED};
 use netrig_core::{Duration, Instant, Quantity};
 use netrig_stats::summary::Summary;
+use netrig_traffic::Settings;
 
 use super::Measured;
 use super::layout::{FlowPlace, Layout, Outage};
@@ -231,6 +232,21 @@ impl<'a> View<'a> {
     /// When the flow started; the start of the run for anything else.
     pub fn flow_start(&self) -> Instant {
         self.flow.map_or(Instant::ZERO, |flow| flow.start)
+    }
+
+    /// What the flow's application is told; of anything else nothing.
+    pub fn application(&self) -> Option<&Settings> {
+        self.flow.map(|flow| &flow.application)
+    }
+
+    /// Whether the measuring window begins with the flow, or before.
+    pub fn begins_with_flow(&self) -> bool {
+        self.window.start <= self.flow_start()
+    }
+
+    /// Marks of the subject in the measuring window, in the order of time.
+    pub fn marks_in_window(&self, quantity: &'static Quantity) -> impl Iterator<Item = &Mark> {
+        self.marks(quantity).iter().filter(|mark| self.window.holds(mark.at))
     }
 
     /// The sampling interval.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    TheoryError, arq, cardwell, cubic, erlang, finite, padhye, periodic_loss, priority, queue,
+    TheoryError, arq, cardwell, cubic, e_model, erlang, finite, padhye, periodic_loss, priority, queue,
     retransmission, tcp, token_bucket,
 };
 
@@ -143,6 +143,7 @@ pub fn curves() -> impl Iterator<Item = &'static Curve> {
         cubic::CURVES,
         retransmission::CURVES,
         arq::CURVES,
+        e_model::CURVES,
     ];
     models.into_iter().flatten()
 }

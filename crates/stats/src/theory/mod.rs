@@ -9,6 +9,7 @@ pub mod cardwell;
 pub mod cubic;
 mod curve;
 pub mod dcf;
+pub mod e_model;
 pub mod erlang;
 pub mod finite;
 pub mod padhye;

@@ -4,8 +4,10 @@
 mod compare;
 mod coverage;
 mod distribution;
+mod e_model;
 mod fit;
 mod interval;
+mod playout;
 mod properties;
 mod series;
 mod theory;

@@ -246,6 +246,7 @@ fn every_curve_evaluates_and_is_described() {
         ("retransmission", 3.0),
         ("rto_s", 1.0),
         ("window", 8.0),
+        ("delay_s", 0.1),
     ]);
     let mut names = BTreeSet::new();
     for curve in curves() {
@@ -257,5 +258,5 @@ fn every_curve_evaluates_and_is_described() {
         assert!(curve.parameters.iter().all(|p| !p.doc.is_empty() && !p.unit.is_empty()));
         assert!(!curve.title.is_empty() && !curve.source.is_empty());
     }
-    assert_eq!(names.len(), 26);
+    assert_eq!(names.len(), 28);
 }

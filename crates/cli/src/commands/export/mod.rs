@@ -6,6 +6,7 @@ mod events;
 mod playback;
 mod run_figure;
 mod sequence;
+mod video;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

@@ -7,6 +7,7 @@ use netrig_report::chart::{Chart, Theme};
 use super::delivery::delivery;
 use super::playback::{Playback, interrupted};
 use super::sequence::sequence;
+use super::video::video;
 use crate::arguments::{Export, RunFigure};
 use crate::failure::Failure;
 use crate::output::{replace, tell};
@@ -21,6 +22,7 @@ pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<Exi
     }
     let playback = Playback::of(arguments, id)?;
     let drawn = match figure {
+        RunFigure::Video => return video(&playback, &arguments.out),
         RunFigure::Sequence => sequence(&playback, &arguments.capture.node)?,
         RunFigure::Delivery => delivery(&playback, &arguments.capture.node)?,
     };

@@ -6,6 +6,7 @@
 
 mod carried;
 mod link;
+mod media;
 mod moments;
 mod node;
 mod observed;
@@ -161,6 +162,7 @@ pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
         carried::ALL,
         sent::ALL,
         observed::ALL,
+        media::ALL,
         moments::ALL,
         outage::ALL,
         link::ALL,

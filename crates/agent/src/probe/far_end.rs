@@ -1,0 +1,477 @@
+//! `probe reflect`: the far end of every probe.
+//!
+//! A STAMP reflector answers UDP unasked: packet for packet, never with more than came, and only listed addresses. Streams
+//! of netrig's own need a connection over TCP first, with a key if the address can be reached from other hosts; their UDP goes
+//! to the host of that connection and to no other.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netrig_core::{Duration, Instant, Rate};
+use rustix::net::{SocketType, ipproto};
+
+use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, RECORDS, Stream};
+use super::error::ProbeError;
+use super::one_way::{Direction, is_readable, source_faults};
+use super::receiver;
+use super::socket::{LONGEST, ProbeSocket};
+use super::stamp::reflect::Sessions;
+use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Prefix, Reflector, Unanswered};
+use super::stream::{Log, StreamEnd};
+use super::stream_packet::LEAST;
+use crate::control::{ControlError, read_frame, write_frame};
+use crate::socket::{Making, refused};
+use crate::sys::KernelClock;
+use crate::{Clock, Pacer, SocketError, Watch, realtime_nanos};
+
+/// Probes that are served at the same time; another one is told to come later.
+pub const MOST_PROBES: usize = 16;
+
+/// The longest stream that is carried out.
+pub const LONGEST_STREAM: Duration = Duration::from_secs(3600);
+
+/// How long a probe may take for a word, and for all that it says before it has shown the key.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
+
+/// Beside a stream itself, exchanges about the time and pauses may take so long.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// How often a served probe's connection is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Packets that are taken from the socket before they are answered.
+const TURN: usize = 1024;
+
+/// What a far end is to do.
+#[derive(Clone, Debug)]
+pub struct FarEndOrder {
+    /// Addresses of this host at which to listen.
+    pub listen: Vec<IpAddr>,
+    /// Port of UDP for STAMP.
+    pub stamp_port: u16,
+    /// Port of TCP for the probes of netrig's own.
+    pub control_port: u16,
+    /// The key that probes must have; required if an address is not of the loopback interface.
+    pub key: Option<Key>,
+    /// STAMP is authenticated with the key too.
+    pub authenticated: bool,
+    /// Whom STAMP answers.
+    pub allowed: Vec<Prefix>,
+    /// Code points that a sender of STAMP may ask for; all if not given.
+    pub dscps: Option<Vec<u8>>,
+    /// STAMP answers are numbered by the far end.
+    pub stateful: bool,
+    /// The format of STAMP timestamps.
+    pub format: Format,
+    /// The most that a probe may have sent to itself, application bits.
+    pub most_rate: Rate,
+}
+
+/// What a far end did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// STAMP packets answered.
+    pub answered: u64,
+    /// STAMP packets not answered, by the reason.
+    pub unanswered: BTreeMap<String, u64>,
+    /// Streams carried out.
+    pub streams: u64,
+    /// Probes turned away or broken off, by the reason.
+    pub failures: BTreeMap<String, u64>,
+}
+
+/// Reasons that are told apart.
+const MOST_REASONS: usize = 32;
+
+fn count_reason(counts: &mut BTreeMap<String, u64>, why: String, more: u64) {
+    let known = counts.len() < MOST_REASONS || counts.contains_key(&why);
+    *counts.entry(if known { why } else { "other reasons".into() }).or_default() += more;
+}
+
+/// A far end whose sockets stand.
+pub struct FarEnd {
+    order: FarEndOrder,
+    stamps: Vec<(ProbeSocket, SocketAddr)>,
+    listeners: Vec<(TcpListener, SocketAddr)>,
+}
+
+impl FarEnd {
+    /// Opens its sockets.
+    ///
+    /// # Errors
+    /// If an address can be reached from other hosts and there is no key, or a port cannot be had.
+    pub fn open(order: FarEndOrder) -> Result<Self, ProbeError> {
+        let open = order.listen.iter().find(|address| !address.is_loopback());
+        if let (Some(address), None) = (open, &order.key) {
+            return Err(ProbeError::Request(format!(
+                "{address} can be reached from other hosts: give a key that the probes there have too, with --key FILE or \
+                 --key-env NAME"
+            )));
+        }
+        if order.authenticated && order.key.is_none() {
+            return Err(ProbeError::Request(
+                "authenticated STAMP needs a key: --key FILE or --key-env NAME".into(),
+            ));
+        }
+        let (mut stamps, mut listeners) = (Vec::new(), Vec::new());
+        for address in &order.listen {
+            let stamp = SocketAddr::new(*address, order.stamp_port);
+            let socket = ProbeSocket::udp(stamp, 0).map_err(|error| unbound(stamp, "--stamp-port", error))?;
+            let bound = socket.local().map_err(ProbeError::kernel("getsockname"))?;
+            stamps.push((socket, bound));
+            let control = SocketAddr::new(*address, order.control_port);
+            let listener = listen(control).map_err(|error| unbound(control, "--control-port", error))?;
+            let bound = listener.local_addr().map_err(ProbeError::kernel("getsockname"))?;
+            listeners.push((listener, bound));
+        }
+        Ok(Self { order, stamps, listeners })
+    }
+
+    /// Where STAMP is answered, over UDP.
+    pub fn stamp_addresses(&self) -> Vec<SocketAddr> {
+        self.stamps.iter().map(|(_, address)| *address).collect()
+    }
+
+    /// Where probes of netrig's own are expected, over TCP.
+    pub fn control_addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(|(_, address)| *address).collect()
+    }
+
+    /// Serves until told to end.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it always grants.
+    pub fn serve(self, cancel: &AtomicBool) -> Result<Tally, ProbeError> {
+        let Self { order, stamps, listeners } = self;
+        let (order, tally, probes) = (&order, &Mutex::new(Tally::default()), &AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (socket, address) in stamps {
+                threads.push(scope.spawn(move || reflect(socket, address.port(), order, tally, cancel)));
+            }
+            for (listener, _) in listeners {
+                threads.push(scope.spawn(move || accept(scope, &listener, order, probes, tally, cancel)));
+            }
+            let mut ended = Ok(());
+            for thread in threads {
+                let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                ended = ended.and(result);
+            }
+            ended
+        })?;
+        Ok(std::mem::take(&mut locked(tally)))
+    }
+}
+
+fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unbound(address: SocketAddr, option: &str, error: SocketError) -> ProbeError {
+    let SocketError::Refused { source, .. } = &error else { return error.into() };
+    let advice = match source.raw_os_error() {
+        Some(libc::EACCES) => format!("ports below 1024 are root's: choose a higher one with {option}"),
+        Some(libc::EADDRINUSE) => format!("somebody else has the port: choose another one with {option}"),
+        Some(libc::EADDRNOTAVAIL) => "this host has no such address: see `ip address`".into(),
+        _ => return error.into(),
+    };
+    ProbeError::Request(format!("cannot listen at {address}: {source}; {advice}"))
+}
+
+/// A listening socket that does not block.
+fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
+    let socket = Making::open(SocketType::STREAM, Some(ipproto::TCP), address)?.bound()?;
+    rustix::net::listen(&socket, MOST_PROBES as i32).map_err(|error| refused("listen", address, error))?;
+    Ok(socket.into())
+}
+
+/// Wakes for sockets, and every 50 ms to see whether it is to end.
+fn waiting(socket: impl AsFd) -> Result<Pacer, ProbeError> {
+    let pacer = Pacer::new(Clock::starting_in(Duration::ZERO), Duration::ZERO);
+    let pacer = pacer.map_err(ProbeError::kernel("epoll_create"))?;
+    pacer.watch(socket, 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
+    Ok(pacer)
+}
+
+/// No deadline.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Answers STAMP until told to end.
+fn reflect(
+    mut socket: ProbeSocket,
+    port: u16,
+    order: &FarEndOrder,
+    tally: &Mutex<Tally>,
+    cancel: &AtomicBool,
+) -> Result<(), ProbeError> {
+    let mut reflector = Reflector {
+        key: order.key.clone().filter(|_| order.authenticated),
+        allowed: order.allowed.clone(),
+        dscps: order.dscps.clone(),
+        port,
+        sessions: order.stateful.then(Sessions::default),
+    };
+    let mut pacer = waiting(socket.fd())?;
+    let mut arrived = Vec::new();
+    while !cancel.load(Ordering::Relaxed) {
+        pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        socket
+            .receive(|incoming| {
+                if arrived.len() < TURN {
+                    let received = incoming.stamp.unwrap_or_else(realtime_nanos);
+                    // RFC 5357 section 4.2.1: 255 if it is not known.
+                    let ttl = incoming.ttl.unwrap_or(255);
+                    let ingress =
+                        Ingress { from: incoming.from, received, ttl, class: incoming.class.unwrap_or(0) };
+                    arrived.push((incoming.head.to_vec(), ingress));
+                }
+            })
+            .map_err(ProbeError::kernel("recvmmsg"))?;
+        if arrived.is_empty() {
+            continue;
+        }
+        let clock = KernelClock::read();
+        let error = ErrorEstimate::new(clock.synchronised, order.format, clock.error_ns);
+        let mut tally = locked(tally);
+        for (packet, ingress) in arrived.drain(..) {
+            let sent = match reflector.reflect(&packet, &ingress, realtime_nanos(), error) {
+                Err(why) => Err(reason(&why)),
+                Ok(reply) => socket
+                    .set_dscp(reply.dscp)
+                    .and_then(|()| socket.send(ingress.from, &reply.bytes))
+                    .map_err(|error| format!("it could not be sent: {error}")),
+            };
+            match sent {
+                Ok(()) => tally.answered += 1,
+                Err(why) => count_reason(&mut tally.unanswered, why, 1),
+            }
+        }
+        // A stamp of what was sent is of no use to an answer that has gone.
+        socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
+    }
+    let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
+    if drops > 0 {
+        let why = "they came faster than they were answered, and the socket had no room for them";
+        count_reason(&mut locked(tally).unanswered, why.into(), drops.into());
+    }
+    Ok(())
+}
+
+/// Why a packet was not answered, with no more words than there are reasons.
+fn reason(why: &Unanswered) -> String {
+    match why {
+        Unanswered::Packet(PacketError::TooShort { least, .. }) => {
+            format!("it has fewer than {least} octets")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Takes probes of netrig's own until told to end.
+fn accept<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    listener: &TcpListener,
+    order: &'scope FarEndOrder,
+    probes: &'scope AtomicUsize,
+    tally: &'scope Mutex<Tally>,
+    cancel: &'scope AtomicBool,
+) -> Result<(), ProbeError> {
+    let mut pacer = waiting(listener)?;
+    while !cancel.load(Ordering::Relaxed) {
+        pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        // What a caller does wrong is no reason to stop.
+        while let Ok((control, from)) = listener.accept() {
+            if probes.fetch_add(1, Ordering::Relaxed) >= MOST_PROBES {
+                probes.fetch_sub(1, Ordering::Relaxed);
+                count_reason(
+                    &mut locked(tally).failures,
+                    format!("{MOST_PROBES} probes were there already"),
+                    1,
+                );
+                continue;
+            }
+            scope.spawn(move || {
+                let served = serve(control, from, order, cancel);
+                probes.fetch_sub(1, Ordering::Relaxed);
+                let mut tally = locked(tally);
+                match served {
+                    Ok(streams) => tally.streams += streams,
+                    Err(why) => count_reason(&mut tally.failures, why.to_string(), 1),
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Why a probe was not served to its end.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    #[error("a probe asked for what it may not have: {0}")]
+    Refused(String),
+}
+
+/// A connection of somebody unknown: all that it says has to come until a moment.
+struct Stranger<'a> {
+    control: &'a mut TcpStream,
+    until: StdInstant,
+}
+
+impl Read for Stranger<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(StdInstant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.control.set_read_timeout(Some(left))?;
+        self.control.read(buffer)
+    }
+}
+
+impl Write for Stranger<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.control.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.control.flush()
+    }
+}
+
+/// Serves one probe; how many streams were carried out.
+fn serve(
+    mut control: TcpStream,
+    from: SocketAddr,
+    order: &FarEndOrder,
+    cancel: &AtomicBool,
+) -> Result<u64, ServeError> {
+    let set = control.set_nonblocking(false).and_then(|()| control.set_read_timeout(Some(PATIENCE)));
+    let set =
+        set.and_then(|()| control.set_write_timeout(Some(PATIENCE))).and_then(|()| control.set_nodelay(true));
+    set.map_err(ControlError::from)?;
+    // Until it has shown the key, whoever calls holds a place for no longer than this.
+    let mut stranger = Stranger { control: &mut control, until: StdInstant::now() + PATIENCE };
+    control::greet_probe(&mut stranger, order.key.as_ref(), boot().unwrap_or_default())?;
+    control.set_read_timeout(Some(PATIENCE)).map_err(ControlError::from)?;
+    let stream = match read_frame(&mut control)? {
+        Some(FromProbe::Stream(stream)) => stream,
+        Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), cancel)?),
+        // Somebody looked whether the key is right.
+        None => return Ok(0),
+        _ => return Err(GreetingError::Unexpected.into()),
+    };
+    if let Err(why) = check(&stream, order) {
+        write_frame(&mut control, &FromFarEnd::Refused { why: why.clone() })?;
+        return Err(ServeError::Refused(why));
+    }
+    let local = SocketAddr::new(control.local_addr().map_err(ControlError::from)?.ip(), 0);
+    let socket = ProbeSocket::udp(local, stream.dscp).map_err(ProbeError::from)?;
+    let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
+    write_frame(&mut control, &FromFarEnd::Ready { port })?;
+    let served = carry_out(&mut control, &stream, StreamEnd::listening(socket, stream.token, from), cancel);
+    if let Err(ServeError::Probe(error)) = &served {
+        // If the connection is what broke, nobody hears it.
+        let _ = write_frame(&mut control, &FromFarEnd::Refused { why: error.to_string() });
+    }
+    served.map(|()| 1)
+}
+
+/// Whether a stream stays within what this far end grants.
+fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
+    stream.plan().check().map_err(|error| error.to_string())?;
+    if !(LEAST..=LONGEST).contains(&stream.size) {
+        return Err(format!("packets of {} B: expected {LEAST} B to {LONGEST} B", stream.size));
+    }
+    if stream.dscp > 63 {
+        return Err(format!("a DSCP of {}: expected 0 to 63", stream.dscp));
+    }
+    if stream.lasts() > LONGEST_STREAM {
+        return Err(format!(
+            "{} s of packets: expected at most {} s",
+            stream.lasts().as_secs_f64(),
+            LONGEST_STREAM.as_secs_f64()
+        ));
+    }
+    let rate = stream.size as f64 * 8.0 * 1e9 / stream.gap_ns as f64;
+    if stream.direction == Direction::Back && rate > order.most_rate.bits_per_s() as f64 {
+        return Err(format!("{rate:.0} bit/s: it sends at most {} (--max-rate)", order.most_rate));
+    }
+    Ok(())
+}
+
+/// Carries a stream out, and tells of it.
+fn carry_out(
+    control: &mut TcpStream,
+    stream: &Stream,
+    mut end: StreamEnd,
+    cancel: &AtomicBool,
+) -> Result<(), ServeError> {
+    let plan = stream.plan();
+    let mut log = Log { most: 2 * plan.count as usize, ..Log::default() };
+    let deadline = Clock::starting_in(stream.lasts() + plan.wait + SLACK);
+    let over = |control: &TcpStream| {
+        is_readable(control) || cancel.load(Ordering::Relaxed) || deadline.left_until(Instant::ZERO).is_zero()
+    };
+    loop {
+        end.linger(TICK, &mut log, || over(control))?;
+        if !over(control) {
+            continue;
+        }
+        if !is_readable(control) {
+            return Err(ServeError::Refused("it did not end".into()));
+        }
+        match read_frame(control)? {
+            Some(FromProbe::Begin) if stream.direction == Direction::Back => {
+                let sent = end.stream(plan, stream.size, &mut log, || over(control))?;
+                let numbers = 0..sent.at.len() as u32;
+                tell(control, numbers.zip(sent.at.iter().copied()))?;
+                let faults = source_faults(&sent, plan.gaps, "the far end");
+                let done = Done {
+                    faults,
+                    stamped: sent.stamped,
+                    source: Some(Box::new(sent.source)),
+                    ..Done::default()
+                };
+                write_frame(control, &FromFarEnd::Done(done))?;
+            }
+            Some(FromProbe::Finish) if stream.direction == Direction::There => {
+                tell(control, log.arrivals.iter().copied())?;
+                let drops = end.drops()?;
+                let lost =
+                    format!("{drops} packets reached the far end, and its socket had no room for them");
+                let faults = (drops > 0).then_some(lost).into_iter().collect();
+                let Log { stamped, dscps, ttls, .. } = log;
+                write_frame(control, &FromFarEnd::Done(Done { faults, stamped, dscps, ttls, source: None }))?;
+                return Ok(());
+            }
+            Some(FromProbe::Finish) | None => return Ok(()),
+            Some(_) => return Err(GreetingError::Unexpected.into()),
+        }
+    }
+}
+
+/// Records, in frames of a bounded length.
+fn tell(control: &mut TcpStream, records: impl Iterator<Item = (u32, u64)>) -> Result<(), ControlError> {
+    let records: Vec<_> = records.collect();
+    records.chunks(RECORDS).try_for_each(|chunk| {
+        let (numbers, at) = chunk.iter().copied().unzip();
+        write_frame(control, &FromFarEnd::Packets { numbers, at })
+    })
+}
+
+/// What tells this boot of this machine from all others; not known on every system.
+pub(super) fn boot() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
+}

@@ -1,0 +1,126 @@
+//! Echo of ICMP (RFC 792) and ICMPv6 (RFC 4443 section 4).
+
+/// Octets before the data of an echo.
+pub const HEADER: usize = 8;
+
+/// Octets at the beginning of the data by which an answer is known: a token and the packet's number.
+pub const MARK: usize = 12;
+
+/// Which version of IP carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Version {
+    const fn request(self) -> u8 {
+        match self {
+            Self::V4 => 8,
+            Self::V6 => 128,
+        }
+    }
+
+    const fn reply(self) -> u8 {
+        match self {
+            Self::V4 => 0,
+            Self::V6 => 129,
+        }
+    }
+}
+
+/// An echo that this host sends, or the answer to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Tells this sender's echoes from all others.
+    pub token: u64,
+    /// The packet's number.
+    pub number: u32,
+}
+
+impl Echo {
+    /// A request with so many octets of data, at least [`MARK`]. Its identifier, and of IPv6 its checksum, are the kernel's
+    /// to fill in where it does; its sequence number is the low half of the packet's.
+    pub fn request(&self, version: Version, data: usize) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER + data.max(MARK)];
+        bytes[0] = version.request();
+        bytes[4..6].copy_from_slice(&(self.token as u16).to_be_bytes());
+        bytes[6..8].copy_from_slice(&(self.number as u16).to_be_bytes());
+        bytes[HEADER..HEADER + 8].copy_from_slice(&self.token.to_be_bytes());
+        bytes[HEADER + 8..HEADER + MARK].copy_from_slice(&self.number.to_be_bytes());
+        if version == Version::V4 {
+            let sum = checksum(&bytes);
+            bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// What a reply repeats; nothing of any other packet. A raw socket of IPv4 gives the IP header too.
+    pub fn reply(version: Version, mut bytes: &[u8]) -> Option<Self> {
+        if version == Version::V4 && bytes.first()? >> 4 == 4 {
+            let header = usize::from(bytes[0] & 0xF) * 4;
+            bytes = bytes.get(header..)?;
+        }
+        let (kind, code) = (*bytes.first()?, *bytes.get(1)?);
+        let data = bytes.get(HEADER..)?;
+        let token = u64::from_be_bytes(*data.first_chunk()?);
+        let number = u32::from_be_bytes(*data.get(8..)?.first_chunk()?);
+        ((kind, code) == (version.reply(), 0)).then_some(Self { token, number })
+    }
+}
+
+/// The Internet checksum (RFC 1071).
+fn checksum(bytes: &[u8]) -> u16 {
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_one_of_the_rfc() {
+        // RFC 1071 section 3: 00 01 f2 03 f4 f5 f6 f7 sums to ddf2.
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(checksum(&[0xFF]), !0xFF00, "an odd octet is the high one");
+    }
+
+    #[test]
+    fn a_reply_is_a_request_of_another_type() {
+        let echo = Echo { token: 0x0102_0304_0506_0708, number: 70_000 };
+        for (version, reply) in [(Version::V4, 0), (Version::V6, 129)] {
+            let mut bytes = echo.request(version, 56);
+            assert_eq!(bytes.len(), 64);
+            assert_eq!(Echo::reply(version, &bytes), None, "its own request");
+            bytes[0] = reply;
+            assert_eq!(Echo::reply(version, &bytes), Some(echo));
+            assert_eq!(Echo::reply(version, &bytes[..HEADER + MARK - 1]), None, "cut");
+        }
+        let mut raw = vec![0x46; 24];
+        raw.extend(echo.request(Version::V4, 0));
+        raw[24] = 0;
+        assert_eq!(Echo::reply(Version::V4, &raw), Some(echo), "behind an IP header with options");
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_sums_to_nothing(token: u64, number: u32, data in 0usize..200) {
+            prop_assert_eq!(checksum(&Echo { token, number }.request(Version::V4, data)), 0);
+        }
+
+        #[test]
+        fn any_bytes_are_a_reply_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = (Echo::reply(Version::V4, &bytes), Echo::reply(Version::V6, &bytes));
+        }
+    }
+}

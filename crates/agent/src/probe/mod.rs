@@ -1,0 +1,56 @@
+//! Probes of a path: packets of a known schedule, and what became of them.
+//!
+//! | probe | far end | measures |
+//! |---|---|---|
+//! | [`ping`] | any host | round trip and two-way loss, by ICMP (RFC 2681, RFC 6673) |
+//! | [`stamp`] | a STAMP or TWAMP Light reflector of anybody | the same, and both directions (RFC 8762, RFC 8972) |
+//! | [`transfer`] | [`FarEnd`], or any FTP server | TCP throughput (RFC 6349), files by FTP |
+//! | [`voice`], [`video`] | [`FarEnd`] | calls and video over RTP |
+//! | [`one_way`] | [`FarEnd`] | one-way delay, loss, delay variation and order of one direction (RFC 7679, RFC 7680, RFC 3393, RFC 3357, RFC 4737) |
+//!
+//! Every probe sends by an absolute schedule, takes the kernel's stamps where it gives them, and says of itself when this
+//! host, not the path, was the limit. Nothing is sent to an address that was not named by who asked.
+//!
+//! Start from [`StampOrder`], [`PingOrder`] or [`OneWayOrder`]; each gives a [`Report`].
+
+pub mod control;
+mod error;
+mod failure;
+mod far_end;
+pub mod icmp;
+mod media_stream;
+mod offset;
+mod one_way;
+mod path_sections;
+mod ping;
+pub mod receiver;
+mod report;
+mod schedule;
+mod socket;
+pub mod stamp;
+mod stamp_sender;
+mod stream;
+mod stream_packet;
+pub mod transfer;
+mod two_way;
+pub mod video;
+pub mod voice;
+
+pub use error::ProbeError;
+pub use failure::ProbeFailure;
+pub use far_end::{FarEnd, FarEndOrder, LONGEST_STREAM, MOST_PROBES, Tally};
+pub use media_stream::{Came, Delay, Stream};
+pub use offset::ClockOffset;
+pub use one_way::{Direction, OneWayOrder, Told, one_way};
+pub use ping::{PingOrder, ping};
+pub use report::{Measure, Punctuality, Report, Section, Stamps};
+pub use schedule::{Gaps, Schedule};
+pub use stamp_sender::{StampOrder, stamp};
+pub use two_way::{MOST_PACKETS, Plan};
+
+use control::random;
+
+/// From one time to a later one, both in nanoseconds of clocks that may differ: seconds, negative if the second is earlier.
+fn seconds_between(earlier: u64, later: u64) -> f64 {
+    later.wrapping_sub(earlier).cast_signed() as f64 * 1e-9
+}

@@ -1,0 +1,103 @@
+//! `probe ping`: the echo of ICMP.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::Seeds;
+use rustix::net::{SocketType, ipproto};
+
+use super::error::ProbeError;
+use super::icmp::{Echo, HEADER, MARK, Version};
+use super::report::Report;
+use super::socket::{LONGEST, ProbeSocket};
+use super::two_way::{Exchange, Far, Plan, Sent, TwoWay};
+use super::{path_sections, random, seconds_between};
+use crate::SocketError;
+use crate::sys::Incoming;
+
+/// What a ping is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PingOrder {
+    /// Whom; the port means nothing.
+    pub target: SocketAddr,
+    /// How many packets, and when.
+    pub plan: Plan,
+    /// Octets of data in each, at least [`MARK`].
+    pub size: usize,
+    /// Code point that they are sent with.
+    pub dscp: u8,
+}
+
+/// Measures there and back.
+///
+/// # Errors
+/// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
+pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+    order.plan.check()?;
+    if !(MARK..=LONGEST - HEADER).contains(&order.size) {
+        return Err(ProbeError::Request(format!(
+            "--size {} B: expected {MARK} B to {} B of data",
+            order.size,
+            LONGEST - HEADER
+        )));
+    }
+    let target = SocketAddr::new(order.target.ip(), 0);
+    let socket = open(target, order.dscp)?;
+    socket.connect(target).map_err(|error| ProbeError::send(target, error))?;
+    let version = if target.is_ipv4() { Version::V4 } else { Version::V6 };
+    let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
+    let token = Seeds::new(entropy).stream("probe/token").bits();
+    let exchange = Pings { version, token, size: order.size };
+    let course = TwoWay { socket, target, exchange, cancel }.run(order.plan)?;
+    let delay = |packet: &Sent| {
+        packet.answer_within(order.plan.wait).map(|answer| seconds_between(packet.at(), answer.at))
+    };
+    let delays: Vec<_> = course.sent.iter().map(delay).collect();
+    let mut report = Report::of_course("ping", target, &course);
+    report.target = target.ip().to_string();
+    report.sections = path_sections::round_trip(&course, &delays)?;
+    report.told_of_path(&course, order.dscp, None);
+    Ok(report)
+}
+
+/// A socket for echoes: without rights where the system allows it, else a raw one.
+fn open(target: SocketAddr, dscp: u8) -> Result<ProbeSocket, ProbeError> {
+    let (any, protocol) =
+        if target.is_ipv4() { ("0.0.0.0:0", ipproto::ICMP) } else { ("[::]:0", ipproto::ICMPV6) };
+    // The literals are addresses.
+    let any = any.parse().expect("an address");
+    let refused = |error: &SocketError| {
+        matches!(error, SocketError::Refused { what: "open", source, .. }
+            if matches!(source.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT)))
+    };
+    match ProbeSocket::open(SocketType::DGRAM, protocol, any, dscp) {
+        Err(error) if refused(&error) => {}
+        other => return Ok(other?),
+    }
+    match ProbeSocket::open(SocketType::RAW, protocol, any, dscp) {
+        Err(error) if refused(&error) => Err(ProbeError::Request(
+            "ping may not open a socket for ICMP: let every group do so with `sysctl -w \
+             net.ipv4.ping_group_range='0 2147483647'`, or run it with CAP_NET_RAW"
+                .into(),
+        )),
+        other => Ok(other?),
+    }
+}
+
+/// Echoes of one measurement.
+struct Pings {
+    version: Version,
+    token: u64,
+    size: usize,
+}
+
+impl Exchange for Pings {
+    fn packet(&mut self, number: u32, _: u64) -> Vec<u8> {
+        Echo { token: self.token, number }.request(self.version, self.size)
+    }
+
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)> {
+        let echo = Echo::reply(self.version, incoming.head)?;
+        (echo.token == self.token).then_some((echo.number, None))
+    }
+}

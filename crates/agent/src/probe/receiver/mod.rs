@@ -1,0 +1,27 @@
+//! The far end of a transfer, a call or a video: takes what is sent, and tells what came and when.
+//!
+//! Who probes connects to a [`FarEnd`](super::FarEnd) over TCP, is let in, and says what will come; the receiver opens a
+//! socket for it, says where, and when all has come reports. It sends no datagram to anybody, takes datagrams and connections
+//! only from the address of who asked, and keeps no more than [`MOST_BYTES`].
+//!
+//! Start from [`Remote`], the near end.
+
+mod protocol;
+mod remote;
+mod server;
+
+use netrig_core::Duration;
+
+pub use protocol::Arrival;
+pub(super) use remote::FarClock;
+pub use remote::Remote;
+pub(super) use server::{generous, serve};
+
+/// Bytes of datagrams that a receiver keeps for one probe, book-keeping included: beyond that it refuses to go on.
+pub const MOST_BYTES: usize = 64 << 20;
+
+/// The longest that one probe may last.
+pub const LONGEST: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! What a probe and a receiver say to each other once they have greeted each other, in frames of the control protocol.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::MOST_BYTES;
+
+/// What a receiver is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Request {
+    /// Answer at once.
+    Ping,
+    /// Take datagrams for at most so long, until told that all were sent; keep the first bytes of each.
+    Receive { lasts_ms: u64, keep: u16 },
+    /// All was sent; tell what came.
+    Sent,
+    /// Take what comes over so many connections, and throw it away.
+    Sink { connections: u16, lasts_ms: u64 },
+}
+
+/// What a receiver answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// To a ping.
+    Pong,
+    /// The socket stands, at this port.
+    Ready { port: u16 },
+    /// So many datagrams came and follow, each as [`write_arrival`] writes it.
+    Came { datagrams: u32, dropped: u32 },
+    /// So many bytes came over all connections.
+    Sunk { bytes: u64 },
+    /// It cannot be done.
+    Error { why: String },
+}
+
+/// A datagram that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When the kernel received it, ns of the receiver's `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// Its length, however much of it was kept.
+    pub len: u32,
+    /// Its first bytes.
+    pub head: Vec<u8>,
+}
+
+impl Arrival {
+    /// What it takes to keep it, bytes.
+    pub(super) fn cost(&self) -> usize {
+        size_of::<Self>() + self.head.len()
+    }
+}
+
+/// Time, length, bytes that were kept: eight, four and two bytes, big-endian, and the bytes.
+pub(super) fn write_arrival(stream: &mut impl Write, arrival: &Arrival) -> io::Result<()> {
+    let kept = u16::try_from(arrival.head.len()).map_err(io::Error::other)?;
+    stream.write_all(&arrival.at_ns.to_be_bytes())?;
+    stream.write_all(&arrival.len.to_be_bytes())?;
+    stream.write_all(&kept.to_be_bytes())?;
+    stream.write_all(&arrival.head)
+}
+
+/// Reads so many of them.
+///
+/// # Errors
+/// If the stream breaks, or they are more than a receiver keeps.
+pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Vec<Arrival>> {
+    let mut arrivals = Vec::new();
+    let mut cost = 0;
+    for _ in 0..count {
+        let mut fixed = [0; 14];
+        stream.read_exact(&mut fixed)?;
+        let [at, rest] = [&fixed[..8], &fixed[8..]];
+        let at_ns = at.try_into().map_or(0, u64::from_be_bytes);
+        let len = u32::from_be_bytes([rest[0], rest[1], rest[2], rest[3]]);
+        let mut head = vec![0; u16::from_be_bytes([rest[4], rest[5]]).into()];
+        stream.read_exact(&mut head)?;
+        let arrival = Arrival { at_ns, len, head };
+        cost += arrival.cost();
+        if cost > MOST_BYTES {
+            return Err(io::Error::other("the receiver tells of more than it may keep"));
+        }
+        arrivals.push(arrival);
+    }
+    Ok(arrivals)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn arrivals_survive_the_way(at_ns: u64, len: u32, head in proptest::collection::vec(any::<u8>(), 0..50)) {
+            let arrival = Arrival { at_ns, len, head };
+            let mut bytes = Vec::new();
+            write_arrival(&mut bytes, &arrival).unwrap();
+            prop_assert_eq!(read_arrivals(&mut &bytes[..], 1).unwrap(), vec![arrival]);
+            prop_assert!(read_arrivals(&mut &bytes[..], 2).is_err());
+        }
+    }
+
+    #[test]
+    fn a_far_end_cannot_make_us_keep_more_than_is_agreed() {
+        let endless = io::repeat(0xFF);
+        assert!(read_arrivals(&mut { endless }, u32::MAX).is_err());
+    }
+}

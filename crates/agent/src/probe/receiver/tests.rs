@@ -1,0 +1,112 @@
+//! A receiver over loopback, with and without a key, and with guests who do not behave.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Duration, Rate};
+
+use super::*;
+use crate::control::write_frame;
+use crate::monotonic_nanos;
+use crate::probe::control::{FromProbe, greet_far_end};
+use crate::probe::stamp::{Format, Key, Prefix};
+use crate::probe::{FarEnd, FarEndOrder, Tally};
+
+const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
+
+/// Runs `guest` against a far end; what it tells at its end.
+fn with_far_end(at: &str, key: Option<Key>, guest: impl FnOnce(SocketAddr)) -> Tally {
+    let order = FarEndOrder {
+        listen: vec![at.parse::<IpAddr>().unwrap()],
+        stamp_port: 0,
+        control_port: 0,
+        key,
+        authenticated: false,
+        allowed: Prefix::LOOPBACK.to_vec(),
+        dscps: None,
+        stateful: false,
+        format: Format::Ntp,
+        most_rate: Rate::from_bits_per_s(1_000_000),
+    };
+    let far_end = FarEnd::open(order).unwrap();
+    let address = far_end.control_addresses()[0];
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| far_end.serve(&stop));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| guest(address)));
+        stop.store(true, Ordering::Relaxed);
+        let tally = serving.join().unwrap().unwrap();
+        outcome.unwrap();
+        tally
+    })
+}
+
+#[test]
+fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
+    for at in LOOPBACK {
+        let tally = with_far_end(at, None, |address| {
+            let mut remote = Remote::connect(address, None).unwrap();
+            let to = remote.receive(Duration::from_secs(5), 4).unwrap();
+            assert_eq!(remote.clock(), FarClock::Ours);
+            let socket = UdpSocket::bind((address.ip(), 0)).unwrap();
+            let before = monotonic_nanos();
+            for number in 0..100_u8 {
+                socket.send_to(&[number; 10], to).unwrap();
+            }
+            let (arrivals, dropped) = remote.came().unwrap();
+            assert_eq!(dropped, 0);
+            let numbers: Vec<u8> = arrivals.iter().map(|arrival| arrival.head[0]).collect();
+            assert_eq!(numbers, (0..100).collect::<Vec<_>>());
+            assert!(arrivals.iter().all(|arrival| arrival.len == 10 && arrival.head.len() == 4));
+            let within = before - 1_000_000..monotonic_nanos();
+            assert!(arrivals.iter().all(|arrival| within.contains(&arrival.at_ns)));
+        });
+        assert_eq!((tally.streams, tally.failures.len()), (1, 0));
+    }
+}
+
+#[test]
+fn a_key_is_asked_for_and_proved() {
+    let [right, wrong] = [b"0123456789abcdef", b"fedcba9876543210"].map(|octets| Key::new(octets).unwrap());
+    with_far_end(LOOPBACK[0], Some(right.clone()), |address| {
+        assert!(Remote::connect(address, Some(&right)).is_ok());
+        let refusals = [Remote::connect(address, Some(&wrong)), Remote::connect(address, None)];
+        let why = refusals.map(|refusal| refusal.unwrap_err().to_string());
+        assert!(why[0].ends_with("its key is another one"), "{}", why[0]);
+        assert!(why[1].ends_with("it asks for a key"), "{}", why[1]);
+    });
+}
+
+/// Bytes that are no frame, a frame that never ends, a request that means nothing: each is the end of that talk and of no
+/// other.
+#[test]
+fn guests_who_do_not_behave() {
+    with_far_end(LOOPBACK[0], None, |address| {
+        for garbage in
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 100], &[0, 0, 0, 4, b'n', b'u'], b"\0\0\0\x06\"sent\""]
+        {
+            let mut stream = TcpStream::connect(address).unwrap();
+            greet_far_end(&mut stream, None).unwrap();
+            write_frame(&mut stream, &FromProbe::Media).unwrap();
+            stream.write_all(garbage).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut said = Vec::new();
+            // It may be reset with bytes unread.
+            let _ = stream.read_to_end(&mut said);
+        }
+        let mut remote = Remote::connect(address, None).unwrap();
+        assert!(remote.came().is_err(), "nothing was to be received");
+        assert!(Remote::connect(address, None).is_ok(), "the next guest is served");
+    });
+}
+
+#[test]
+fn nobody_there_is_a_sentence() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let error = Remote::connect(address, None).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cannot connect to {address}: ")), "{error}");
+    assert!(error.ends_with("is `netrig probe reflect` running there?"), "{error}");
+}

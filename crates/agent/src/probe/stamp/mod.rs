@@ -1,0 +1,22 @@
+//! The Simple Two-Way Active Measurement Protocol: RFC 8762, with class of service and padding of RFC 8972.
+//!
+//! Bytes in, bytes out: nothing here has a socket or asks a clock.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`timestamp`] | the two formats of timestamps, and the error estimate |
+//! | [`packet`] | the base packets of senders and reflectors, with and without authentication |
+//! | [`tlv`] | extensions: padding, class of service, integrity |
+//! | [`reflect`] | what a reflector answers, and what it leaves unanswered |
+
+pub mod packet;
+pub mod reflect;
+pub mod timestamp;
+pub mod tlv;
+
+pub use packet::{Key, PacketError, Reflected, Test};
+pub use reflect::{Ingress, Prefix, Reflector, Reply, Unanswered};
+pub use timestamp::{ErrorEstimate, Format};
+
+/// The port on which a reflector receives by default (RFC 8762 section 4.1).
+pub const PORT: u16 = 862;

@@ -1,0 +1,245 @@
+//! `probe stamp`: a STAMP Session-Sender (RFC 8762), against a reflector of anybody.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::Seeds;
+use netrig_stats::path::Delays;
+
+use super::error::ProbeError;
+use super::offset::ClockOffset;
+use super::report::{CONFIDENCE, Measure, Report, Section};
+use super::socket::{LONGEST, ProbeSocket};
+use super::stamp::packet::base;
+use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
+use super::stamp::{ErrorEstimate, Format, Key, Reflected, Test};
+use super::two_way::{Course, Exchange, Far, Plan, Sent, TwoWay};
+use super::{path_sections, random, seconds_between};
+use crate::sys::{Incoming, KernelClock};
+
+/// What a STAMP session is to do.
+#[derive(Clone, Debug)]
+pub struct StampOrder {
+    /// The reflector.
+    pub target: SocketAddr,
+    /// How many packets, and when.
+    pub plan: Plan,
+    /// Octets of UDP payload: more than the base packet's are padding (RFC 8972 section 4.1). The base packet's if not given.
+    pub size: Option<usize>,
+    /// Code point that packets are sent with.
+    pub dscp: u8,
+    /// Code point that answers are asked to be sent with, by the extension for the class of service (RFC 8972 section 4.4);
+    /// with it the reflector tells the class that arrived.
+    pub answer_dscp: Option<u8>,
+    /// The key of authenticated mode.
+    pub key: Option<Key>,
+    /// The format of this end's timestamps.
+    pub format: Format,
+    /// The reflector is known to count its answers (RFC 8762 section 4: stateful), so that loss there can be told from loss on
+    /// the way back.
+    pub stateful: bool,
+}
+
+impl StampOrder {
+    /// Octets of a packet without padding.
+    fn unpadded(&self) -> usize {
+        let class = self.answer_dscp.map_or(0, |_| tlv::HEADER + ClassOfService::LEN);
+        // RFC 8972 section 4.8: in authenticated mode extensions but padding alone carry an HMAC.
+        let tag =
+            self.key.as_ref().filter(|_| class > 0).map_or(0, |_| tlv::HEADER + super::stamp::packet::HMAC);
+        base(self.key.as_ref()) + class + tag
+    }
+
+    fn check(&self) -> Result<(), ProbeError> {
+        self.plan.check()?;
+        let least = self.unpadded();
+        let padded = self.size.unwrap_or(least);
+        if padded != least && !(least + tlv::HEADER..=LONGEST).contains(&padded) {
+            return Err(ProbeError::Request(format!(
+                "--size {padded} B: a packet of these settings has {least} B, or {} B to {LONGEST} B with padding",
+                least + tlv::HEADER
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Measures there and back.
+///
+/// # Errors
+/// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
+pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+    order.check()?;
+    let any = if order.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    // The literals are addresses.
+    let socket = ProbeSocket::udp(any.parse().expect("an address"), order.dscp)?;
+    socket.connect(order.target).map_err(|error| ProbeError::send(order.target, error))?;
+    let local = socket.local().map_err(ProbeError::kernel("getsockname"))?;
+    let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
+    let exchange = Sender::new(order, Seeds::new(entropy).stream("probe/session").below(0xFFFF) as u16 + 1);
+    let course = TwoWay { socket, target: order.target, exchange, cancel }.run(order.plan)?;
+    report(order, local, &course)
+}
+
+/// The sender's side of the protocol.
+struct Sender {
+    key: Option<Key>,
+    format: Format,
+    session: u16,
+    extensions: Vec<u8>,
+    answer_dscp: Option<u8>,
+    padding: Option<usize>,
+    /// The timestamps that were sent, by which answers are known.
+    timestamps: Vec<u64>,
+}
+
+impl Sender {
+    /// The session's identifier is any number but 0 (RFC 8972 section 3).
+    fn new(order: &StampOrder, session: u16) -> Self {
+        let padding = order.size.and_then(|size| size.checked_sub(order.unpadded() + tlv::HEADER));
+        let mut extensions = Vec::new();
+        if let Some(asked) = order.answer_dscp {
+            let class = ClassOfService { asked, ..ClassOfService::default() };
+            Tlv::append(kind::CLASS_OF_SERVICE, &class.encode(), &mut extensions);
+        }
+        Self {
+            key: order.key.clone(),
+            format: order.format,
+            session,
+            extensions,
+            answer_dscp: order.answer_dscp,
+            padding,
+            timestamps: Vec::new(),
+        }
+    }
+}
+
+impl Exchange for Sender {
+    fn packet(&mut self, number: u32, now: u64) -> Vec<u8> {
+        let clock = KernelClock::read();
+        let error = ErrorEstimate::new(clock.synchronised, self.format, clock.error_ns);
+        let timestamp = self.format.encode(now);
+        self.timestamps.push(timestamp);
+        let test = Test { sequence: number, timestamp, error, session: self.session };
+        let mut packet = test.encode(self.key.as_ref());
+        packet.extend(&self.extensions);
+        if let Some(key) = self.key.as_ref().filter(|_| !self.extensions.is_empty()) {
+            let tag = key.tag(&[&number.to_be_bytes(), &self.extensions]);
+            Tlv::append(kind::HMAC, &tag, &mut packet);
+        }
+        if let Some(padding) = self.padding {
+            Tlv::append(kind::EXTRA_PADDING, &vec![0; padding], &mut packet);
+        }
+        packet
+    }
+
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)> {
+        let key = self.key.as_ref();
+        let told = Reflected::decode(incoming.head, key).ok()?;
+        let number = told.sender.sequence;
+        // An answer repeats what was sent; a reflector of TWAMP Light has no session to repeat.
+        let ours = self.timestamps.get(number as usize) == Some(&told.sender.timestamp);
+        if !ours || ![0, self.session].contains(&told.own.session) {
+            return None;
+        }
+        let format = told.own.error.format;
+        let times = format.decode(told.received).zip(format.decode(told.own.timestamp));
+        let extensions = incoming.head.get(base(key)..).filter(|_| self.answer_dscp.is_some()).unwrap_or(&[]);
+        let trusted = key.is_none_or(|key| tlv::is_genuine(extensions, told.own.sequence, key));
+        let class = tlv::parse(extensions).find(|tlv| tlv.kind == kind::CLASS_OF_SERVICE);
+        // RFC 8972 section 4: what is marked is not used.
+        let class =
+            class.filter(|tlv| trusted && tlv.flags == 0).and_then(|tlv| ClassOfService::decode(tlv.value));
+        let far = times.map(|(received, sent)| Far {
+            received,
+            sent,
+            number: told.own.sequence,
+            ttl: told.sender_ttl,
+            error: told.own.error,
+            class,
+        });
+        Some((number, far))
+    }
+}
+
+fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Report, ProbeError> {
+    let wait = order.plan.wait;
+    let far = |packet: &Sent| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
+    let exchanges: Vec<_> = course
+        .sent
+        .iter()
+        .filter_map(|packet| {
+            far(packet).map(|(answer, far)| [packet.at(), far.received, far.sent, answer.at])
+        })
+        .collect();
+    let offset =
+        if local.ip() == order.target.ip() { ClockOffset::Same } else { ClockOffset::of(&exchanges) };
+    // RFC 2681 with the time at the reflector taken out: T4 - T1 less T3 - T2.
+    let round_trip = |packet: &Sent| {
+        far(packet).map(|(answer, far)| {
+            seconds_between(packet.at(), answer.at) - seconds_between(far.received, far.sent)
+        })
+    };
+    let there = |packet: &Sent| far(packet).map(|(_, far)| seconds_between(packet.at(), far.received));
+    let back = |packet: &Sent| far(packet).map(|(answer, far)| seconds_between(far.sent, answer.at));
+    let column = |of: &dyn Fn(&Sent) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
+
+    let mut report = Report::of_course("stamp", order.target, course);
+    let mut sections = path_sections::round_trip(course, &column(&round_trip))?;
+    let residence = Delays::new(exchanges.iter().map(|times| Some(seconds_between(times[1], times[2]))))?;
+    sections[0].push(Measure::exact("at_reflector", "s", residence.median(), residence.sent()));
+    report.sections.append(&mut sections);
+    report.sections.push(one_way("there", &column(&there), &offset, 1.0)?);
+    report.sections.push(one_way("back", &column(&back), &offset, -1.0)?);
+    if order.stateful {
+        report.sections.push(by_direction(course)?);
+    }
+    report.told_of_path(course, order.dscp, order.answer_dscp);
+    if course.foreign > 0 {
+        report.notes.push(format!("{} packets that arrived were no answers to these", course.foreign));
+    }
+    report.offset(&offset);
+    Ok(report)
+}
+
+/// Delay in one direction, and its variation, which needs no clock. Loss is of both directions: a packet whose answer did not
+/// come is not counted as delayed in either.
+fn one_way(
+    name: &'static str,
+    raw: &[Option<f64>],
+    offset: &ClockOffset,
+    sign: f64,
+) -> Result<Section, ProbeError> {
+    let answered: Vec<_> = raw.iter().copied().filter(Option::is_some).collect();
+    let mut section = Section::new(name);
+    path_sections::one_way_delay(&mut section, &answered, offset, sign)?;
+    path_sections::variation(&mut section, raw)?;
+    Ok(section)
+}
+
+/// Loss there and back apart: a stateful reflector numbers what it sends, so that among `n` numbers up to its last one as many
+/// arrived there, and the others of ours did not.
+fn by_direction(course: &Course) -> Result<Section, ProbeError> {
+    let mut section = Section::new("by_direction");
+    if course.interrupted {
+        section.push(Measure::undefined("loss_there", "1", "it was interrupted, with packets on their way"));
+        return Ok(section);
+    }
+    let last =
+        course.sent.iter().enumerate().rev().find_map(|(number, packet)| Some((number, packet.answer?.far?)));
+    let Some((number, far)) = last else { return Ok(section) };
+    let (sent, reached) = (number + 1, far.number as usize + 1);
+    let back = course.sent[..sent].iter().filter(|packet| packet.answer.is_some()).count();
+    if reached > sent || back > reached {
+        section.push(Measure::undefined(
+            "loss_there",
+            "1",
+            "the reflector's numbers are not those of this session",
+        ));
+        return Ok(section);
+    }
+    let ratio = |lost, of| Delays::new((0..of).map(|n| (n >= lost).then_some(0.0)))?.loss_ratio(CONFIDENCE);
+    section.push(Measure::interval("loss_there", "1", &ratio(sent - reached, sent)?));
+    section.push(Measure::interval("loss_back", "1", &ratio(reached - back, reached)?));
+    Ok(section)
+}

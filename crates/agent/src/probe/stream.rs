@@ -1,0 +1,238 @@
+//! One end of a one-way stream: sends it, or logs what arrives; answers what the other asks about the time.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+
+use netrig_core::{Duration, Instant};
+
+use super::error::ProbeError;
+use super::schedule::Schedule;
+use super::socket::ProbeSocket;
+use super::stream_packet::{Content, StreamPacket};
+use super::two_way::{BURST, Plan, is_refusal};
+use crate::source_report::{SourceMeter, SourceReport};
+use crate::{Clock, Pacer, SPIN, Watch, realtime_nanos};
+
+/// The schedule begins so long after it was made.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// Exchanges about the time before a stream, and after it.
+const EXCHANGES: u32 = 16;
+
+/// Time between two exchanges, and how long an answer may take.
+const EXCHANGE_GAP: Duration = Duration::from_millis(5);
+const EXCHANGE_WAIT: Duration = Duration::from_secs(2);
+
+/// What an end has seen.
+#[derive(Default)]
+pub(super) struct Log {
+    /// Data that arrived: number, and when, ns since 1970.
+    pub arrivals: Vec<(u32, u64)>,
+    /// How many arrivals are kept.
+    pub most: usize,
+    /// Arrivals that the kernel stamped.
+    pub stamped: usize,
+    /// DSCP with which data arrived, and how often.
+    pub dscps: BTreeMap<u8, usize>,
+    /// TTL or hop limit with which data arrived, and how often.
+    pub ttls: BTreeMap<u8, usize>,
+    /// Exchanges about the time: sent, received, answered, returned.
+    pub exchanges: Vec<[u64; 4]>,
+}
+
+/// A stream that was sent.
+pub(super) struct SentStream {
+    /// When each packet was sent, ns since 1970.
+    pub at: Vec<u64>,
+    /// How many of them the kernel stamped.
+    pub stamped: usize,
+    pub source: SourceReport,
+    /// Packets for which the socket had no room.
+    pub no_room: usize,
+}
+
+/// One end's socket.
+pub(super) struct StreamEnd {
+    socket: ProbeSocket,
+    token: u64,
+    /// The other end; a far end learns its port from the first packet that has the token.
+    peer: SocketAddr,
+    connected: bool,
+    /// Datagrams sent until now, as the kernel counts them.
+    datagrams: u32,
+}
+
+impl StreamEnd {
+    /// An end that knows the other's address.
+    pub fn connected(socket: ProbeSocket, token: u64, peer: SocketAddr) -> io::Result<Self> {
+        socket.connect(peer)?;
+        Ok(Self { socket, token, peer, connected: true, datagrams: 0 })
+    }
+
+    /// An end that hears from one host, and sends to the port from which that sends the token first.
+    pub const fn listening(socket: ProbeSocket, token: u64, peer: SocketAddr) -> Self {
+        Self { socket, token, peer, connected: false, datagrams: 0 }
+    }
+
+    /// Makes a pacer that watches the socket under number 0.
+    pub fn pacer(&self, clock: Clock, tail: Duration) -> Result<Pacer, ProbeError> {
+        let pacer = Pacer::new(clock, tail).map_err(ProbeError::kernel("epoll_create"))?;
+        pacer.watch(self.socket.fd(), 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
+        Ok(pacer)
+    }
+
+    /// Datagrams that reached this host and that the socket had no room for.
+    pub fn drops(&self) -> Result<u32, ProbeError> {
+        self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
+    }
+
+    /// Takes what has arrived, and answers questions.
+    pub fn take(&mut self, log: &mut Log) -> Result<(), ProbeError> {
+        let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
+        let mut questions = Vec::new();
+        let mut learnt = None;
+        let took = self.socket.receive(|incoming| {
+            let now = incoming.stamp.unwrap_or_else(realtime_nanos);
+            let packet = StreamPacket::decode(incoming.head).filter(|packet| packet.token == token);
+            // Until the socket is connected anybody's packets arrive.
+            let Some(packet) = packet.filter(|_| connected || incoming.from.ip() == host) else { return };
+            learnt.get_or_insert(incoming.from);
+            match packet.content {
+                Content::Data if log.arrivals.len() < log.most => {
+                    log.arrivals.push((packet.number, now));
+                    log.stamped += usize::from(incoming.stamp.is_some());
+                    incoming
+                        .class
+                        .into_iter()
+                        .for_each(|class| *log.dscps.entry(class >> 2).or_default() += 1);
+                    incoming.ttl.into_iter().for_each(|ttl| *log.ttls.entry(ttl).or_default() += 1);
+                }
+                Content::Data => {}
+                Content::Question(sent) => questions.push((packet.number, sent, now)),
+                Content::Answer([sent, received, answered]) => {
+                    log.exchanges.push([sent, received, answered, now])
+                }
+            }
+        });
+        // What a host on the way says of an earlier packet is no answer: what it kept back is lost.
+        took.or_else(|error| if is_refusal(&error) { Ok(()) } else { Err(error) })
+            .map_err(ProbeError::kernel("recvmmsg"))?;
+        if let Some(from) = learnt.filter(|_| !connected) {
+            self.peer = from;
+            self.socket.connect(from).map_err(|error| ProbeError::send(from, error))?;
+            self.connected = true;
+        }
+        for (number, sent, received) in questions {
+            let content = Content::Answer([sent, received, realtime_nanos()]);
+            self.send(&StreamPacket { token, number, content }.encode(0))?;
+        }
+        Ok(())
+    }
+
+    /// Sends one datagram; whether there was room.
+    fn send(&mut self, bytes: &[u8]) -> Result<bool, ProbeError> {
+        let mut sent = self.socket.send(self.peer, bytes);
+        if sent.as_ref().is_err_and(is_refusal) {
+            // The kernel tells of an earlier packet, and has not sent this one.
+            sent = self.socket.send(self.peer, bytes);
+        }
+        match sent {
+            Ok(()) => {
+                self.datagrams = self.datagrams.wrapping_add(1);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) if is_refusal(&error) => Ok(true),
+            Err(error) => Err(ProbeError::send(self.peer, error)),
+        }
+    }
+
+    /// Sends a stream by its schedule, until it is over or `stop` says so.
+    pub fn stream(
+        &mut self,
+        plan: Plan,
+        size: usize,
+        log: &mut Log,
+        stop: impl Fn() -> bool,
+    ) -> Result<SentStream, ProbeError> {
+        let clock = Clock::starting_in(HEAD_START);
+        let mut pacer = self.pacer(clock, SPIN)?;
+        let mut meter = SourceMeter::new(plan.gaps.asked());
+        let mut sent = SentStream { at: Vec::new(), stamped: 0, source: meter.report(), no_room: 0 };
+        // Of each packet of the stream, which datagram of the socket it was.
+        let mut datagrams = Vec::new();
+        for at in Schedule::new(plan.gaps, plan.count, plan.seed) {
+            while !clock.left_until(at).is_zero() && !stop() {
+                if !pacer.wait(at).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
+                    self.take(log)?;
+                    self.stamps(&datagrams, &mut sent)?;
+                }
+            }
+            if stop() {
+                break;
+            }
+            let number = sent.at.len() as u32;
+            let bytes = StreamPacket { token: self.token, number, content: Content::Data }.encode(size);
+            sent.at.push(realtime_nanos());
+            datagrams.push(self.datagrams);
+            sent.no_room += usize::from(!self.send(&bytes)?);
+            meter.sent(at, clock.now());
+            if number % BURST == BURST - 1 {
+                self.take(log)?;
+                self.stamps(&datagrams, &mut sent)?;
+            }
+        }
+        self.linger(EXCHANGE_GAP, log, || false)?;
+        self.stamps(&datagrams, &mut sent)?;
+        sent.source = meter.report();
+        Ok(sent)
+    }
+
+    /// Takes the kernel's stamps of what was sent.
+    fn stamps(&mut self, datagrams: &[u32], sent: &mut SentStream) -> Result<(), ProbeError> {
+        let SentStream { at, stamped, .. } = sent;
+        let took = self.socket.transmit_stamps(|stamp| {
+            let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
+            let ours = datagrams.get(place) == Some(&stamp.number);
+            // A stamp from before the packet was made is another's.
+            if let Some(at) = at.get_mut(place).filter(|at| ours && stamp.at >= **at) {
+                *at = stamp.at;
+                *stamped += 1;
+            }
+        });
+        took.map_err(ProbeError::kernel("the error queue"))
+    }
+
+    /// Takes what arrives for so long, or until `stop` says so.
+    pub fn linger(
+        &mut self,
+        span: Duration,
+        log: &mut Log,
+        stop: impl Fn() -> bool,
+    ) -> Result<(), ProbeError> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        let mut pacer = self.pacer(clock, Duration::ZERO)?;
+        let end = Instant::ZERO + span;
+        while !clock.left_until(end).is_zero() && !stop() {
+            pacer.wait(end).map_err(ProbeError::kernel("ppoll"))?;
+            self.take(log)?;
+        }
+        self.take(log)
+    }
+
+    /// Asks for the time, several times; whether there was an answer.
+    pub fn ask(&mut self, log: &mut Log, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
+        let before = log.exchanges.len();
+        for number in 0..EXCHANGES {
+            let content = Content::Question(realtime_nanos());
+            self.send(&StreamPacket { token: self.token, number, content }.encode(0))?;
+            self.linger(EXCHANGE_GAP, log, &stop)?;
+        }
+        let clock = Clock::starting_in(Duration::ZERO);
+        while log.exchanges.len() == before && clock.now() < Instant::ZERO + EXCHANGE_WAIT && !stop() {
+            self.linger(EXCHANGE_GAP, log, &stop)?;
+        }
+        Ok(log.exchanges.len() > before)
+    }
+}

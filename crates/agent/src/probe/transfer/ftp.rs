@@ -1,0 +1,208 @@
+//! A file by FTP (RFC 959), passive (RFC 2428 over IPv6), with a server of anybody's.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, mpsc};
+
+use netrig_core::Duration;
+use suppaftp::types::{FileType, FtpError};
+use suppaftp::{FtpStream, Mode};
+
+use crate::probe::ProbeFailure;
+use crate::socket::Making;
+use crate::{TcpOptions, monotonic_nanos};
+
+/// Read and written at a time.
+const BLOCK: usize = 64 << 10;
+
+/// Which way the file goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FtpDirection {
+    /// To the server; it is deleted there afterwards.
+    Upload,
+    /// From the server, where it must be.
+    Download,
+}
+
+/// A transfer that is to be made.
+#[derive(Clone, Debug)]
+pub struct FtpOrder {
+    /// The server.
+    pub server: SocketAddr,
+    /// Who we are: `anonymous` where that is allowed.
+    pub user: String,
+    /// The password.
+    pub password: String,
+    /// Which way.
+    pub direction: FtpDirection,
+    /// Name of the file at the server.
+    pub file: String,
+    /// Bytes to upload; of a download at most so many are taken.
+    pub bytes: u64,
+    /// What the connection of the data is made with.
+    pub options: TcpOptions,
+    /// Code point of the packets of both connections, below 64.
+    pub dscp: u8,
+    /// How long the whole session may take: then it is ended.
+    pub patience: Duration,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FtpReport {
+    /// The server's greeting, its first line.
+    pub greeting: String,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The transfer of the data: from the server's word that it begins until its word that it is complete, s.
+    pub transfer_s: f64,
+    /// The session: from the request of the control connection until the answer to the farewell, s.
+    pub session_s: f64,
+}
+
+/// Transfers one file.
+///
+/// # Errors
+/// If a connection fails, the server refuses, says what no server says, takes too long, or has fewer bytes than it should.
+pub fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeFailure> {
+    let begun = monotonic_nanos();
+    let sockets = Sockets::default();
+    let session = Session { order, sockets: &sockets };
+    let (over, watch) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        // Whoever waits on a socket is woken by its end.
+        let sockets = &sockets;
+        scope.spawn(move || {
+            if watch.recv_timeout(order.patience.into()) == Err(mpsc::RecvTimeoutError::Timeout) {
+                sockets.end();
+            }
+        });
+        let report = session.carry_out(begun);
+        drop(over);
+        report
+    })
+    .map_err(|error| if sockets.has_ended() { session.failed("waiting", "it took too long") } else { error })
+}
+
+/// The sockets of a session, so that somebody else can end it.
+#[derive(Clone, Default)]
+struct Sockets(Arc<Mutex<(Vec<TcpStream>, bool)>>);
+
+impl Sockets {
+    fn add(&self, stream: &TcpStream) -> io::Result<()> {
+        let mut sockets = self.0.lock().map_err(|_| io::ErrorKind::Other)?;
+        if sockets.1 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        sockets.0.push(stream.try_clone()?);
+        Ok(())
+    }
+
+    fn end(&self) {
+        if let Ok(mut sockets) = self.0.lock() {
+            sockets.1 = true;
+            for stream in &sockets.0 {
+                // What is closed already needs no end.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.lock().is_ok_and(|sockets| sockets.1)
+    }
+}
+
+struct Session<'a> {
+    order: &'a FtpOrder,
+    sockets: &'a Sockets,
+}
+
+impl Session<'_> {
+    fn failed(&self, step: &'static str, why: impl std::fmt::Display) -> ProbeFailure {
+        let line: String =
+            why.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
+        ProbeFailure::Ftp { target: self.order.server, step, why: line.trim_end().to_owned() }
+    }
+
+    fn at(&self, step: &'static str) -> impl Fn(FtpError) -> ProbeFailure {
+        move |error| self.failed(step, error)
+    }
+
+    fn carry_out(&self, begun: u64) -> Result<FtpReport, ProbeFailure> {
+        let order = self.order;
+        let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+        let control = connect(order.server, &options, order.dscp, self.sockets)
+            .map_err(|why| self.failed("connect", why))?;
+        let mut session = FtpStream::connect_with_stream(control).map_err(self.at("greeting"))?;
+        let greeting = session.get_welcome_msg().and_then(|text| text.lines().next()).unwrap_or_default();
+        let greeting = greeting.chars().filter(|c| !c.is_control()).take(200).collect();
+        session.login(&order.user, &order.password).map_err(self.at("login"))?;
+        session.transfer_type(FileType::Binary).map_err(self.at("type"))?;
+        session.set_mode(if order.server.is_ipv6() { Mode::ExtendedPassive } else { Mode::Passive });
+        // Data goes to the server that was named, whatever address it gives: nobody else asked for it.
+        session.set_passive_nat_workaround(true);
+        let (data_order, sockets) = (order.clone(), self.sockets.clone());
+        let mut session = session.passive_stream_builder(move |to| {
+            let to = SocketAddr::new(data_order.server.ip(), to.port());
+            let data = connect(to, &data_order.options, data_order.dscp, &sockets);
+            let data = data.map_err(|why| FtpError::ConnectionError(io::Error::other(why)))?;
+            Ok(data)
+        });
+        let (bytes, transfer_s) = match order.direction {
+            FtpDirection::Upload => self.upload(&mut session)?,
+            FtpDirection::Download => self.download(&mut session)?,
+        };
+        session.quit().map_err(self.at("farewell"))?;
+        Ok(FtpReport { greeting, bytes, transfer_s, session_s: (monotonic_nanos() - begun) as f64 * 1e-9 })
+    }
+
+    fn upload(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeFailure> {
+        let mut data = session.put_with_stream(&self.order.file).map_err(self.at("STOR"))?;
+        let first = monotonic_nanos();
+        let zeros = vec![0; BLOCK];
+        let mut left = self.order.bytes;
+        while left > 0 {
+            let size = left.min(BLOCK as u64) as usize;
+            data.write_all(&zeros[..size]).map_err(|error| self.failed("data", error))?;
+            left -= size as u64;
+        }
+        // The end of the file (RFC 959 section 3.4.1). Closing alone would not tell: whoever ends the session holds it too.
+        data.get_ref().get_ref().shutdown(Shutdown::Write).map_err(|error| self.failed("data", error))?;
+        data.finish().map_err(self.at("end of data"))?;
+        let took = (monotonic_nanos() - first) as f64 * 1e-9;
+        session.rm(&self.order.file).map_err(self.at("DELE"))?;
+        Ok((self.order.bytes, took))
+    }
+
+    fn download(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeFailure> {
+        let mut data = session.retr_as_stream(&self.order.file).map_err(self.at("RETR"))?;
+        let first = monotonic_nanos();
+        let mut buffer = vec![0; BLOCK];
+        let mut bytes = 0;
+        loop {
+            let count = data.read(&mut buffer).map_err(|error| self.failed("data", error))?;
+            if count == 0 {
+                break;
+            }
+            bytes += count as u64;
+            if bytes > self.order.bytes {
+                return Err(self.failed("data", format!("the file is longer than {} B", self.order.bytes)));
+            }
+        }
+        data.finish().map_err(self.at("end of data"))?;
+        Ok((bytes, (monotonic_nanos() - first) as f64 * 1e-9))
+    }
+}
+
+/// A connection that blocks, with its options. It is among the sockets of the session before it stands, so that waiting for
+/// it ends too.
+fn connect(to: SocketAddr, options: &TcpOptions, dscp: u8, sockets: &Sockets) -> Result<TcpStream, String> {
+    let local = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
+    let making = Making::tcp(options, dscp, (local, 0).into()).map_err(|error| error.to_string())?;
+    let stream = TcpStream::from(making.bound().map_err(|error| error.to_string())?);
+    sockets.add(&stream).map_err(|error| error.to_string())?;
+    stream.set_nonblocking(false).map_err(|error| error.to_string())?;
+    rustix::net::connect(&stream, &to).map_err(|error| io::Error::from(error).to_string())?;
+    Ok(stream)
+}

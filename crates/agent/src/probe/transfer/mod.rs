@@ -1,0 +1,12 @@
+//! Transfers: how fast TCP carries so many bytes, by the metrics of RFC 6349, and how long a file takes by FTP.
+
+mod ftp;
+mod metrics;
+mod tcp;
+
+pub use ftp::{FtpDirection, FtpOrder, FtpReport, ftp};
+pub use metrics::{Framework, Path};
+pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};
+
+/// The file of 952,320 B: the transfer that papers on quality of service took for theirs.
+pub const FILE_BYTES: u64 = 952_320;

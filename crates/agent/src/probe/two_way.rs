@@ -1,0 +1,291 @@
+//! Packets that somebody answers: sent by a schedule, matched with their answers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Duration, Instant};
+
+use super::error::ProbeError;
+use super::schedule::{Gaps, Schedule, source_fault};
+use super::socket::ProbeSocket;
+use super::stamp::{ErrorEstimate, tlv::ClassOfService};
+use crate::clock::RealtimeOffset;
+use crate::source_report::{SourceMeter, SourceReport};
+use crate::sys::Incoming;
+use crate::{Clock, Pacer, SPIN, Watch, realtime_nanos};
+
+/// Packets in one measurement, at most: each is remembered.
+pub const MOST_PACKETS: u32 = 1_000_000;
+
+/// The schedule begins so long after it was made, so that the first packet is as punctual as any.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// Packets that a sender that is late sends before it looks at what has arrived.
+pub(crate) const BURST: u32 = 64;
+
+/// How many packets, when, and how long an answer may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Packets, 1 to [`MOST_PACKETS`].
+    pub count: u32,
+    /// The gaps between them.
+    pub gaps: Gaps,
+    /// A packet without an answer after so long is lost (RFC 6673 section 4.2: Tmax).
+    pub wait: Duration,
+    /// Seed of the gaps.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// That it can be carried out.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self) -> Result<(), ProbeError> {
+        let wrong = |why: String| Err(ProbeError::Request(why));
+        if self.count == 0 || self.count > MOST_PACKETS {
+            return wrong(format!("{} packets: expected 1 to {MOST_PACKETS}", self.count));
+        }
+        if self.gaps.mean().is_zero() {
+            return wrong("an interval of 0 s: expected more than nothing between packets".into());
+        }
+        if self.wait.is_zero() || self.wait > Duration::from_secs(3600) {
+            return wrong(format!(
+                "a waiting time of {} s: expected more than 0 s, at most 1 h",
+                self.wait.as_secs_f64()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a far end says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Far {
+    /// When it received the packet, by its clock, ns since 1970.
+    pub received: u64,
+    /// When it sent the answer, by its clock, ns since 1970.
+    pub sent: u64,
+    /// The number that it gave the answer.
+    pub number: u32,
+    /// TTL with which the packet arrived.
+    pub ttl: u8,
+    /// How far its clock may be wrong.
+    pub error: ErrorEstimate,
+    /// Class of service as it says it arrived.
+    pub class: Option<ClassOfService>,
+}
+
+/// The first answer to a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Answer {
+    /// When it arrived, ns since 1970.
+    pub at: u64,
+    /// That the kernel stamped it, not this program.
+    pub stamped: bool,
+    pub ttl: Option<u8>,
+    /// DSCP and ECN.
+    pub class: Option<u8>,
+    pub far: Option<Far>,
+}
+
+/// One packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sent {
+    /// When it was given to the kernel, ns since 1970.
+    pub given: u64,
+    /// When the kernel gave it to the device.
+    pub stamped: Option<u64>,
+    pub answer: Option<Answer>,
+}
+
+impl Sent {
+    /// When it was sent, as well as is known.
+    pub fn at(&self) -> u64 {
+        self.stamped.unwrap_or(self.given)
+    }
+
+    /// The answer, if it came in time.
+    pub fn answer_within(&self, wait: Duration) -> Option<Answer> {
+        self.answer.filter(|answer| answer.at.saturating_sub(self.at()) <= wait.as_nanos())
+    }
+}
+
+/// What happened.
+pub(crate) struct Course {
+    pub plan: Plan,
+    pub sent: Vec<Sent>,
+    /// The numbers of the packets that answers were to, as they arrived, copies too.
+    pub arrivals: Vec<u64>,
+    pub source: SourceReport,
+    /// Packets that were no answers.
+    pub foreign: u64,
+    /// How often a host on the way refused a packet, and with which words.
+    pub refused: u64,
+    pub refusal: String,
+    /// Packets for which the sending socket had no room: they count as sent, and the run as invalid.
+    pub no_room: u64,
+    /// Why the tester was the limit.
+    pub faults: Vec<String>,
+    pub interrupted: bool,
+}
+
+/// Whether a connected socket tells of an ICMP message on an earlier packet.
+pub(super) fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+}
+
+/// The words that are exchanged.
+pub(crate) trait Exchange {
+    /// Packet `number`, to be sent at `now` (ns since 1970).
+    fn packet(&mut self, number: u32, now: u64) -> Vec<u8>;
+
+    /// Which packet this is the answer to, and what the far end says of it; nothing of what is no answer.
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)>;
+}
+
+/// Carries a plan out over a connected socket.
+pub(crate) struct TwoWay<'a, E> {
+    pub socket: ProbeSocket,
+    pub target: SocketAddr,
+    pub exchange: E,
+    pub cancel: &'a AtomicBool,
+}
+
+impl<E: Exchange> TwoWay<'_, E> {
+    /// Sends, and waits for the last answer.
+    pub fn run(mut self, plan: Plan) -> Result<Course, ProbeError> {
+        let mut schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
+        let clock = Clock::starting_in(HEAD_START);
+        let offset = RealtimeOffset::measure();
+        let mut pacer = Pacer::new(clock, SPIN).map_err(ProbeError::kernel("epoll_create"))?;
+        pacer.watch(self.socket.fd(), 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
+        let mut meter = SourceMeter::new(plan.gaps.asked());
+        let mut course = Course {
+            plan,
+            sent: Vec::new(),
+            arrivals: Vec::new(),
+            source: meter.report(),
+            foreign: 0,
+            refused: 0,
+            refusal: String::new(),
+            no_room: 0,
+            faults: Vec::new(),
+            interrupted: false,
+        };
+        let (mut due, mut end, mut answered) = (schedule.next(), None, 0);
+        loop {
+            course.interrupted = self.cancel.load(Ordering::Relaxed);
+            let over =
+                end.is_some_and(|end| clock.left_until(end).is_zero() || answered == course.sent.len());
+            if over || course.interrupted {
+                break;
+            }
+            let next = due.or(end).unwrap_or(Instant::ZERO);
+            let ready = !pacer.wait(next).map_err(ProbeError::kernel("ppoll"))?.is_empty();
+            if ready {
+                answered += self.collect(&mut course)?;
+            }
+            // However many are due, answers are looked at between them.
+            for _ in 0..BURST {
+                let Some(at) = due.filter(|at| clock.left_until(*at).is_zero()) else { break };
+                self.send(&mut course)?;
+                meter.sent(at, clock.now());
+                due = schedule.next();
+                end = due.is_none().then(|| clock.now() + plan.wait);
+            }
+        }
+        self.collect(&mut course)?;
+        course.source = meter.report();
+        self.judge(&mut course, &offset)?;
+        Ok(course)
+    }
+
+    fn send(&mut self, course: &mut Course) -> Result<(), ProbeError> {
+        let now = realtime_nanos();
+        let bytes = self.exchange.packet(course.sent.len() as u32, now);
+        match self.socket.send(self.target, &bytes) {
+            Ok(()) => {}
+            // What is told of an earlier packet keeps this one: it is sent again.
+            Err(error) if is_refusal(&error) => {
+                course.refused += 1;
+                course.refusal = error.to_string();
+                let again = self.socket.send(self.target, &bytes);
+                again.map_err(|error| ProbeError::send(self.target, error))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                course.no_room += 1;
+            }
+            Err(error) => return Err(ProbeError::send(self.target, error)),
+        }
+        course.sent.push(Sent { given: now, stamped: None, answer: None });
+        Ok(())
+    }
+
+    /// Takes answers and stamps; to how many packets an answer is the first.
+    fn collect(&mut self, course: &mut Course) -> Result<usize, ProbeError> {
+        let Course { sent, arrivals, foreign, refused, refusal, .. } = course;
+        let mut answered = 0;
+        let exchange = &mut self.exchange;
+        let took = self.socket.receive(|incoming| {
+            let now = realtime_nanos();
+            let Some((number, far)) = exchange.answer(incoming) else { return *foreign += 1 };
+            let Some(packet) = sent.get_mut(number as usize) else { return *foreign += 1 };
+            arrivals.push(number.into());
+            if packet.answer.is_none() {
+                answered += 1;
+                packet.answer = Some(Answer {
+                    at: incoming.stamp.unwrap_or(now),
+                    stamped: incoming.stamp.is_some(),
+                    ttl: incoming.ttl,
+                    class: incoming.class,
+                    far,
+                });
+            }
+        });
+        match took {
+            Err(error) if is_refusal(&error) => {
+                *refused += 1;
+                *refusal = error.to_string();
+            }
+            other => other.map_err(ProbeError::kernel("recvmmsg"))?,
+        }
+        let stamps = self.socket.transmit_stamps(|stamp| {
+            let packet = sent.get_mut(stamp.number as usize);
+            // A stamp from before the packet was made is another packet's.
+            packet.filter(|packet| stamp.at >= packet.given).into_iter().for_each(|packet| {
+                packet.stamped.get_or_insert(stamp.at);
+            });
+        });
+        stamps.map_err(ProbeError::kernel("the error queue"))?;
+        Ok(answered)
+    }
+
+    /// Whether the tester was the limit.
+    fn judge(&self, course: &mut Course, offset: &RealtimeOffset) -> Result<(), ProbeError> {
+        if course.no_room > 0 {
+            let packets = course.no_room;
+            course
+                .faults
+                .push(format!("the sending socket had no room for {packets} packets: send more slowly"));
+        }
+        course.faults.extend(source_fault(&course.source, course.plan.gaps));
+        let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
+        if drops > 0 {
+            course
+                .faults
+                .push(format!("{drops} answers reached this host, and the socket had no room for them"));
+        }
+        if let Some(step) = RealtimeOffset::measure().stepped_since(offset) {
+            course.faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
+        }
+        if course.interrupted {
+            // What was sent so lately may still be answered: it is neither lost nor not.
+            let still = realtime_nanos().saturating_sub(course.plan.wait.as_nanos());
+            course.sent.retain(|packet| packet.answer.is_some() || packet.at() < still);
+        }
+        Ok(())
+    }
+}

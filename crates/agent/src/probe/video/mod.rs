@@ -1,0 +1,50 @@
+//! Video over a real path: a clip of H.264 by RTP to a receiver, and what of it can be seen there.
+
+mod decode;
+mod quality;
+mod shown;
+
+use netrig_core::{Duration, Instant};
+use netrig_traffic::Clip;
+use netrig_traffic::rtp::Packet;
+
+pub use decode::{Frame, decode, has_ffmpeg, png};
+pub use quality::{psnr_db, ssim};
+pub use shown::{Shown, State, Watched, side_by_side, watch};
+
+use super::ProbeFailure;
+use super::media_stream::{Scheduled, Stream, send};
+use super::receiver::Remote;
+
+/// Sends a clip to a receiver once, the packets of each picture together when it is due, with this code point. Numbers are
+/// places of the clip's packets.
+///
+/// # Errors
+/// If the receiver or a socket fails.
+pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8) -> Result<Stream, ProbeFailure> {
+    let mut schedule = Vec::new();
+    for (number, picture) in clip.pictures().iter().enumerate() {
+        let nanos = number as u64 * 1_000_000_000 / u64::from(clip.frames_per_s());
+        let at = Instant::ZERO + Duration::from_nanos(nanos);
+        let packets = clip.packets()[picture.packets.clone()].iter();
+        schedule.extend(packets.map(|bytes| Scheduled { at, bytes: bytes.clone() }));
+    }
+    // A packet that was changed on its way is none of the clip's.
+    send(remote, dscp, &schedule, |head| {
+        let place = clip.place_of(&Packet::parse(head).ok()?)?;
+        (clip.packets().get(place)?.as_slice() == head).then_some(place as u64)
+    })
+}
+
+/// Of each packet of the clip whether it came in time: no later than `playout` after the first that came, beside its sending.
+pub fn in_time(clip: &Clip, stream: &Stream, playout: Duration) -> Vec<bool> {
+    let mut came = vec![false; clip.packets().len()];
+    let Some(first) = stream.came.iter().min_by_key(|came| came.number) else { return came };
+    let latest = first.delay_s + playout.as_secs_f64();
+    for arrival in stream.came.iter().filter(|arrival| arrival.delay_s <= latest) {
+        if let Some(came) = usize::try_from(arrival.number).ok().and_then(|number| came.get_mut(number)) {
+            *came = true;
+        }
+    }
+    came
+}

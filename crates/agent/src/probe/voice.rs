@@ -1,0 +1,106 @@
+//! A call over a real path: RTP packets to a receiver, at the pace of a codec.
+
+use netrig_core::{Data, Duration, Instant, Seeds};
+use netrig_traffic::rtp::{Packet, SequenceExtender};
+use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCodec, react};
+
+use super::ProbeFailure;
+use super::media_stream::{Scheduled, Stream, send};
+use super::receiver::Remote;
+
+/// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
+const TICKS_PER_S: u64 = 8_000;
+
+/// A call that is to be made.
+#[derive(Clone, Debug)]
+pub struct VoiceOrder {
+    /// The codec, its packets and when there is speech.
+    pub voice: Voice,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// Code point of the packets, below 64.
+    pub dscp: u8,
+    /// What the talk spurts are drawn from.
+    pub seed: u64,
+}
+
+/// Makes a call to a receiver.
+///
+/// # Errors
+/// If the receiver or a socket fails.
+pub fn call(remote: &mut Remote, order: &VoiceOrder) -> Result<Stream, ProbeFailure> {
+    let mut extender = SequenceExtender::default();
+    send(remote, order.dscp, &schedule(order), |head| {
+        let packet = Packet::parse(head).ok()?;
+        // The first round of sequence numbers is the extender's second.
+        extender.extend(packet.sequence).checked_sub(1 << 16)
+    })
+}
+
+/// All packets of a call: those that the application `voice` sends in every substrate.
+fn schedule(order: &VoiceOrder) -> Vec<Scheduled> {
+    let context = FlowContext {
+        name: "call".to_owned(),
+        seeds: Seeds::new(order.seed),
+        server: (std::net::Ipv4Addr::LOCALHOST, 0).into(),
+        start: Instant::ZERO,
+        datagram_headers: 0,
+        streams: 1,
+    };
+    let mut speaker = Settings::Voice(order.voice.clone()).ends(&context).client;
+    let mut packets: Vec<Scheduled> = Vec::new();
+    let mut before = None;
+    let mut next = react(&mut *speaker, Instant::ZERO, AppEvent::Started, |_| {});
+    while let Some(at) = next.filter(|at| at.as_nanos() <= order.lasts.as_nanos()) {
+        next = react(&mut *speaker, at, AppEvent::Timeout, |action| {
+            if let AppAction::Datagram { data, .. } = action {
+                let begins = before.is_none_or(|before| at - before > order.voice.packet);
+                packets.push(Scheduled { at, bytes: packet(&order.voice, packets.len(), at, begins, &data) });
+                before = Some(at);
+            }
+        });
+    }
+    packets
+}
+
+/// One packet of silence.
+fn packet(voice: &Voice, number: usize, at: Instant, marker: bool, data: &Data) -> Vec<u8> {
+    // RFC 3551 Table 4: PCMU and G729; its zero is the byte 255.
+    let (payload_type, silence) = match voice.codec {
+        VoiceCodec::G711 | VoiceCodec::G711Concealed => (0, 0xFF),
+        VoiceCodec::G729a => (18, 0),
+    };
+    let begun = at.as_nanos().saturating_sub(voice.packet.as_nanos());
+    let timestamp = (u128::from(begun) * u128::from(TICKS_PER_S) / 1_000_000_000) as u32;
+    let payload = vec![silence; (data.size() as usize).saturating_sub(12)];
+    Packet { marker, payload_type, sequence: number as u16, timestamp, source: 1, payload: &payload }.encode()
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_traffic::{Playout, Talk};
+
+    use super::*;
+
+    /// RFC 3551: 160 samples in each packet of 20 ms, the marker on the first of a spurt.
+    #[test]
+    fn the_packets_of_a_call() {
+        let voice = Voice {
+            codec: VoiceCodec::G711,
+            packet: Duration::from_millis(20),
+            talk: Talk::Spurts,
+            playout: Playout::Adaptive,
+        };
+        let order = VoiceOrder { voice, lasts: Duration::from_secs(60), dscp: 46, seed: 1 };
+        let packets = schedule(&order);
+        assert!(packets.iter().all(|packet| packet.bytes.len() == 172));
+        let headers: Vec<Packet> =
+            packets.iter().map(|packet| Packet::parse(&packet.bytes).unwrap()).collect();
+        assert!(headers[0].marker && headers.iter().filter(|packet| packet.marker).count() > 5);
+        for (number, pair) in headers.windows(2).enumerate() {
+            assert_eq!(usize::from(pair[0].sequence), number);
+            let step = pair[1].timestamp - pair[0].timestamp;
+            assert!(if pair[1].marker { step > 160 } else { (159..=161).contains(&step) }, "{step}");
+        }
+    }
+}

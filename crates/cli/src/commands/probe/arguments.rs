@@ -1,0 +1,230 @@
+//! What may be typed behind `netrig probe`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::media::arguments::{Transfer, Video, Voice};
+use clap::{Args, Subcommand, ValueEnum};
+use netrig_agent::probe::stamp::Prefix;
+use netrig_agent::probe::{self as agent, control};
+use netrig_core::{Dscp, Duration, Rate, Size};
+
+/// `netrig probe`.
+#[derive(Debug, Args)]
+pub struct Probe {
+    /// Which probe
+    #[command(subcommand)]
+    pub kind: Kind,
+}
+
+/// The probes, and their far end.
+#[derive(Debug, Subcommand)]
+pub enum Kind {
+    /// One-way delay and loss in one quantile, with delay variation (RFC 7679, RFC 7680, RFC 3393); needs `probe reflect` there
+    Owd(OneWay),
+    /// Loss and its pattern, reordering and duplicates, one way (RFC 7680, RFC 3357, RFC 4737, RFC 5560); needs `probe reflect`
+    /// there
+    Loss(OneWay),
+    /// Round trip and two-way loss by ICMP echo (RFC 2681, RFC 6673)
+    Ping(Ping),
+    /// Round trip and both directions against a STAMP or TWAMP Light reflector of anybody (RFC 8762, RFC 8972)
+    Stamp(Stamp),
+    /// TCP throughput with the metrics of RFC 6349, or a file by FTP; needs `probe reflect` there, or an FTP server
+    Transfer(Transfer),
+    /// A call: rating and opinion score by the E-model (ITU-T G.107); needs `probe reflect` there
+    Voice(Voice),
+    /// Video by RTP, compared picture by picture as it came; needs `probe reflect` there, and ffmpeg here
+    Video(Video),
+    /// The far end of every probe, and a STAMP reflector
+    Reflect(Reflect),
+}
+
+/// How many packets, and when.
+#[derive(Debug, Args)]
+pub struct Packets {
+    /// Packets to send, 1 to 1000000
+    #[arg(long, help_heading = "Packets", value_name = "N", default_value_t = 100)]
+    pub count: u32,
+    /// Mean time between two packets
+    #[arg(long, help_heading = "Packets", value_name = "TIME", default_value = "100ms")]
+    pub interval: Duration,
+    /// Whether the gaps are exponential or all the same
+    #[arg(long, help_heading = "Packets", value_enum, default_value_t = GapsName::Poisson)]
+    pub gaps: GapsName,
+    /// A packet that takes longer is lost (RFC 7680 section 2.6)
+    #[arg(long, help_heading = "Packets", value_name = "TIME", default_value = "2s")]
+    pub wait: Duration,
+    /// Seed of the gaps: the same one gives the same schedule
+    #[arg(long, help_heading = "Packets", value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
+    #[arg(long, help_heading = "Packets", value_name = "DSCP", default_value_t = Dscp::BE)]
+    pub dscp: Dscp,
+}
+
+impl Packets {
+    /// As the agent takes it.
+    pub fn plan(&self) -> agent::Plan {
+        let gaps = match self.gaps {
+            GapsName::Poisson => agent::Gaps::Poisson(self.interval),
+            GapsName::Periodic => agent::Gaps::Periodic(self.interval),
+        };
+        agent::Plan { count: self.count, gaps, wait: self.wait, seed: self.seed }
+    }
+}
+
+/// The gaps between packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GapsName {
+    /// Exponential: sees what a random moment sees (RFC 2330)
+    Poisson,
+    /// All the same (RFC 3432)
+    Periodic,
+}
+
+/// Where the far end is.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// A name or an address, with a port behind a colon if it is not the usual one: `192.0.2.1:862`, `[2001:db8::1]:862`
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// Only IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+}
+
+/// Where a key is.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct KeyPlace {
+    /// A file with a key of at least 16 bytes; space around it is left out
+    #[arg(long, help_heading = "Key", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// A variable of the environment with the key
+    #[arg(long, help_heading = "Key", value_name = "NAME")]
+    pub key_env: Option<String>,
+}
+
+/// How it is told.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Form {
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `netrig probe owd` and `netrig probe loss`.
+#[derive(Debug, Args)]
+pub struct OneWay {
+    #[command(flatten)]
+    pub target: Target,
+    /// Packets come from the far end to here
+    #[arg(long)]
+    pub reverse: bool,
+    /// UDP payload of each packet: 24 B at least
+    #[arg(long, value_name = "SIZE", default_value = "64B", help_heading = "Packets")]
+    pub size: Size,
+    #[command(flatten)]
+    pub packets: Packets,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `netrig probe ping`.
+#[derive(Debug, Args)]
+pub struct Ping {
+    #[command(flatten)]
+    pub target: Target,
+    /// Data of each packet: 12 B at least
+    #[arg(long, value_name = "SIZE", default_value = "56B", help_heading = "Packets")]
+    pub size: Size,
+    #[command(flatten)]
+    pub packets: Packets,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `netrig probe stamp`.
+#[derive(Debug, Args)]
+pub struct Stamp {
+    #[command(flatten)]
+    pub target: Target,
+    /// UDP payload of each packet, filled up with padding (RFC 8972 section 4.1); the shortest that there is if not given
+    #[arg(long, value_name = "SIZE", help_heading = "Packets")]
+    pub size: Option<Size>,
+    /// Ask for answers with this code point, and for what arrived (RFC 8972 section 4.4)
+    #[arg(long, value_name = "DSCP", help_heading = "Packets")]
+    pub answer_dscp: Option<Dscp>,
+    #[command(flatten)]
+    pub packets: Packets,
+    /// Format of this end's timestamps
+    #[arg(long, value_enum, default_value_t = TimeFormat::Ntp)]
+    pub timestamps: TimeFormat,
+    /// The reflector is known to number its answers itself (RFC 8762: stateful): tell loss there from loss back
+    #[arg(long)]
+    pub stateful: bool,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// A format of timestamps (RFC 8762 section 4.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimeFormat {
+    /// Seconds since 1900 and a fraction
+    Ntp,
+    /// Seconds since 1970 and nanoseconds
+    Ptp,
+}
+
+impl From<TimeFormat> for agent::stamp::Format {
+    fn from(format: TimeFormat) -> Self {
+        match format {
+            TimeFormat::Ntp => Self::Ntp,
+            TimeFormat::Ptp => Self::Ptp,
+        }
+    }
+}
+
+/// `netrig probe reflect`.
+#[derive(Debug, Args)]
+pub struct Reflect {
+    /// Addresses of this host to listen at, with commas between; those of the loopback interface if not given. Any other
+    /// needs a key
+    #[arg(long, value_name = "ADDRESS[,..]", value_delimiter = ',')]
+    pub listen: Vec<IpAddr>,
+    /// UDP port for STAMP
+    #[arg(long, value_name = "PORT", default_value_t = agent::stamp::PORT)]
+    pub stamp_port: u16,
+    /// TCP port for netrig's own probes; their UDP ports are chosen by the system
+    #[arg(long, value_name = "PORT", default_value_t = control::PORT)]
+    pub control_port: u16,
+    /// Whom STAMP answers, with commas between; this host itself if not given
+    #[arg(long, value_name = "PREFIX[,..]", value_delimiter = ',')]
+    pub allow: Vec<Prefix>,
+    /// Code points that a STAMP sender may ask for, with commas between; all if not given
+    #[arg(long, value_name = "DSCP[,..]", value_delimiter = ',')]
+    pub allow_dscp: Option<Vec<Dscp>>,
+    /// Number STAMP's answers here, so that senders can tell loss there from loss back (RFC 8762: stateful)
+    #[arg(long)]
+    pub stateful: bool,
+    /// STAMP is authenticated with the key too: other packets are not answered
+    #[arg(long)]
+    pub authenticated: bool,
+    /// Format of this end's STAMP timestamps
+    #[arg(long, value_enum, default_value_t = TimeFormat::Ntp)]
+    pub timestamps: TimeFormat,
+    /// The most that a probe may have sent to itself
+    #[arg(long, value_name = "RATE", default_value = "100Mbit/s")]
+    pub max_rate: Rate,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    #[command(flatten)]
+    pub form: Form,
+}

@@ -1,0 +1,33 @@
+//! Keys, from where they are kept.
+
+use netrig_agent::probe::stamp::Key;
+
+use super::arguments::KeyPlace;
+use crate::failure::Failure;
+
+/// The key, if one was named.
+pub fn read(place: &KeyPlace) -> Result<Option<Key>, Failure> {
+    let (whence, octets) = match (&place.key, &place.key_env) {
+        (Some(file), _) => {
+            let octets = std::fs::read(file).map_err(|error| {
+                Failure::request(format!("cannot read the key {}: {error}", file.display()))
+            })?;
+            (format!("the file {}", file.display()), octets)
+        }
+        (None, Some(name)) => {
+            let text = std::env::var(name).map_err(|_| {
+                Failure::request(format!("there is no variable {name} with a key in the environment"))
+            })?;
+            (format!("the variable {name}"), text.into_bytes())
+        }
+        (None, None) => return Ok(None),
+    };
+    let key = octets.trim_ascii();
+    let made = Key::new(key).ok_or_else(|| {
+        let (len, least) = (key.len(), Key::LEAST);
+        Failure::request(format!(
+            "the key in {whence} has {len} bytes: expected at least {least}; `openssl rand -hex 32` makes one"
+        ))
+    });
+    made.map(Some)
+}

@@ -1,0 +1,60 @@
+//! `netrig probe`: a file for each probe, and one for the far end of all.
+
+mod arguments;
+mod key;
+mod media;
+mod one_way;
+mod ping;
+mod reflect;
+mod show;
+mod stamp;
+mod target;
+
+use std::process::ExitCode;
+
+use netrig_agent::probe::{ProbeError, Report, Told};
+
+use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+
+pub use arguments::Probe;
+use arguments::{Form, Kind};
+
+/// The tester itself was the limit.
+const TESTER: u8 = 3;
+
+/// Measures a path, or is the far end of who does.
+pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
+    match &arguments.kind {
+        Kind::Owd(arguments) => one_way::one_way(arguments, Told::Delay),
+        Kind::Loss(arguments) => one_way::one_way(arguments, Told::Loss),
+        Kind::Ping(arguments) => ping::ping(arguments),
+        Kind::Stamp(arguments) => stamp::stamp(arguments),
+        Kind::Transfer(arguments) => media::transfer(arguments),
+        Kind::Voice(arguments) => media::voice(arguments),
+        Kind::Video(arguments) => media::video(arguments),
+        Kind::Reflect(arguments) => reflect::reflect(arguments),
+    }
+}
+
+/// Prints what was measured; the exit code says whether it can be used.
+fn tell(report: &Report, form: Form) -> Result<ExitCode, Failure> {
+    if form.json {
+        print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
+    } else {
+        print(show::table(report).trim_end())?;
+    }
+    Ok(match report {
+        _ if report.interrupted => ExitCode::from(INTERRUPTED),
+        _ if !report.valid => ExitCode::from(TESTER),
+        _ if !report.is_answered() => ExitCode::from(FAILED),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// A probe that could not measure: the request's fault, or not.
+fn failure(error: ProbeError) -> Failure {
+    match error {
+        ProbeError::Request(why) => Failure::Request(why),
+        other => Failure::failed(other),
+    }
+}

@@ -1,0 +1,24 @@
+//! `netrig probe owd` and `netrig probe loss`.
+
+use std::process::ExitCode;
+
+use netrig_agent::probe::{self as agent, Direction, OneWayOrder, Told, control};
+
+use super::arguments::OneWay;
+use super::{failure, key, target, tell};
+use crate::failure::Failure;
+use crate::interruption::until_interrupted;
+
+pub fn one_way(arguments: &OneWay, told: Told) -> Result<ExitCode, Failure> {
+    let order = OneWayOrder {
+        target: target::resolve(&arguments.target, control::PORT)?,
+        direction: if arguments.reverse { Direction::Back } else { Direction::There },
+        told,
+        plan: arguments.packets.plan(),
+        size: usize::try_from(arguments.size.bytes()).unwrap_or(usize::MAX),
+        dscp: arguments.packets.dscp.0,
+        key: key::read(&arguments.key)?,
+    };
+    let report = agent::one_way(&order, &*until_interrupted()?).map_err(failure)?;
+    tell(&report, arguments.form)
+}

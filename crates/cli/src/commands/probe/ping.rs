@@ -1,0 +1,21 @@
+//! `netrig probe ping`.
+
+use std::process::ExitCode;
+
+use netrig_agent::probe::{self as agent, PingOrder};
+
+use super::arguments::Ping;
+use super::{failure, target, tell};
+use crate::failure::Failure;
+use crate::interruption::until_interrupted;
+
+pub fn ping(arguments: &Ping) -> Result<ExitCode, Failure> {
+    let order = PingOrder {
+        target: target::resolve(&arguments.target, 0)?,
+        plan: arguments.packets.plan(),
+        size: usize::try_from(arguments.size.bytes()).unwrap_or(usize::MAX),
+        dscp: arguments.packets.dscp.0,
+    };
+    let report = agent::ping(&order, &*until_interrupted()?).map_err(failure)?;
+    tell(&report, arguments.form)
+}

@@ -1,0 +1,25 @@
+//! `netrig probe stamp`.
+
+use std::process::ExitCode;
+
+use netrig_agent::probe::{self as agent, StampOrder, stamp::PORT};
+
+use super::arguments::Stamp;
+use super::{failure, key, target, tell};
+use crate::failure::Failure;
+use crate::interruption::until_interrupted;
+
+pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
+    let order = StampOrder {
+        target: target::resolve(&arguments.target, PORT)?,
+        plan: arguments.packets.plan(),
+        size: arguments.size.map(|size| usize::try_from(size.bytes()).unwrap_or(usize::MAX)),
+        dscp: arguments.packets.dscp.0,
+        answer_dscp: arguments.answer_dscp.map(|dscp| dscp.0),
+        key: key::read(&arguments.key)?,
+        format: arguments.timestamps.into(),
+        stateful: arguments.stateful,
+    };
+    let report = agent::stamp(&order, &*until_interrupted()?).map_err(failure)?;
+    tell(&report, arguments.form)
+}

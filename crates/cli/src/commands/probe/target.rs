@@ -1,0 +1,72 @@
+//! From what was typed to an address.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+
+use super::arguments::Target;
+use crate::failure::Failure;
+
+/// The target's address; `port` if none was typed.
+pub fn resolve(target: &Target, port: u16) -> Result<SocketAddr, Failure> {
+    let wanted = |address: &SocketAddr| {
+        if address.is_ipv4() { !target.ipv6 } else { !target.ipv4 }
+    };
+    let text = target.target.as_str();
+    let (host, port) = split(text, port).ok_or_else(|| {
+        Failure::request(format!(
+            "`{text}` is no target: expected a name or an address, and perhaps a port, as 192.0.2.1:862 or \
+             [2001:db8::1]:862"
+        ))
+    })?;
+    let found = (host, port)
+        .to_socket_addrs()
+        .map_err(|error| Failure::failed(format!("cannot find `{host}`: {error}")))?;
+    let mut found = found.filter(wanted);
+    let version = if target.ipv4 {
+        " of IPv4"
+    } else if target.ipv6 {
+        " of IPv6"
+    } else {
+        ""
+    };
+    found.next().ok_or_else(|| Failure::failed(format!("`{host}` has no address{version}")))
+}
+
+/// The host and the port of `host`, `host:port`, `[v6]:port` or a bare address.
+fn split(text: &str, port: u16) -> Option<(&str, u16)> {
+    let typed = |digits: &str| digits.parse().ok().filter(|port| *port > 0);
+    if text.parse::<IpAddr>().is_ok() {
+        return Some((text, port));
+    }
+    let split = if let Some(rest) = text.strip_prefix('[') {
+        match rest.split_once(']')? {
+            (host, "") => (host, port),
+            (host, rest) => (host, typed(rest.strip_prefix(':')?)?),
+        }
+    } else {
+        match text.split_once(':') {
+            None => (text, port),
+            Some((host, digits)) => (host, typed(digits)?),
+        }
+    };
+    (!split.0.is_empty()).then_some(split)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_stands_behind_a_colon() {
+        assert_eq!(split("example", 7), Some(("example", 7)));
+        assert_eq!(split("example:9", 7), Some(("example", 9)));
+        assert_eq!(split("192.0.2.1:9", 7), Some(("192.0.2.1", 9)));
+        assert_eq!(split("2001:db8::1", 7), Some(("2001:db8::1", 7)));
+        assert_eq!(split("[2001:db8::1]", 7), Some(("2001:db8::1", 7)));
+        assert_eq!(split("[2001:db8::1]:9", 7), Some(("2001:db8::1", 9)));
+        for wrong in
+            ["", ":9", "example:", "example:x", "example:0", "example:70000", "[::1", "[::1]9", "a:b:c"]
+        {
+            assert_eq!(split(wrong, 7), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A network namespace as long as a test needs it: it goes with the process that holds it.
+
+use std::fs::read_link;
+use std::io::Write as _;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// A network namespace.
+pub struct Namespace {
+    holder: Child,
+}
+
+/// Looks for what these tests need. What is missing is told past the test harness, which would hide it.
+pub fn can(programs: &[&str]) -> bool {
+    let missing = if rustix::process::geteuid().is_root() {
+        let runs = |program: &&&str| {
+            Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status()
+        };
+        programs
+            .iter()
+            .find(|program| !runs(program).is_ok_and(|status| status.success()))
+            .map(|missing| (*missing).to_owned())
+    } else {
+        Some("root, for network namespaces".to_owned())
+    };
+    if let Some(missing) = &missing {
+        let _ = writeln!(std::io::stderr(), "skipped: needs {missing}");
+    }
+    missing.is_none()
+}
+
+impl Namespace {
+    /// A new one, with its loopback interface up.
+    pub fn new() -> Self {
+        // It ends by itself if the test is killed.
+        let holder = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().expect("unshare starts");
+        let namespace = Self { holder };
+        let of = |pid: &str| read_link(format!("/proc/{pid}/ns/net")).ok();
+        for _ in 0..500 {
+            if of(&namespace.pid()).is_some_and(|own| Some(own) != of("self")) {
+                namespace.ip(&["link", "set", "lo", "up"]);
+                return namespace;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no namespace came to be");
+    }
+
+    /// Two of them, joined by a veth pair `eth` with 10.0.0.1 and 2001:db8::1 in the first, .2 and ::2 in the second.
+    pub fn pair() -> (Self, Self) {
+        let (near, far) = (Self::new(), Self::new());
+        near.ip(&["link", "add", "eth", "type", "veth", "peer", "name", "eth", "netns", &far.pid()]);
+        for (end, number) in [(&near, 1), (&far, 2)] {
+            end.ip(&["address", "add", &format!("10.0.0.{number}/24"), "dev", "eth"]);
+            end.ip(&["address", "add", &format!("2001:db8::{number}/64"), "dev", "eth", "nodad"]);
+            end.ip(&["link", "set", "eth", "up"]);
+        }
+        (near, far)
+    }
+
+    fn pid(&self) -> String {
+        self.holder.id().to_string()
+    }
+
+    /// A program in the namespace.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args([&format!("--net=/proc/{}/ns/net", self.pid()), program]);
+        command
+    }
+
+    /// Changes the namespace's network.
+    pub fn ip(&self, arguments: &[&str]) {
+        let status = self.command("ip").args(arguments).status().expect("ip starts");
+        assert!(status.success(), "ip {arguments:?}: {status}");
+    }
+
+    /// Runs netrig in it until it ends.
+    pub fn netrig(&self, arguments: &[&str]) -> Output {
+        self.command(env!("CARGO_BIN_EXE_netrig")).args(arguments).output().expect("netrig starts")
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // If it has ended already there is nothing to end.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}

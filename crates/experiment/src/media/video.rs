@@ -1,0 +1,106 @@
+//! Which pictures of a video could be shown.
+
+use netrig_stats::playout::{Buffer, LossPattern, played};
+use netrig_traffic::Video;
+
+use super::{Heard, in_order};
+
+/// What is to be said of a video.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VideoQuality {
+    /// Share of the pictures that were shown as they were sent: all their packets came in time, and those of all pictures
+    /// back to the last key picture.
+    pub intact: f64,
+    /// Share of the packets that were missing when they were needed.
+    pub missing: f64,
+    /// Packets that arrived too late.
+    pub late: u64,
+    /// How the missing ones lie among the others.
+    pub pattern: LossPattern,
+    /// Of each packet, from number 0 on, whether it came in time.
+    pub came: Vec<bool>,
+}
+
+impl VideoQuality {
+    /// Judges a video of which the packets from number `first` on, `sent` of them, were sent, and these `heard`, in any
+    /// order. A picture of which only a part is among them is left out.
+    ///
+    /// # Errors
+    /// If not even one picture was sent, or a time is none.
+    pub fn of(
+        video: &Video,
+        first: u64,
+        sent: u64,
+        heard: impl IntoIterator<Item = Heard>,
+    ) -> Result<Self, String> {
+        let clip = video.clip();
+        let packets = in_order(first, sent, 0.0, heard);
+        let buffer = Buffer::Fixed(video.playout.as_secs_f64());
+        let played = played(&packets, buffer).map_err(|error| error.to_string())?;
+        let pattern = LossPattern::of(&played.missing);
+        let missing = pattern.share().ok_or("no packet of video was sent")?;
+        let before = std::iter::repeat_n(false, usize::try_from(first).map_err(|error| error.to_string())?);
+        let came: Vec<bool> = before.chain(played.missing.iter().map(|missing| !missing)).collect();
+        let (mut whole, mut intact) = (0_u64, 0_u64);
+        let round = clip.packets().len();
+        for (number, came) in came.chunks(round).enumerate() {
+            for (picture, is_intact) in clip.pictures().iter().zip(clip.intact(came)) {
+                let begins = number * round + picture.packets.start;
+                if begins as u64 >= first && picture.packets.end <= came.len() {
+                    whole += 1;
+                    intact += u64::from(is_intact);
+                }
+            }
+        }
+        if whole == 0 {
+            return Err("no whole picture was sent".to_owned());
+        }
+        Ok(Self { intact: intact as f64 / whole as f64, missing, late: played.late, pattern, came })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn video() -> Video {
+        toml::from_str("").unwrap()
+    }
+
+    /// Two rounds of the clip, packet by packet, with these delays.
+    fn heard(delay: impl Fn(u64) -> Option<f64>) -> (u64, Vec<Heard>) {
+        let sent = 2 * video().clip().packets().len() as u64;
+        let some = (0..sent).filter_map(|number| {
+            Some(Heard { number, sent_s: number as f64 / 100.0, delay_s: delay(number)? })
+        });
+        (sent, some.collect())
+    }
+
+    #[test]
+    fn all_that_comes_in_time_is_shown() {
+        let (sent, all) = heard(|_| Some(0.03));
+        let quality = VideoQuality::of(&video(), 0, sent, all).unwrap();
+        assert_eq!((quality.intact, quality.missing, quality.late), (1.0, 0.0, 0));
+    }
+
+    /// The first packet of picture 60 of the second round comes 210 ms after the others would: it and the 14 pictures up
+    /// to the end of the clip, where a key picture follows, are damaged, of 150.
+    #[test]
+    fn what_comes_late_is_lost() {
+        let clip = video().clip();
+        let late = (clip.packets().len() + clip.pictures()[60].packets.start) as u64;
+        let (sent, all) = heard(|number| Some(if number == late { 0.24 } else { 0.03 }));
+        let quality = VideoQuality::of(&video(), 0, sent, all).unwrap();
+        assert_eq!(quality.late, 1);
+        assert!((quality.intact - 135.0 / 150.0).abs() < 1e-12, "{}", quality.intact);
+    }
+
+    #[test]
+    fn nothing_came() {
+        let (sent, none) = heard(|_| None);
+        let quality = VideoQuality::of(&video(), 0, sent, none).unwrap();
+        assert_eq!((quality.intact, quality.missing), (0.0, 1.0));
+        assert!(VideoQuality::of(&video(), 0, 0, []).is_err());
+        assert!(VideoQuality::of(&video(), 0, 1, []).is_err(), "the first picture has more than one packet");
+    }
+}

@@ -1,0 +1,131 @@
+//! How good a call was: its packets through a play-out buffer, and what the E-model makes of the rest.
+
+use netrig_stats::playout::{Buffer, LossPattern, played};
+use netrig_stats::theory::e_model::{Call, Codec};
+use netrig_traffic::{Playout, Voice, VoiceCodec};
+
+use super::{Heard, in_order};
+
+/// What is to be said of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CallQuality {
+    /// Transmission rating R of ITU-T G.107; may lie below 0.
+    pub rating: f64,
+    /// Mean opinion score, 1 to 4.5.
+    pub opinion: f64,
+    /// Delay from mouth to ear, s: coding, network and play-out buffer. Without a packet that was played coding alone.
+    pub delay_s: f64,
+    /// Share of the packets that were missing when they were to be played.
+    pub missing: f64,
+    /// Packets that arrived too late to be played.
+    pub late: u64,
+    /// How the missing ones lie among the others.
+    pub pattern: LossPattern,
+}
+
+impl CallQuality {
+    /// Judges a call of which the packets from number `first` on, `sent` of them, were sent, and these `heard`, in any order.
+    ///
+    /// # Errors
+    /// If no packet was sent, or a time is none.
+    pub fn of(
+        voice: &Voice,
+        first: u64,
+        sent: u64,
+        heard: impl IntoIterator<Item = Heard>,
+    ) -> Result<Self, String> {
+        let packets = in_order(first, sent, voice.packet.as_secs_f64(), heard);
+        let buffer = match voice.playout {
+            Playout::Fixed(wait) => Buffer::Fixed(wait.as_secs_f64()),
+            Playout::Adaptive => Buffer::Adaptive,
+        };
+        let played = played(&packets, buffer).map_err(|error| error.to_string())?;
+        let pattern = LossPattern::of(&played.missing);
+        let missing = pattern.share().ok_or("no packet of voice was sent")?;
+        let delay_s = voice.coding_delay().as_secs_f64() + played.delay_s.unwrap_or(0.0);
+        let call = Call {
+            delay_s,
+            loss: missing,
+            burst_ratio: pattern.burst_ratio(),
+            ..Call::new(codec(voice.codec))
+        };
+        let rating = call.rating().map_err(|error| error.to_string())?;
+        let opinion = call.opinion().map_err(|error| error.to_string())?;
+        Ok(Self { rating, opinion, delay_s, missing, late: played.late, pattern })
+    }
+}
+
+/// The codec's place in the tables of G.113.
+fn codec(codec: VoiceCodec) -> Codec {
+    match codec {
+        VoiceCodec::G711 => Codec::G711,
+        VoiceCodec::G711Concealed => Codec::G711_CONCEALED,
+        VoiceCodec::G729a => Codec::G729A,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn voice(text: &str) -> Voice {
+        toml::from_str(text).unwrap()
+    }
+
+    /// Every 20 ms one with this delay, but for those that are lost.
+    fn heard(count: u64, delay_s: f64, lost: impl Fn(u64) -> bool) -> Vec<Heard> {
+        let all = (0..count).filter(|number| !lost(*number));
+        all.map(|number| Heard { number, sent_s: 0.02 * number as f64, delay_s }).collect()
+    }
+
+    /// 20 ms of packet, 30 ms of network and 40 ms of buffer. The impairment is small: by the fit of Cole and Rosenbluth
+    /// 0.024 per ms, give or take 1.
+    #[test]
+    fn a_call_without_loss() {
+        let quality = CallQuality::of(&voice("codec = 'g711'"), 0, 500, heard(500, 0.03, |_| false)).unwrap();
+        assert!((quality.delay_s - 0.09).abs() < 1e-9);
+        assert!((quality.rating - (93.2 - 0.024 * 90.0)).abs() < 1.0, "{}", quality.rating);
+        assert_eq!((quality.missing, quality.late), (0.0, 0));
+    }
+
+    /// Every tenth lost: 10 % in bursts of 1, BurstR = 0.9. G.711 without concealment: 95 · 10 / (10/0.9 + 4.3) of R.
+    #[test]
+    fn loss_costs_what_g_113_says() {
+        let call = |lost: &dyn Fn(u64) -> bool| {
+            CallQuality::of(&voice("codec = 'g711'"), 0, 500, heard(500, 0.03, lost)).unwrap()
+        };
+        let (clear, lossy) = (call(&|_| false), call(&|number| number % 10 == 9));
+        assert!((lossy.missing - 0.1).abs() < 1e-12);
+        let impairment = 95.0 * 10.0 / (10.0 / 0.9 + 4.3);
+        assert!((clear.rating - lossy.rating - impairment).abs() < 1e-9);
+        let bursts = call(&|number| number % 100 >= 90);
+        assert!((bursts.missing - 0.1).abs() < 1e-12 && bursts.rating < lossy.rating, "bursts are worse");
+    }
+
+    /// What was sent and never came counts, at the start and the end too; numbers that were never sent do not.
+    #[test]
+    fn losses_at_both_ends() {
+        let mut some = heard(90, 0.03, |number| number < 10);
+        some.push(Heard { number: u64::MAX, sent_s: 1.0, delay_s: 0.0 });
+        let quality = CallQuality::of(&voice(""), 0, 100, some).unwrap();
+        assert_eq!((quality.pattern.packets, quality.pattern.lost, quality.pattern.bursts), (100, 20, 2));
+        let nothing = CallQuality::of(&voice(""), 0, 100, []).unwrap();
+        assert!((nothing.missing - 1.0).abs() < 1e-12 && nothing.opinion < 1.2, "{nothing:?}");
+        assert!(CallQuality::of(&voice(""), 0, 0, []).is_err());
+    }
+
+    /// The network's delay rises by 200 ms in the second of two talk spurts a second apart, whose first packet is lost: a
+    /// fixed buffer plays none of it, an adaptive one knows of it in the third.
+    #[test]
+    fn spurts_are_found_in_the_times_of_sending() {
+        let spurt = |number: u64| number / 1000;
+        let all = (0..3000_u64).filter(|number| *number != 1000).map(|number| Heard {
+            number,
+            sent_s: 0.02 * number as f64 + spurt(number) as f64,
+            delay_s: if spurt(number) == 0 { 0.02 } else { 0.22 },
+        });
+        let late = |text: &str| CallQuality::of(&voice(text), 0, 3000, all.clone()).unwrap().late;
+        assert_eq!(late("talk = 'spurts'"), 1999);
+        assert_eq!(late("talk = 'spurts'\nplayout = 'adaptive'"), 999);
+    }
+}

@@ -1,0 +1,214 @@
+//! Calls and video: what a listener heard of them, and what a viewer saw.
+
+use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
+use netrig_traffic::Settings;
+
+use super::super::{Per, SubjectKind::Flow};
+use super::{About, Measured, Metric, Need, Statistic, View};
+use crate::{CallQuality, Heard, VideoQuality};
+
+pub(super) const ALL: &[&dyn Metric] = &[&RATING, &OPINION, &MISSING, &DELAY, &INTACT];
+
+/// Something that is to be said of a call.
+struct OfCall {
+    about: About,
+    of: fn(&CallQuality) -> f64,
+}
+
+impl Metric for OfCall {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        needs()
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        match quality(view) {
+            Ok(quality) => (self.of)(&quality).into(),
+            Err(why) => Measured::not(why),
+        }
+    }
+}
+
+fn needs() -> Vec<Need> {
+    vec![Need::Marks(&MEDIA_NUMBER), Need::Marks(&MEDIA_DELAY), Need::Total(&DATAGRAMS_SENT)]
+}
+
+/// Judges the call in the measuring window.
+fn quality(view: &View<'_>) -> Result<CallQuality, String> {
+    let Some(Settings::Voice(voice)) = view.application() else {
+        return Err("the flow's application is no voice".to_owned());
+    };
+    let (first, sent, heard) = heard(view);
+    CallQuality::of(voice, first, sent, heard)
+}
+
+/// The datagrams of the measuring window: the number of the first, how many were sent, and those that came.
+fn heard(view: &View<'_>) -> (u64, u64, Vec<Heard>) {
+    let numbers = view.marks_in_window(&MEDIA_NUMBER);
+    let heard: Vec<Heard> = numbers
+        .zip(view.marks_in_window(&MEDIA_DELAY))
+        .map(|(number, delay)| Heard {
+            number: number.value as u64,
+            sent_s: number.at.as_secs_f64() - delay.value,
+            delay_s: delay.value,
+        })
+        .collect();
+    // In the midst of a call nobody knows which was the first that should have come.
+    let first =
+        heard.iter().map(|heard| heard.number).min().filter(|_| !view.begins_with_flow()).unwrap_or(0);
+    (first, view.total(&DATAGRAMS_SENT) as u64, heard)
+}
+
+static RATING: OfCall = OfCall {
+    about: About::new(
+        "voice_rating",
+        "1",
+        Flow,
+        "Transmission rating R of the E-model (ITU-T G.107) for the call in the measuring window: its delay from mouth to \
+         ear, and what was lost or came too late for its play-out buffer, with the burst ratio of these.",
+    )
+    .per(Per::Mean),
+    of: |quality| quality.rating,
+};
+
+static OPINION: OfCall = OfCall {
+    about: About::new(
+        "voice_opinion",
+        "1",
+        Flow,
+        "Mean opinion score, 1 to 4.5, that the E-model (ITU-T G.107 Annex B) expects for the call in the measuring window.",
+    )
+    .per(Per::Mean),
+    of: |quality| quality.opinion,
+};
+
+static MISSING: OfCall = OfCall {
+    about: About::new(
+        "voice_missing",
+        "1",
+        Flow,
+        "Share of the call's packets in the measuring window that were missing when they were to be played: lost, or too \
+         late.",
+    )
+    .per(Per::Mean),
+    of: |quality| quality.missing,
+};
+
+static DELAY: OfCall = OfCall {
+    about: About::new(
+        "voice_delay",
+        "s",
+        Flow,
+        "Delay from mouth to ear in the measuring window: coding, network and play-out buffer.",
+    )
+    .per(Per::Mean),
+    of: |quality| quality.delay_s,
+};
+
+/// Pictures that were shown as they were sent.
+struct Intact;
+
+static INTACT: Intact = Intact;
+
+static VIDEO_INTACT: About = About::new(
+    "video_intact",
+    "1",
+    Flow,
+    "Share of the pictures of a `video` in the measuring window that were shown as they were sent: all their packets came in \
+     time, and those of all pictures back to the last key picture, on which they depend.",
+)
+.per(Per::Mean);
+
+impl Metric for Intact {
+    fn about(&self) -> &About {
+        &VIDEO_INTACT
+    }
+
+    fn needs(&self, _: Statistic) -> Vec<Need> {
+        needs()
+    }
+
+    fn reduce(&self, view: &View<'_>) -> Measured {
+        let Some(Settings::Video(video)) = view.application() else {
+            return Measured::not("the flow's application is no video");
+        };
+        let (first, sent, heard) = heard(view);
+        match VideoQuality::of(video, first, sent, heard) {
+            Ok(quality) => quality.intact.into(),
+            Err(why) => Measured::not(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduce::bench::{Bench, flow};
+
+    /// Ten seconds of G.711 every 20 ms, sent from 20 ms on with a delay of 50 ms; every twentieth is lost. Of 500 sent the
+    /// last three are on their way.
+    fn call() -> Bench {
+        let mut bench = Bench::new(10);
+        bench.layout.flows[0].application = toml::from_str("[voice]\ncodec = 'g711'").unwrap();
+        bench.count(flow(), &DATAGRAMS_SENT, &[(5.0, 249.0), (10.0, 248.0)]);
+        for number in (0..497).filter(|number| number % 20 != 19) {
+            let at = 0.02 * f64::from(number + 1) + 0.05;
+            bench.count(flow(), &MEDIA_NUMBER, &[(at, f64::from(number))]);
+            bench.count(flow(), &MEDIA_DELAY, &[(at, 0.05)]);
+        }
+        bench
+    }
+
+    /// 24 of 497 lost one by one; 20 + 50 + 40 ms. Ie-eff by the formula of G.107; the delay by that of Cole and
+    /// Rosenbluth, give or take 1.
+    #[test]
+    fn a_call_with_loss() {
+        let mut bench = call();
+        let mut of = |metric: &str| bench.measure(&format!("of = 'flow.web'\nmetric = '{metric}'")).unwrap();
+        let share = 24.0 / 497.0;
+        assert!((of("voice_missing") - share).abs() < 1e-12);
+        assert!((of("voice_delay") - 0.11).abs() < 1e-9);
+        let percent = 100.0 * share;
+        let impairment = 95.0 * percent / (percent / (1.0 - share) + 4.3);
+        let expected = 93.2 - impairment - 0.024 * 110.0;
+        assert!((of("voice_rating") - expected).abs() < 1.0, "{} for {expected}", of("voice_rating"));
+        assert!((1.0..3.0).contains(&of("voice_opinion")));
+    }
+
+    /// Half of the call: what was lost before does not count.
+    #[test]
+    fn a_part_of_a_call() {
+        let mut bench = call();
+        let missing = bench.measure("of = 'flow.web'\nmetric = 'voice_missing'\nafter = '5 s'").unwrap();
+        assert!((missing - 12.0 / 248.0).abs() < 0.01, "{missing}");
+    }
+
+    /// The first round of the clip: without packet 0 nothing is shown up to the second key picture, 50 of 75 are.
+    #[test]
+    fn pictures_without_their_first_packet() {
+        let mut bench = Bench::new(10);
+        bench.layout.flows[0].application = toml::from_str("[video]").unwrap();
+        let clip = netrig_traffic::Clip::moving();
+        bench.count(flow(), &DATAGRAMS_SENT, &[(5.0, clip.packets().len() as f64)]);
+        for number in 1..clip.packets().len() {
+            let at = 0.1 + number as f64 / 1000.0;
+            bench.count(flow(), &MEDIA_NUMBER, &[(at, number as f64)]);
+            bench.count(flow(), &MEDIA_DELAY, &[(at, 0.05)]);
+        }
+        let intact = bench.measure("of = 'flow.web'\nmetric = 'video_intact'").unwrap();
+        assert!((intact - 50.0 / 75.0).abs() < 1e-12, "{intact}");
+    }
+
+    #[test]
+    fn only_voice_is_a_call() {
+        let mut bench = Bench::new(10);
+        let error = bench.measure("of = 'flow.web'\nmetric = 'voice_rating'").unwrap_err();
+        assert_eq!(error, "the flow's application is no voice");
+        bench.layout.flows[0].application = toml::from_str("[voice]").unwrap();
+        let error = bench.measure("of = 'flow.web'\nmetric = 'voice_rating'").unwrap_err();
+        assert_eq!(error, "no packet of voice was sent");
+    }
+}

@@ -1,0 +1,232 @@
+//! Delay and loss as one quantity: a lost packet is infinitely late.
+
+use crate::error::{StatsError, check_open_unit};
+use crate::interval::{Interval, wilson};
+use crate::quantile;
+
+/// Delays of a stream's packets, seconds, in which a packet that was lost counts as infinitely late.
+///
+/// The same arithmetic serves one-way delay (RFC 7679) with loss (RFC 7680), and round-trip delay (RFC 2681)
+/// with two-way loss (RFC 6673): the singleton is a delay or *undefined*, "informally, infinite".
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delays {
+    /// In rising order.
+    arrived: Vec<f64>,
+    lost: usize,
+}
+
+/// A quantile of delays, seconds, with its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantile {
+    /// The share of packets that are no later than this, 0 to 1.
+    pub p: f64,
+    /// The quantile; `None` where it is undefined, because so many packets were lost.
+    pub value: Option<f64>,
+    /// The lower end of the interval; `None` if it is a lost packet, or if the sample cannot bound that side.
+    pub low: Option<f64>,
+    /// The upper end of the interval; `None` if it is a lost packet, or if the sample cannot bound that side.
+    pub high: Option<f64>,
+}
+
+impl Delays {
+    /// The sample of these singletons: a delay, or nothing of a packet that was lost.
+    ///
+    /// # Errors
+    /// A delay that is not a finite number.
+    pub fn new(singletons: impl IntoIterator<Item = Option<f64>>) -> Result<Self, StatsError> {
+        let (mut arrived, mut lost) = (Vec::new(), 0);
+        for (index, singleton) in singletons.into_iter().enumerate() {
+            match singleton {
+                Some(delay) if delay.is_finite() => arrived.push(delay),
+                Some(_) => return Err(StatsError::NotFinite { index }),
+                None => lost += 1,
+            }
+        }
+        arrived.sort_by(f64::total_cmp);
+        Ok(Self { arrived, lost })
+    }
+
+    /// Packets that were sent.
+    #[must_use]
+    pub fn sent(&self) -> usize {
+        self.arrived.len() + self.lost
+    }
+
+    /// Packets that were lost.
+    #[must_use]
+    pub const fn lost(&self) -> usize {
+        self.lost
+    }
+
+    /// The delays of the packets that arrived, in rising order, seconds.
+    #[must_use]
+    pub fn arrived(&self) -> &[f64] {
+        &self.arrived
+    }
+
+    /// The share of packets that were lost, with Wilson's interval (Type-P-One-way-Packet-Loss-Ratio, RFC 7680
+    /// section 4.1; RFC 6673 section 6 for both ways). The interval takes losses to be independent of each
+    /// other, which losses in bursts are not: [`LossPattern`](super::LossPattern) tells.
+    ///
+    /// # Errors
+    /// An empty sample, or a confidence that is not strictly between 0 and 1.
+    pub fn loss_ratio(&self, confidence: f64) -> Result<Interval, StatsError> {
+        wilson(self.lost, self.sent(), confidence)
+    }
+
+    /// The least delay (Type-P-One-way-Delay-Minimum, RFC 7679 section 4.3); undefined if every packet was lost.
+    #[must_use]
+    pub fn minimum(&self) -> Option<f64> {
+        self.arrived.first().copied()
+    }
+
+    /// The largest delay of a packet that arrived.
+    #[must_use]
+    pub fn maximum(&self) -> Option<f64> {
+        self.arrived.last().copied()
+    }
+
+    /// The mean delay of the packets that arrived: it says nothing of those that did not.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        let n = self.arrived.len();
+        (n > 0).then(|| self.arrived.iter().sum::<f64>() / n as f64)
+    }
+
+    /// The median (Type-P-One-way-Delay-Median, RFC 7679 section 4.2): of an even count the mean of the two
+    /// central values; undefined if one of them is a lost packet.
+    #[must_use]
+    pub fn median(&self) -> Option<f64> {
+        let n = self.sent();
+        let upper = self.rank(n / 2);
+        if n % 2 == 1 { upper } else { Some(0.5 * (self.rank((n / 2).checked_sub(1)?)? + upper?)) }
+    }
+
+    /// The percentile of RFC 2330 section 11.3 (Type-P-One-way-Delay-Percentile, RFC 7679 section 4.1): the least
+    /// delay that at least the share `p` of all packets does not exceed, lost packets being infinitely late.
+    /// Undefined if such a packet was lost, or of an empty sample.
+    ///
+    /// # Errors
+    /// A `p` outside of 0 to 1.
+    pub fn percentile(&self, p: f64) -> Result<Option<f64>, StatsError> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(StatsError::OutOfRange { what: "percentile", range: "between 0 and 1", value: p });
+        }
+        // Whole ranks that rounding lifted a little must not become the next rank.
+        let rank = (p * self.sent() as f64 * (1.0 - f64::EPSILON)).ceil() as usize;
+        Ok(self.rank(rank.saturating_sub(1)))
+    }
+
+    /// The percentile with an interval between two order statistics, valid for any distribution.
+    ///
+    /// # Errors
+    /// A `p` or `confidence` that is not strictly between 0 and 1, or an empty sample.
+    pub fn quantile(&self, p: f64, confidence: f64) -> Result<Quantile, StatsError> {
+        check_open_unit("quantile", p)?;
+        let (low, high) = quantile::ranks(self.sent(), p, confidence)?;
+        Ok(Quantile {
+            p,
+            value: self.percentile(p)?,
+            low: low.and_then(|rank| self.rank(rank)),
+            high: high.and_then(|rank| self.rank(rank)),
+        })
+    }
+
+    /// The share of all packets that were no later than `threshold` (Type-P-One-way-Delay-Inverse-Percentile, RFC
+    /// 7679 section 4.4); undefined of an empty sample.
+    #[must_use]
+    pub fn inverse_percentile(&self, threshold: f64) -> Option<f64> {
+        let within = self.arrived.partition_point(|delay| *delay <= threshold);
+        (self.sent() > 0).then(|| within as f64 / self.sent() as f64)
+    }
+
+    /// The value of this rank from 0; nothing of a lost packet.
+    fn rank(&self, rank: usize) -> Option<f64> {
+        self.arrived.get(rank).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(singletons: &[Option<f64>]) -> Delays {
+        Delays::new(singletons.iter().copied()).unwrap()
+    }
+
+    const LOST: Option<f64> = None;
+
+    #[test]
+    fn a_percentile_counts_what_was_lost_as_later_than_all() {
+        // The sample of RFC 7679 section 4.1, milliseconds: "the 50th percentile would be 110".
+        let delays = of(&[Some(100.0), Some(110.0), LOST, Some(90.0), Some(500.0)]);
+        assert_eq!(delays.percentile(0.5).unwrap(), Some(110.0));
+        assert_eq!(delays.median(), Some(110.0));
+        assert_eq!(delays.minimum(), Some(90.0));
+        assert_eq!(delays.percentile(0.8).unwrap(), Some(500.0));
+        assert_eq!(delays.percentile(0.81).unwrap(), None, "undefined, informally infinite");
+    }
+
+    #[test]
+    fn a_median_of_an_even_count_is_the_mean_of_the_central_values() {
+        // RFC 7679 section 4.2: "the median would be 105, the mean of 100 and 110, the two central values".
+        let delays = of(&[Some(100.0), Some(110.0), LOST, Some(90.0)]);
+        assert_eq!(delays.median(), Some(105.0));
+        let half = of(&[Some(100.0), LOST, LOST, Some(90.0)]);
+        assert_eq!(half.median(), None, "one of the two central values is a lost packet");
+    }
+
+    #[test]
+    fn an_inverse_percentile_is_a_share_of_all_that_were_sent() {
+        let delays = of(&[Some(100.0), Some(110.0), LOST, Some(90.0), Some(500.0)]);
+        assert_eq!(delays.inverse_percentile(103.0), Some(0.4));
+        assert_eq!(delays.inverse_percentile(1e9), Some(0.8));
+        assert_eq!(delays.inverse_percentile(89.0), Some(0.0));
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_empirical_distribution_function() {
+        // RFC 2330 section 11.3: of -2, 7, 7, 4, 18, -5 "the 50th percentile is 4, since F(4) = 3/6 = 50 %", the
+        // 25th -2, the 100th 18 and the 15th -5.
+        let delays = of(&[-2.0, 7.0, 7.0, 4.0, 18.0, -5.0].map(Some));
+        let at = |p| delays.percentile(p).unwrap().unwrap();
+        assert_eq!([at(0.5), at(0.25), at(1.0), at(0.15)], [4.0, -2.0, 18.0, -5.0]);
+        assert_eq!(delays.median(), Some(5.5));
+    }
+
+    #[test]
+    fn of_nothing_everything_is_undefined() {
+        let empty = of(&[]);
+        assert_eq!((empty.median(), empty.minimum(), empty.mean()), (None, None, None));
+        assert_eq!(empty.percentile(0.5).unwrap(), None);
+        assert_eq!(empty.inverse_percentile(1.0), None);
+        assert!(empty.quantile(0.5, 0.95).is_err() && empty.loss_ratio(0.95).is_err());
+    }
+
+    #[test]
+    fn an_interval_that_reaches_into_the_lost_is_open() {
+        // Of ten values the ranks 2 and 9 bound the median with 97.9 % (Conover, table A3: 0.0107 in each tail).
+        let singletons: Vec<_> = (1..=8).map(|n| Some(f64::from(n))).chain([LOST, LOST]).collect();
+        let median = of(&singletons).quantile(0.5, 0.95).unwrap();
+        assert_eq!((median.value, median.low, median.high), (Some(5.0), Some(2.0), None));
+    }
+
+    proptest! {
+        /// What a quantile says is what counting says.
+        #[test]
+        fn a_percentile_is_the_least_value_that_enough_packets_do_not_exceed(
+            singletons in proptest::collection::vec(proptest::option::weighted(0.8, 0u32..50), 1..60),
+            hundredths in 1u32..=100,
+        ) {
+            let p = f64::from(hundredths) / 100.0;
+            let delays = of(&singletons.iter().map(|s| s.map(f64::from)).collect::<Vec<_>>());
+            let n = singletons.len() as u32;
+            let within = |limit: u32| singletons.iter().flatten().filter(|delay| **delay <= limit).count() as u32;
+            // In whole numbers: 100 · within ≥ hundredths · n.
+            let expected = (0..50).find(|limit| 100 * within(*limit) >= hundredths * n);
+            prop_assert_eq!(delays.percentile(p).unwrap(), expected.map(f64::from));
+        }
+    }
+}

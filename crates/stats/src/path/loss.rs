@@ -1,0 +1,159 @@
+//! Loss patterns: whether losses come singly or in bursts (RFC 3357).
+
+/// Losses of a stream, packet by packet in the order of sending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LossPattern {
+    sent: usize,
+    distances: Vec<u64>,
+    periods: Vec<u64>,
+    between: Vec<u64>,
+}
+
+impl LossPattern {
+    /// The pattern of a stream of which each packet was lost (true) or not.
+    #[must_use]
+    pub fn new(lost: impl IntoIterator<Item = bool>) -> Self {
+        let mut pattern = Self::default();
+        let mut last: Option<u64> = None;
+        for (number, lost) in (0u64..).zip(lost) {
+            pattern.sent += 1;
+            if !lost {
+                continue;
+            }
+            // RFC 3357 section 4.1: the distance of the first loss is undefined; 5.1.2: a new period begins with a
+            // loss that follows a packet that arrived.
+            match last.map(|last| number - last) {
+                Some(1) => {
+                    pattern.distances.push(1);
+                    // There is one since the loss before this one.
+                    pattern.periods.last_mut().into_iter().for_each(|length| *length += 1);
+                }
+                Some(distance) => {
+                    pattern.distances.push(distance);
+                    pattern.between.push(distance - 1);
+                    pattern.periods.push(1);
+                }
+                None => pattern.periods.push(1),
+            }
+            last = Some(number);
+        }
+        pattern
+    }
+
+    /// Packets that were sent.
+    #[must_use]
+    pub const fn sent(&self) -> usize {
+        self.sent
+    }
+
+    /// Packets that were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.periods.iter().sum()
+    }
+
+    /// Loss distances: of each loss but the first how many packets after the loss before it the packet was sent
+    /// (RFC 3357 section 4.1).
+    #[must_use]
+    pub fn distances(&self) -> &[u64] {
+        &self.distances
+    }
+
+    /// Lengths of the loss periods, packets lost in a row, in order (Type-P-One-Way-Loss-Period-Lengths, RFC 3357
+    /// section 6.3). Their count is Type-P-One-Way-Loss-Period-Total (section 6.2).
+    #[must_use]
+    pub fn periods(&self) -> &[u64] {
+        &self.periods
+    }
+
+    /// Packets that arrived between one loss period and the next. RFC 3357 section 6.4 counts to the first loss of the
+    /// next period, which is one more.
+    #[must_use]
+    pub fn between_periods(&self) -> &[u64] {
+        &self.between
+    }
+
+    /// The share of losses that are *noticeable*: no further from the loss before than `distance` packets
+    /// (Type-P-One-Way-Loss-Noticeable-Rate, RFC 3357 section 6.1). Undefined without a loss.
+    #[must_use]
+    pub fn noticeable_rate(&self, distance: u64) -> Option<f64> {
+        let noticeable = self.distances.iter().filter(|found| **found <= distance).count();
+        (self.lost() > 0).then(|| noticeable as f64 / self.lost() as f64)
+    }
+
+    /// The mean number of packets lost in a row; undefined without a loss.
+    #[must_use]
+    pub fn mean_period(&self) -> Option<f64> {
+        let periods = self.periods.len();
+        (periods > 0).then(|| self.lost() as f64 / periods as f64)
+    }
+
+    /// The burst ratio: the mean loss period over the one that independent losses of the same share would have
+    /// (1/(1 - loss), ITU-T G.107 section 7.5). 1 of independent losses, above in bursts; undefined without a loss
+    /// or if everything was lost.
+    #[must_use]
+    pub fn burst_ratio(&self) -> Option<f64> {
+        let arrived = self.sent as f64 - self.lost() as f64;
+        self.mean_period().filter(|_| arrived > 0.0).map(|mean| mean * arrived / self.sent as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(marks: &str) -> LossPattern {
+        LossPattern::new(marks.chars().map(|mark| mark == 'x'))
+    }
+
+    #[test]
+    fn the_example_of_the_rfc() {
+        // RFC 3357 section 6: of ten packets the 2nd, 5th, 7th, 9th and 10th are lost; distances 3, 2, 2, 1; four
+        // periods of lengths 1, 1, 1, 2.
+        let pattern = of(".x..x.x.xx");
+        assert_eq!(pattern.distances(), [3, 2, 2, 1]);
+        assert_eq!(pattern.periods(), [1, 1, 1, 2]);
+        assert_eq!(pattern.between_periods(), [2, 1, 1]);
+        assert_eq!(pattern.lost(), 5);
+        assert_eq!(pattern.noticeable_rate(1), Some(0.2));
+        assert_eq!(pattern.noticeable_rate(2), Some(0.6));
+        assert_eq!(pattern.noticeable_rate(99), Some(0.8));
+    }
+
+    #[test]
+    fn without_a_loss_there_is_no_pattern() {
+        let pattern = of(".....");
+        assert_eq!(
+            (pattern.noticeable_rate(9), pattern.mean_period(), pattern.burst_ratio()),
+            (None, None, None)
+        );
+        assert_eq!(of("xxx").burst_ratio(), None);
+    }
+
+    #[test]
+    fn bursts_show_in_their_ratio() {
+        // By hand: 10 of 100 in one burst: mean period 10 against 1/(1 - 0.1).
+        let pattern = of(&format!("{}{}{}", ".".repeat(40), "x".repeat(10), ".".repeat(50)));
+        assert!((pattern.burst_ratio().unwrap() - 9.0).abs() < 1e-12);
+        // Every tenth alone: mean period 1.
+        assert!((of(&".........x".repeat(10)).burst_ratio().unwrap() - 0.9).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn every_packet_is_in_a_period_between_two_or_outside(marks: Vec<bool>) {
+            let pattern = LossPattern::new(marks.iter().copied());
+            let outside = marks.iter().take_while(|lost| !**lost).count()
+                + marks.iter().rev().take_while(|lost| !**lost).count();
+            let inside = pattern.lost() + pattern.between_periods().iter().sum::<u64>();
+            if pattern.lost() == 0 {
+                prop_assert_eq!(pattern.sent(), marks.len());
+            } else {
+                prop_assert_eq!(inside as usize + outside, marks.len());
+                prop_assert_eq!(pattern.distances().len() as u64, pattern.lost() - 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A clip of H.264 video as a sender of RTP sees it: pictures, and the packets that carry each.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use crate::rtp::{AccessUnit, Packet, Packetizer, access_units};
+
+/// RTP's clock for video (RFC 6184 section 8.2.1), ticks per second.
+const TICKS_PER_S: u32 = 90_000;
+/// The payload type: the first of the dynamic ones (RFC 3551 section 6).
+const PAYLOAD_TYPE: u8 = 96;
+/// The longest payload of RTP: with its header, UDP and IPv6 no longer than 1280 bytes, which every path carries.
+const LONGEST_PAYLOAD: usize = 1_200;
+
+/// A clip in packets.
+#[derive(Debug)]
+pub struct Clip {
+    pictures: Vec<Picture>,
+    packets: Vec<Vec<u8>>,
+    frames_per_s: u32,
+}
+
+/// One picture of a clip.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Its NAL units.
+    pub unit: AccessUnit,
+    /// Its packets, by their places in the clip.
+    pub packets: Range<usize>,
+}
+
+/// Why bytes are no clip that can be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClipError {
+    /// No NAL unit of a picture in it.
+    #[error("it holds no H.264 picture; a byte stream with start codes is expected (ffmpeg -f h264)")]
+    Empty,
+    /// The first picture depends on an earlier one.
+    #[error("it does not begin with a key picture")]
+    NoKey,
+    /// No such rate.
+    #[error("a rate of {0} pictures per second is not one of RTP's: from 1 to 1000")]
+    Rate(u32),
+}
+
+impl Clip {
+    /// The clip that every netrig has: three seconds of ffmpeg's moving test picture, 320 x 180, 25 pictures per second at
+    /// about 256 kbit/s, a key picture each second, four slices in a picture, and its number in each picture.
+    pub fn moving() -> Arc<Self> {
+        static MOVING: OnceLock<Arc<Clip>> = OnceLock::new();
+        let clip = MOVING.get_or_init(|| {
+            let stream = include_bytes!("../clips/moving.h264");
+            #[expect(
+                clippy::expect_used,
+                reason = "the bytes are part of the program, and a test reads them"
+            )]
+            Arc::new(Self::read(stream, 25).expect("the clip can be sent"))
+        });
+        clip.clone()
+    }
+
+    /// A clip from a byte stream of H.264 (Annex B), in the order of decoding, which must be that of showing.
+    ///
+    /// # Errors
+    /// If it holds no picture, or does not begin with a key picture.
+    pub fn read(stream: &[u8], frames_per_s: u32) -> Result<Self, ClipError> {
+        if !(1..=1000).contains(&frames_per_s) {
+            return Err(ClipError::Rate(frames_per_s));
+        }
+        let units = access_units(stream);
+        if !units.first().ok_or(ClipError::Empty)?.is_key() {
+            return Err(ClipError::NoKey);
+        }
+        let mut sender =
+            Packetizer { payload_type: PAYLOAD_TYPE, source: 1, sequence: 0, limit: LONGEST_PAYLOAD };
+        let mut clip = Self { pictures: Vec::new(), packets: Vec::new(), frames_per_s };
+        for unit in units {
+            let from = clip.packets.len();
+            clip.packets.extend(sender.packets(&unit, clip.timestamp(clip.pictures.len())));
+            clip.pictures.push(Picture { unit, packets: from..clip.packets.len() });
+        }
+        Ok(clip)
+    }
+
+    /// Its pictures.
+    pub fn pictures(&self) -> &[Picture] {
+        &self.pictures
+    }
+
+    /// Its RTP packets, numbered from 0.
+    pub fn packets(&self) -> &[Vec<u8>] {
+        &self.packets
+    }
+
+    /// Pictures per second.
+    pub const fn frames_per_s(&self) -> u32 {
+        self.frames_per_s
+    }
+
+    /// RTP's time of a picture.
+    pub fn timestamp(&self, picture: usize) -> u32 {
+        (picture as u64 * u64::from(TICKS_PER_S) / u64::from(self.frames_per_s)) as u32
+    }
+
+    /// The picture of an RTP time; `None` if it is none of the clip's.
+    pub fn picture_at(&self, timestamp: u32) -> Option<usize> {
+        let nearest = (u64::from(timestamp) * u64::from(self.frames_per_s)).div_ceil(TICKS_PER_S.into());
+        usize::try_from(nearest)
+            .ok()
+            .filter(|at| *at < self.pictures.len() && self.timestamp(*at) == timestamp)
+    }
+
+    /// How long it lasts, s.
+    pub fn seconds(&self) -> f64 {
+        self.pictures.len() as f64 / f64::from(self.frames_per_s)
+    }
+
+    /// Of each picture whether it was shown as it was sent: all its packets came, and those of all pictures back to the last
+    /// key picture, on which it depends. Packets beyond what `came` tells of did not come.
+    pub fn intact(&self, came: &[bool]) -> Vec<bool> {
+        let whole =
+            |picture: &Picture| picture.packets.clone().all(|at| came.get(at).copied().unwrap_or(false));
+        let mut sound = false;
+        let intact = |picture: &Picture| {
+            sound = whole(picture) && (sound || picture.unit.is_key());
+            sound
+        };
+        self.pictures.iter().map(intact).collect()
+    }
+
+    /// The mean payload of its UDP datagrams, bytes.
+    pub fn mean_packet(&self) -> f64 {
+        self.bytes() as f64 / self.packets.len() as f64
+    }
+
+    /// All its RTP packets together, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.packets.iter().map(|packet| packet.len() as u64).sum()
+    }
+
+    /// The place in the clip of a packet that arrived: nothing of one that is none of the clip's.
+    pub fn place_of(&self, packet: &Packet<'_>) -> Option<usize> {
+        let picture = self.picture_at(packet.timestamp)?;
+        let places = self.pictures[picture].packets.clone();
+        // Within one picture sequence numbers do not go around twice.
+        let place = places.clone().find(|at| *at as u16 == packet.sequence)?;
+        (packet.payload_type == PAYLOAD_TYPE).then_some(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtp::Assembler;
+
+    #[test]
+    fn the_clip_is_three_seconds_with_a_key_picture_each() {
+        let clip = Clip::moving();
+        assert_eq!((clip.pictures().len(), clip.seconds()), (75, 3.0));
+        let keys = clip.pictures().iter().enumerate().filter(|(_, picture)| picture.unit.is_key());
+        assert_eq!(keys.map(|(at, _)| at).collect::<Vec<_>>(), [0, 25, 50]);
+        let rate = clip.bytes() as f64 * 8.0 / clip.seconds();
+        assert!((200e3..320e3).contains(&rate), "{rate} bit/s");
+        assert!(clip.packets().iter().all(|packet| packet.len() <= 1_212));
+    }
+
+    /// Each picture comes out of its packets as it went in; every packet is known again by its header alone.
+    #[test]
+    fn packets_carry_the_pictures() {
+        let clip = Clip::moving();
+        for (at, picture) in clip.pictures().iter().enumerate() {
+            let mut assembler = Assembler::default();
+            for place in picture.packets.clone() {
+                let packet = Packet::parse(&clip.packets()[place]).unwrap();
+                assert_eq!(
+                    (clip.place_of(&packet), clip.picture_at(packet.timestamp)),
+                    (Some(place), Some(at))
+                );
+                assert_eq!(packet.marker, place + 1 == picture.packets.end);
+                assembler.take(place as u64, packet.payload);
+            }
+            assert_eq!(assembler.finish(), picture.unit);
+        }
+        assert_eq!(clip.picture_at(1), None);
+        assert_eq!(clip.picture_at(u32::MAX), None);
+    }
+
+    /// A packet of picture 30 is lost: it and all up to the next key picture, 50, are not what was sent.
+    #[test]
+    fn damage_lasts_until_the_next_key_picture() {
+        let clip = Clip::moving();
+        let mut came = vec![true; clip.packets().len()];
+        came[clip.pictures()[30].packets.start] = false;
+        let damaged: Vec<usize> =
+            clip.intact(&came).iter().enumerate().filter(|(_, intact)| !**intact).map(|(at, _)| at).collect();
+        assert_eq!(damaged, (30..50).collect::<Vec<_>>());
+        assert!(clip.intact(&[]).iter().all(|intact| !intact));
+    }
+
+    #[test]
+    fn what_is_no_clip() {
+        assert_eq!(Clip::read(b"nothing", 25).unwrap_err(), ClipError::Empty);
+        assert_eq!(Clip::read(&[0, 0, 1, 0x41, 0x80], 25).unwrap_err(), ClipError::NoKey);
+        assert_eq!(Clip::read(&[0, 0, 1, 0x65, 0x80], 0).unwrap_err(), ClipError::Rate(0));
+    }
+}

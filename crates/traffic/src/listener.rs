@@ -1,0 +1,37 @@
+//! The receiving end of voice and video: tells which datagram came when.
+
+use std::collections::VecDeque;
+
+use netrig_core::{Instant, Sample, quantity};
+
+use crate::{AppAction, AppEvent, Application};
+
+/// Tells of each datagram its place among all that were sent, and its delay: media is judged by what was missing when it
+/// was to be played, so that it matters which was lost.
+#[derive(Default)]
+pub(crate) struct Listener {
+    pending: VecDeque<Sample>,
+}
+
+impl Application for Listener {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        let AppEvent::Datagram { number, sent, .. } = event else { return };
+        let delay = now.since(sent).as_secs_f64();
+        for (at, quantity, value) in [
+            (now, &quantity::ONE_WAY_DELAY, delay),
+            (sent, &quantity::DATAGRAMS_RECEIVED, 1.0),
+            (now, &quantity::MEDIA_NUMBER, number as f64),
+            (now, &quantity::MEDIA_DELAY, delay),
+        ] {
+            self.pending.push_back(Sample { at, quantity, value });
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.pending.pop_front().map(AppAction::Record)
+    }
+}

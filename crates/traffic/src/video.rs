@@ -1,0 +1,165 @@
+//! Video as it happens, over RTP: the packets of a clip, when its pictures are due.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use netrig_core::{Data, Duration, Instant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::listener::Listener;
+use crate::settings::Description;
+use crate::{AppAction, AppEvent, Application, Clip, Ends, FlowContext, SettingsError};
+
+/// Video as it happens: the RTP packets of a clip of H.264, those of a picture together when it is due, over and over until
+/// the flow stops. Which pictures can be shown follows from what came in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Video {
+    /// Which clip.
+    #[serde(default)]
+    pub clip: ClipName,
+    /// The first packet waits so long at the receiver, every other is taken as long after its sending; later ones are of
+    /// no use.
+    #[serde(default = "playout")]
+    pub playout: Duration,
+}
+
+/// A clip that is part of netrig.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClipName {
+    /// Three seconds of a moving test picture, 320 x 180 at 25 pictures per second, about 256 kbit/s.
+    #[default]
+    Moving,
+}
+
+fn playout() -> Duration {
+    Duration::from_millis(200)
+}
+
+impl Video {
+    /// The clip.
+    pub fn clip(&self) -> Arc<Clip> {
+        match self.clip {
+            ClipName::Moving => Clip::moving(),
+        }
+    }
+}
+
+impl Description for Video {
+    fn check(&self) -> Result<(), SettingsError> {
+        Ok(())
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let player = Player {
+            server: flow.server,
+            clip: self.clip(),
+            start: flow.start,
+            shown: 0,
+            next: None,
+            actions: VecDeque::new(),
+        };
+        Ends { client: Box::new(player), server: Box::new(Listener::default()) }
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(self.clip().mean_packet())
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        let clip = self.clip();
+        Some(clip.bytes() as f64 / clip.seconds())
+    }
+}
+
+/// Plays a clip to the network.
+struct Player {
+    server: SocketAddr,
+    clip: Arc<Clip>,
+    start: Instant,
+    /// Pictures that were sent, of all rounds.
+    shown: u64,
+    next: Option<Instant>,
+    actions: VecDeque<AppAction>,
+}
+
+impl Player {
+    /// When picture number `shown` is due. Reckoned from the start, so that no rounding adds up.
+    fn due(&self) -> Instant {
+        let nanos = u128::from(self.shown) * 1_000_000_000 / u128::from(self.clip.frames_per_s());
+        self.start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn send(&mut self) {
+        let pictures = self.clip.pictures();
+        let picture = &pictures[(self.shown % pictures.len() as u64) as usize];
+        for packet in &self.clip.packets()[picture.packets.clone()] {
+            let data = Data::Fill(packet.len() as u64);
+            self.actions.push_back(AppAction::Datagram { to: self.server, data });
+        }
+        self.shown += 1;
+        self.next = Some(self.due());
+    }
+}
+
+impl Application for Player {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => self.next = Some(self.due()),
+            AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => self.send(),
+            AppEvent::Stopped => self.next = None,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+    use crate::{Settings, react};
+
+    /// The lengths of what is sent are those of the clip's packets, 40 ms from picture to picture, also in the next round.
+    #[test]
+    fn pictures_are_sent_when_they_are_due() {
+        let flow = FlowContext {
+            name: "video".into(),
+            seeds: Seeds::new(1),
+            server: ([10, 0, 0, 2], 5004).into(),
+            start: Instant::from_nanos(7),
+            datagram_headers: 28,
+            streams: 1,
+        };
+        let video = Video { clip: ClipName::Moving, playout: playout() };
+        let mut player = Settings::Video(video).ends(&flow).client;
+        let mut sent = vec![];
+        let mut next = react(&mut *player, flow.start, AppEvent::Started, |_| {});
+        for _ in 0..100 {
+            let at = next.expect("there is always a next picture");
+            next = react(&mut *player, at, AppEvent::Timeout, |action| {
+                if let AppAction::Datagram { data, .. } = action {
+                    sent.push((at, data.size() as usize));
+                }
+            });
+        }
+        let clip = Clip::moving();
+        let expected = (0..100_u64).flat_map(|picture| {
+            let at = flow.start + Duration::from_millis(40 * picture);
+            let packets = clip.pictures()[(picture % 75) as usize].packets.clone();
+            clip.packets()[packets].iter().map(move |packet| (at, packet.len()))
+        });
+        assert_eq!(sent, expected.collect::<Vec<_>>());
+    }
+}

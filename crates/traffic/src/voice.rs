@@ -1,0 +1,287 @@
+//! A telephone call, one way: packets of voice over RTP at a steady pace, with or without the silences of a conversation.
+
+use std::net::SocketAddr;
+
+use netrig_core::{Data, Duration, Instant, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::listener::Listener;
+use crate::settings::Description;
+use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, UDP_IPV4_HEADERS};
+
+/// RTP's fixed header (RFC 3550 section 5.1), bytes.
+const RTP_HEADER: u64 = 12;
+
+/// Mean of a talk spurt and of a pause in conversation, ms (ITU-T P.59 (03/1993), Table 1); both are exponential.
+const TALK_SPURT: Duration = Duration::from_millis(1004);
+const PAUSE: Duration = Duration::from_millis(1587);
+
+/// One direction of a telephone call: RTP packets from the flow's first end to its second. Its quality is that of the
+/// E-model after a simulated play-out buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Voice {
+    /// The codec.
+    #[serde(default)]
+    pub codec: VoiceCodec,
+    /// Speech in a packet: a multiple of 10 ms, up to 120 ms.
+    #[serde(default = "packet_time")]
+    pub packet: Duration,
+    /// When there is speech.
+    #[serde(default)]
+    pub talk: Talk,
+    /// How the receiver waits for what is late.
+    #[serde(default)]
+    pub playout: Playout,
+}
+
+fn packet_time() -> Duration {
+    Duration::from_millis(20)
+}
+
+/// A codec of voice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum VoiceCodec {
+    /// ITU-T G.711, 64 kbit/s; what is lost is silence.
+    #[serde(rename = "g711")]
+    G711,
+    /// ITU-T G.711 with packet-loss concealment (its Appendix I).
+    #[default]
+    #[serde(rename = "g711-plc")]
+    G711Concealed,
+    /// ITU-T G.729 Annex A, 8 kbit/s.
+    #[serde(rename = "g729a")]
+    G729a,
+}
+
+impl VoiceCodec {
+    /// Bytes of 10 ms of speech.
+    const fn bytes_per_10_ms(self) -> u64 {
+        match self {
+            Self::G711 | Self::G711Concealed => 80,
+            Self::G729a => 10,
+        }
+    }
+
+    /// How much of what comes next the codec must hear (G.729 section 2).
+    const fn lookahead(self) -> Duration {
+        match self {
+            Self::G711 | Self::G711Concealed => Duration::ZERO,
+            Self::G729a => Duration::from_millis(5),
+        }
+    }
+}
+
+/// When there is speech.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Talk {
+    /// Always: a codec without voice activity detection.
+    #[default]
+    Continuous,
+    /// Talk spurts and pauses of a conversation: exponential with means of 1.004 and 1.587 s (ITU-T P.59).
+    Spurts,
+}
+
+/// How the receiver waits for what is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Playout {
+    /// The first packet waits so long, every other is played as long after its sending.
+    Fixed(Duration),
+    /// The wait is chosen anew at the start of each talk spurt (Ramjee et al. 1994).
+    Adaptive,
+}
+
+impl Default for Playout {
+    fn default() -> Self {
+        Self::Fixed(Duration::from_millis(40))
+    }
+}
+
+impl Voice {
+    /// Payload of a datagram: RTP's header and the speech, bytes.
+    pub fn payload(&self) -> u64 {
+        RTP_HEADER + self.packet.as_nanos() / 10_000_000 * self.codec.bytes_per_10_ms()
+    }
+
+    /// Time from a sound until the packet with it can be sent: it is filled, and the codec hears what comes next.
+    pub fn coding_delay(&self) -> Duration {
+        self.packet + self.codec.lookahead()
+    }
+
+    /// Share of the time with speech.
+    fn activity(&self) -> f64 {
+        match self.talk {
+            Talk::Continuous => 1.0,
+            Talk::Spurts => TALK_SPURT.as_secs_f64() / (TALK_SPURT + PAUSE).as_secs_f64(),
+        }
+    }
+
+    /// IP bits per second while there is speech.
+    pub fn rate_bits_per_s(&self) -> f64 {
+        (self.payload() + u64::from(UDP_IPV4_HEADERS)) as f64 * 8.0 / self.packet.as_secs_f64()
+    }
+}
+
+impl Description for Voice {
+    fn check(&self) -> Result<(), SettingsError> {
+        let nanos = self.packet.as_nanos();
+        if nanos == 0 || !nanos.is_multiple_of(10_000_000) || nanos > 120_000_000 {
+            return Err(SettingsError::new("packet", "it must be a multiple of 10 ms, up to 120 ms"));
+        }
+        if self.playout == Playout::Adaptive && self.talk == Talk::Continuous {
+            let why = "an adaptive buffer changes its wait in the pauses, so it needs `talk = \"spurts\"`";
+            return Err(SettingsError::new("playout", why));
+        }
+        Ok(())
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let mut spans = flow.stream("bursts");
+        let until = match self.talk {
+            Talk::Continuous => Instant::NEVER,
+            Talk::Spurts => flow.start + spans.exponential_duration(TALK_SPURT),
+        };
+        let size = self.payload();
+        let speaker =
+            Speaker { server: flow.server, packet: self.packet, size, spans, until, next: None, due: None };
+        Ends { client: Box::new(speaker), server: Box::new(Listener::default()) }
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(self.payload() as f64)
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        Some(self.payload() as f64 / self.packet.as_secs_f64() * self.activity())
+    }
+}
+
+/// Speaks.
+struct Speaker {
+    server: SocketAddr,
+    packet: Duration,
+    size: u64,
+    spans: Stream,
+    /// When the present talk spurt ends.
+    until: Instant,
+    next: Option<Instant>,
+    due: Option<AppAction>,
+}
+
+impl Speaker {
+    /// When the packet is full that is begun at `from`. A spurt ends with a whole packet, as encoders do it.
+    fn full(&mut self, from: Instant) -> Instant {
+        let mut from = from;
+        while from >= self.until {
+            from = self.until.max(from) + self.spans.exponential_duration(PAUSE);
+            self.until = from + self.spans.exponential_duration(TALK_SPURT);
+        }
+        from + self.packet
+    }
+}
+
+impl Application for Speaker {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => self.next = Some(self.full(now)),
+            AppEvent::Timeout => {
+                // From the time it was due, not from `now`: speech goes on whether or not the carrier wakes in time.
+                let Some(at) = self.next.filter(|at| *at <= now) else { return };
+                self.due = Some(AppAction::Datagram { to: self.server, data: Data::Fill(self.size) });
+                self.next = Some(self.full(at));
+            }
+            AppEvent::Stopped => self.next = None,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.due.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+    use crate::{Settings, react};
+
+    fn voice(text: &str) -> Voice {
+        Voice {
+            codec: VoiceCodec::G711,
+            talk: if text == "spurts" { Talk::Spurts } else { Talk::Continuous },
+            packet: packet_time(),
+            playout: Playout::default(),
+        }
+    }
+
+    /// When the first `n` datagrams are sent, and how long they are.
+    fn sent(voice: Voice, n: usize) -> Vec<(Instant, u64)> {
+        let flow = FlowContext {
+            name: "call".into(),
+            seeds: Seeds::new(5),
+            server: ([10, 0, 0, 2], 4000).into(),
+            start: Instant::ZERO,
+            datagram_headers: UDP_IPV4_HEADERS,
+            streams: 1,
+        };
+        let mut speaker = Settings::Voice(voice).ends(&flow).client;
+        let mut out = vec![];
+        let mut next = react(&mut *speaker, Instant::ZERO, AppEvent::Started, |_| {});
+        while let Some(at) = next.filter(|_| out.len() < n) {
+            next = react(&mut *speaker, at, AppEvent::Timeout, |action| {
+                if let AppAction::Datagram { data, .. } = action {
+                    out.push((at, data.size()));
+                }
+            });
+        }
+        out
+    }
+
+    /// RFC 3551 section 4.5: 160 B of G.711 or 20 B of G.729 in 20 ms; with RTP, UDP and IPv4 80 and 24 kbit/s.
+    #[test]
+    fn packets_are_what_the_codecs_make() {
+        let g711 = voice("");
+        assert_eq!((g711.payload(), g711.rate_bits_per_s()), (172, 80_000.0));
+        let g729a = Voice { codec: VoiceCodec::G729a, ..g711.clone() };
+        assert_eq!((g729a.payload(), g729a.rate_bits_per_s()), (32, 24_000.0));
+        assert_eq!(g729a.coding_delay(), Duration::from_millis(25));
+        let millis: Vec<_> = sent(g711, 3).iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect();
+        assert_eq!(millis, [20, 40, 60]);
+    }
+
+    /// ITU-T P.59: speech fills 1.004 / (1.004 + 1.587) = 38.7 % of the time. Within five standard errors of 4,900 cycles
+    /// of two exponential spans, 0.61 · √(2/n) of it each; and half a packet more, since a spurt ends with a whole one.
+    #[test]
+    fn spurts_are_those_of_a_conversation() {
+        let sent = sent(voice("spurts"), 250_000);
+        let last = sent[sent.len() - 1].0.as_secs_f64();
+        let speech = 0.02 * sent.len() as f64 / last;
+        let expected = (1.004 + 0.01) / (1.004 + 0.01 + 1.587);
+        assert!(
+            (speech - expected).abs() < 5.0 * 0.61 * expected * (2.0 / 4_900f64).sqrt(),
+            "{speech} for {expected}"
+        );
+        let gaps = sent.windows(2).map(|pair| pair[1].0.since(pair[0].0)).filter(|gap| *gap != packet_time());
+        let pauses: Vec<f64> = gaps.map(|gap| (gap - packet_time()).as_secs_f64()).collect();
+        let mean = pauses.iter().sum::<f64>() / pauses.len() as f64;
+        assert!((mean - 1.587).abs() < 5.0 * 1.587 / (pauses.len() as f64).sqrt(), "{mean}");
+    }
+
+    #[test]
+    fn settings_that_cannot_be() {
+        let odd = Voice { packet: Duration::from_millis(15), ..voice("") };
+        assert_eq!(odd.check().unwrap_err().field, "packet");
+        let adaptive = Voice { playout: Playout::Adaptive, ..voice("") };
+        assert_eq!(adaptive.check().unwrap_err().field, "playout");
+        assert!(Voice { playout: Playout::Adaptive, ..voice("spurts") }.check().is_ok());
+    }
+}
