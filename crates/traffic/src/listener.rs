@@ -17,13 +17,13 @@ impl Application for Listener {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         let AppEvent::Datagram { number, sent, .. } = event else { return };
         let delay = now.since(sent).as_secs_f64();
-        for (quantity, value) in [
-            (&quantity::ONE_WAY_DELAY, delay),
-            (&quantity::DATAGRAMS_RECEIVED, 1.0),
-            (&quantity::MEDIA_NUMBER, number as f64),
-            (&quantity::MEDIA_DELAY, delay),
+        for (at, quantity, value) in [
+            (now, &quantity::ONE_WAY_DELAY, delay),
+            (sent, &quantity::DATAGRAMS_RECEIVED, 1.0),
+            (now, &quantity::MEDIA_NUMBER, number as f64),
+            (now, &quantity::MEDIA_DELAY, delay),
         ] {
-            self.pending.push_back(Sample { at: now, quantity, value });
+            self.pending.push_back(Sample { at, quantity, value });
         }
     }
 
