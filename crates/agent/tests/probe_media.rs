@@ -194,8 +194,9 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
             theirs == ours || (theirs - ours).abs() < 0.006,
             "picture {place}: {ours} dB, ffmpeg {theirs} dB"
         );
+        // ffmpeg prints six digits, and adds up thousands of windows in single precision.
         assert!(
-            (ssims[place] - shown.ssim).abs() < 2e-6,
+            (ssims[place] - shown.ssim).abs() < 5e-6,
             "picture {place}: {}, ffmpeg {}",
             shown.ssim,
             ssims[place]

@@ -64,7 +64,7 @@ mod tests {
         let (mut missing, mut lost) = (0.0, 0.0);
         let count = 2_000_000;
         for _ in 0..count {
-            let gap = -libm::log1p(-(random.index(1 << 32) as f64) / f64::powi(2.0, 32));
+            let gap = -libm::log1p(-(random.index(1 << 32) as f64) / 4_294_967_296.0);
             missing = f64::max(0.0, missing - gap);
             if missing <= 24.0 { missing += 1.0 } else { lost += 1.0 }
         }

@@ -247,6 +247,16 @@ fn every_curve_evaluates_and_is_described() {
         ("rto_s", 1.0),
         ("window", 8.0),
         ("delay_s", 0.1),
+        ("first_per_s", 2.0),
+        ("second_per_s", 6.0),
+        ("offered_bit_per_s", 9e6),
+        ("own_bit_per_s", 6e6),
+        ("rate_bit_per_s", 9e6),
+        ("packets", 100.0),
+        ("bytes", 952_320.0),
+        ("ring", 4.0),
+        ("initial_window", 10.0),
+        ("handshake_timeout_s", 1.0),
     ]);
     let mut names = BTreeSet::new();
     for curve in curves() {
