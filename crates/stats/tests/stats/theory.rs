@@ -257,6 +257,10 @@ fn every_curve_evaluates_and_is_described() {
         ("ring", 4.0),
         ("initial_window", 10.0),
         ("handshake_timeout_s", 1.0),
+        ("packet_s", 0.02),
+        ("rto_max_s", 60.0),
+        ("impairment", 11.0),
+        ("robustness", 19.0),
     ]);
     let mut names = BTreeSet::new();
     for curve in curves() {
@@ -268,5 +272,5 @@ fn every_curve_evaluates_and_is_described() {
         assert!(curve.parameters.iter().all(|p| !p.doc.is_empty() && !p.unit.is_empty()));
         assert!(!curve.title.is_empty() && !curve.source.is_empty());
     }
-    assert_eq!(names.len(), 28);
+    assert_eq!(names.len(), 40);
 }
