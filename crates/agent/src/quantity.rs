@@ -1,21 +1,8 @@
 //! What agents measure beyond the quantities that every substrate has.
 
-use netrig_core::{Kind, Quantity, quantity};
+use netrig_core::{Quantity, quantity};
 
-macro_rules! quantities {
-    ($($(#[doc = $doc:literal])+ $id:ident = $name:literal, $unit:literal, $kind:ident;)+) => {
-        $(
-            $(#[doc = $doc])+
-            pub static $id: Quantity =
-                Quantity { name: $name, unit: $unit, kind: Kind::$kind, doc: concat!($($doc),+) };
-        )+
-
-        /// All of them, in the order of this page.
-        pub static ALL: &[&Quantity] = &[$(&$id),+];
-    };
-}
-
-quantities! {
+netrig_core::quantities! {
     /// Datagrams that arrived again.
     DATAGRAMS_DUPLICATED = "datagrams_duplicated", "packets", Count;
     /// Datagrams that arrived after one that was sent later (RFC 4737 section 3.3).

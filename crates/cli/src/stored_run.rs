@@ -5,6 +5,7 @@ use netrig_store::{ExperimentId, Replication, Store, StoreError};
 
 use crate::build::BUILD;
 use crate::failure::Failure;
+use crate::request::substrate;
 
 /// The run whose identity begins with `id`, and an experiment that it belongs to.
 pub fn find(store: &Store, id: &str) -> Result<(ExperimentId, Replication), Failure> {
@@ -16,6 +17,13 @@ pub fn find(store: &Store, id: &str) -> Result<(ExperimentId, Replication), Fail
 
 /// The stored replication of an experiment as a run that can be made again. Warns, if another build made it.
 pub fn again(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<Run, Failure> {
+    let on = &replication.run.substrate;
+    if !substrate(on)?.repeats() {
+        return Err(Failure::request(format!(
+            "a run on {on} happened in real time and cannot be made again: what was not kept then is gone. `run --traces` keeps \
+             a time line; on sim the same point can be made again"
+        )));
+    }
     if replication.build != *BUILD {
         let (other, this) = (&replication.build, &*BUILD);
         eprintln!("warning: the run was made by netrig {other}, and is made again by this one, {this}");

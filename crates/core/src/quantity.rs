@@ -2,19 +2,21 @@
 //!
 //! An application that measures something of its own declares its quantities beside itself.
 
-use crate::sample::{Kind, Quantity};
+use crate::sample::Quantity;
 use crate::{Colour, DropReason};
 
+/// Declares quantities, each a `static` with its name, unit, kind and doc, and `ALL` of them.
+#[macro_export]
 macro_rules! quantities {
     ($($(#[doc = $doc:literal])+ $id:ident = $name:literal, $unit:literal, $kind:ident;)+) => {
         $(
             $(#[doc = $doc])+
-            pub static $id: Quantity =
-                Quantity { name: $name, unit: $unit, kind: Kind::$kind, doc: concat!($($doc),+) };
+            pub static $id: $crate::Quantity =
+                $crate::Quantity { name: $name, unit: $unit, kind: $crate::Kind::$kind, doc: concat!($($doc),+) };
         )+
 
         /// All of them, in the order of this page.
-        pub static ALL: &[&Quantity] = &[$(&$id),+];
+        pub static ALL: &[&$crate::Quantity] = &[$(&$id),+];
     };
 }
 

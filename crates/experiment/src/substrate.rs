@@ -83,6 +83,12 @@ pub trait Substrate: Send + Sync {
     /// If the substrate cannot say.
     fn identity(&self, run: &Run) -> Result<String, RunError>;
 
+    /// Whether the same run, made again, is the same to the bit. One in real time is not: what was not recorded while it
+    /// lasted cannot be had later.
+    fn repeats(&self) -> bool {
+        true
+    }
+
     /// How many runs may go on at the same time.
     fn parallelism(&self) -> NonZeroUsize;
 

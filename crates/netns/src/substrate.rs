@@ -52,6 +52,10 @@ impl Substrate for Namespaces {
         Ok(format!("{} {}", kernel("osrelease")?.trim(), kernel("version")?.trim()))
     }
 
+    fn repeats(&self) -> bool {
+        false
+    }
+
     fn parallelism(&self) -> NonZeroUsize {
         // Two at a time would take the processor from each other, and measure that.
         NonZeroUsize::MIN
