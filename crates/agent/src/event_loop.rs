@@ -145,7 +145,7 @@ impl EventLoop {
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }
         self.linger(&clock, &offset, &mut pacer, signals)?;
-        let interruptions = InterruptionCounts::read().since(&before, precedence);
+        let interruptions = InterruptionCounts::read().since(&before, precedence, pacer.keeps_awake());
         let mut around =
             Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
         let reports = self.finish(interruptions, &mut around)?;

@@ -25,6 +25,9 @@ pub struct Interruptions {
     /// Before whom it ran.
     #[serde(default)]
     pub precedence: Precedence,
+    /// Whether it kept idle processors from halting.
+    #[serde(default)]
+    pub awake: bool,
 }
 
 impl Interruptions {
@@ -73,8 +76,9 @@ impl InterruptionCounts {
         }
     }
 
-    /// What has happened between `earlier` and these to a thread that ran before such others.
-    pub fn since(&self, earlier: &Self, precedence: Precedence) -> Interruptions {
+    /// What has happened between `earlier` and these to a thread that ran before such others, and kept processors awake or
+    /// not.
+    pub fn since(&self, earlier: &Self, precedence: Precedence, awake: bool) -> Interruptions {
         let time = self.time.saturating_sub(earlier.time);
         let stolen = self.stolen.saturating_sub(earlier.stolen);
         Interruptions {
@@ -82,6 +86,7 @@ impl InterruptionCounts {
             stolen: stolen as f64 * TICK,
             switches: self.switches.saturating_sub(earlier.switches),
             precedence,
+            awake,
         }
     }
 }
@@ -100,16 +105,22 @@ mod tests {
     fn what_the_hypervisor_took_is_a_share_of_all_time() {
         let before = counts("cpu  100 0 50 800 0 0 0 50 7 0\ncpu0 1 2 3\n", 3);
         let after = counts("cpu  140 0 60 900 0 0 0 100 9 0\n", 10);
-        let interruptions = after.since(&before, Precedence::Nice);
+        let interruptions = after.since(&before, Precedence::Nice, true);
         assert_eq!(
             interruptions,
-            Interruptions { steal: 0.25, stolen: 0.5, switches: 7, precedence: Precedence::Nice }
+            Interruptions {
+                steal: 0.25,
+                stolen: 0.5,
+                switches: 7,
+                precedence: Precedence::Nice,
+                awake: true
+            }
         );
         assert!(interruptions.fault().unwrap().contains("25.0 %"));
-        assert_eq!(before.since(&before, Precedence::None).fault(), None);
+        assert_eq!(before.since(&before, Precedence::None, false).fault(), None);
         // One tick of a short run is a large share, and nothing.
         assert_eq!(
-            counts("cpu  100 0 51 801 0 0 0 51 7 0", 3).since(&before, Precedence::None).fault(),
+            counts("cpu  100 0 51 801 0 0 0 51 7 0", 3).since(&before, Precedence::None, false).fault(),
             None
         );
     }

@@ -47,6 +47,7 @@ mod sysctl;
 mod tcp;
 mod tcp_info;
 mod udp;
+mod wakefulness;
 
 pub use agent::Agent;
 pub use arrivals::Arrivals;
@@ -68,3 +69,4 @@ pub use source_report::{Asked, SourceMeter, SourceReport};
 pub use sysctl::SysctlError;
 pub use tcp_info::{TcpCounts, TcpInfo};
 pub use udp::UdpReport;
+pub use wakefulness::Wakefulness;

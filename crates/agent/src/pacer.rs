@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
-use crate::Clock;
+use crate::{Clock, Wakefulness};
 
 /// How long before a deadline a precise loop stops sleeping at first: longer than it takes to wake up, so that only the
 /// spinning decides when it is over. How long that takes it then learns.
@@ -40,12 +40,15 @@ const REPORTS: usize = 64;
 /// 97th percentile of how late the wake-ups of this machine are, which is 30 µs on a busy one and, on a virtual one that
 /// has to be woken up itself, 50 µs on an idle one.
 ///
+/// While there is a pacer that spins, no processor of this machine halts ([`Wakefulness`]).
+///
 /// Sleeping is `ppoll` on an epoll set, in nanoseconds, with a timer slack of 1 ns instead of the 50 µs that a thread has
 /// at first; make it on the thread that waits.
 #[derive(Debug)]
 pub struct Pacer {
     clock: Clock,
     tail: Duration,
+    awake: Option<Wakefulness>,
     sockets: OwnedFd,
     ready: Vec<(u64, epoll::EventFlags)>,
     watches: Cell<bool>,
@@ -90,12 +93,18 @@ impl Pacer {
         Ok(Self {
             clock,
             tail,
+            awake: if tail.is_zero() { None } else { Wakefulness::keep() },
             sockets,
             ready: Vec::with_capacity(REPORTS),
             watches: Cell::new(false),
             looked: Instant::ZERO,
             unlooked: 0,
         })
+    }
+
+    /// Whether it keeps the processors of this machine from halting.
+    pub const fn keeps_awake(&self) -> bool {
+        self.awake.is_some()
     }
 
     /// Reports each change of `socket`'s readiness (edge-triggered) under the number `key`.

@@ -13,7 +13,7 @@ mod routing;
 
 use std::collections::VecDeque;
 
-use netrig_agent::{Clock, RealtimeOffset};
+use netrig_agent::{Clock, RealtimeOffset, Wakefulness};
 use netrig_core::{
     Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Seeds,
     Sink, Subject,
@@ -54,7 +54,8 @@ pub(crate) struct Router {
     meters: Vec<WireMeters>,
     /// The last moment that each wire was told.
     told: Vec<Instant>,
-    departing: Vec<Vec<(Instant, Parcel)>>,
+    /// What has come out of the wires and is to be sent, in the order of time.
+    departing: Vec<Departure>,
     spare: Vec<Parcel>,
     changes: VecDeque<Change>,
     next_tick: Instant,
@@ -72,6 +73,13 @@ pub(crate) struct Router {
     last: Instant,
     drained: bool,
     report: Report,
+}
+
+/// A frame that has come out of a wire, and the place of the end that it leaves to.
+struct Departure {
+    at: Instant,
+    to: usize,
+    packet: Parcel,
 }
 
 /// A change of a wire at a moment of the run.
@@ -110,7 +118,7 @@ impl Router {
         Ok(Self {
             outlets: outlets.collect::<Result<_, _>>().map_err(failed)?,
             told: vec![Instant::ZERO; wires.len()],
-            departing: wires.iter().map(|_| Vec::new()).collect(),
+            departing: Vec::new(),
             wires,
             meters,
             spare: Vec::new(),
@@ -142,6 +150,7 @@ impl Router {
     /// If the kernel fails it, or packets do not balance: a defect of a link.
     pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<Report, RunError> {
         self.report.no_priority = realtime::take_priority().err().map(|error| error.to_string());
+        let _awake = Wakefulness::keep();
         let offset = RealtimeOffset::measure();
         let end = loop {
             if let Some(end) = stop.said() {
@@ -244,7 +253,7 @@ impl Router {
             let to = wire ^ 1;
             self.show(at, to, Heading::Inbound, &packet);
             self.recognition.delivered(self.tap.nodes[to], &packet);
-            self.departing[to].push((at, packet));
+            self.departing.push(Departure { at, to, packet });
         }
     }
 
@@ -281,17 +290,17 @@ impl Router {
         }
     }
 
-    /// Sends what has come out of the wires.
+    /// Sends what has come out of the wires, in the order in which it did: nodes that send it on must not find those before
+    /// others that were first.
     fn depart(&mut self, clock: &Clock) {
-        for (outlet, departing) in self.outlets.iter().zip(&mut self.departing) {
-            if departing.is_empty() {
-                continue;
-            }
+        for departures in self.departing.chunk_by_mut(|one, next| one.to == next.to) {
             let now = clock.now();
-            for (at, _) in &*departing {
-                self.report.lateness.record(now - *at);
+            for departure in &*departures {
+                self.report.lateness.record(now - departure.at);
             }
-            let frames: Vec<&[u8]> = departing.iter_mut().map(|(_, parcel)| parcel.finished()).collect();
+            let outlet = &self.outlets[departures[0].to];
+            let frames: Vec<&[u8]> =
+                departures.iter_mut().map(|departure| departure.packet.finished()).collect();
             let mut rest = &frames[..];
             while !rest.is_empty() {
                 // What the node's interface has no room for is lost to the run, as in a host that is too slow.
@@ -300,9 +309,9 @@ impl Router {
                 self.report.refused += u64::from(sent < rest.len());
                 rest = &rest[(sent + 1).min(rest.len())..];
             }
-            let room = SPARE.saturating_sub(self.spare.len());
-            self.spare.extend(departing.drain(..).map(|(_, parcel)| parcel).take(room));
         }
+        let room = SPARE.saturating_sub(self.spare.len());
+        self.spare.extend(self.departing.drain(..).map(|departure| departure.packet).take(room));
     }
 
     /// A packet passes the interface of a node, at the end of that place.

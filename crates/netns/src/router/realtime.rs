@@ -4,15 +4,19 @@
 use std::io;
 use std::num::NonZeroU64;
 
-/// Lets the calling thread run before all that have no real-time class (SCHED_FIFO of sched(7), the lowest priority), and
-/// wake at its time and not up to 50 µs later. It must sleep whenever it waits: who spins in this class takes the processor
-/// from those that it waits for.
+/// Before the sources of the agents, which have the lowest priority of the class and spin until their datagrams are due: who
+/// moves frames takes some microseconds of such a wait, and would itself wait for the end of it.
+const PRIORITY: i32 = 2;
+
+/// Lets the calling thread run before all that have no real-time class (SCHED_FIFO of sched(7)), and wake at its time and not
+/// up to 50 µs later. It must sleep whenever it waits: who spins in this class takes the processor from those that it waits
+/// for.
 ///
 /// # Errors
 /// What the kernel answers: `EPERM` without CAP_SYS_NICE.
 pub(crate) fn take_priority() -> io::Result<()> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-    let parameters = libc::sched_param { sched_priority: 1 };
+    let parameters = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: 0 is the calling thread; the kernel reads `parameters`, which lives until the call returns.
     let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
