@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Sample, Subject, quantity};
+use netrig_core::{
+    ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sample, StreamId, Subject, quantity,
+};
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
+use netrig_transport::{Counters, Incident, PathId, Whose};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::RealtimeOffset;
@@ -13,6 +16,7 @@ use crate::meter::{Counted, EndMeter, Samples};
 use crate::order::{Carrier, EndOrder, Side};
 use crate::pacer::Watch;
 use crate::quantity as own;
+use crate::sctp::{Handled, SctpEnd, SctpReport};
 use crate::source_report::SourceReport;
 use crate::tcp::{TcpEnd, Turn};
 use crate::tcp_info::TcpCounts;
@@ -32,6 +36,9 @@ const READ: usize = 1 << 18;
 /// [`METERED`] datagrams.
 const QUIET: Duration = Duration::from_micros(8);
 const METERED: usize = 8;
+
+/// Packets of associations that are looked at before the other ends are.
+const PACKETS: usize = 64;
 
 /// What an end works with.
 pub(crate) struct Surroundings<'a> {
@@ -68,6 +75,9 @@ pub(crate) struct FlowEnd {
     /// Space for what one look finds.
     arrived: Vec<Received>,
     reported: TcpCounts,
+    reported_sctp: Counters,
+    /// What happened to associations, in words.
+    notes: Vec<Note>,
     events: Vec<ConnectionEvent>,
     buffer: Vec<u8>,
 }
@@ -75,6 +85,7 @@ pub(crate) struct FlowEnd {
 enum Sockets {
     Udp(Box<UdpEnd>),
     Tcp(Box<TcpEnd>),
+    Sctp(Box<SctpEnd>),
 }
 
 /// What an end did in a run.
@@ -88,6 +99,9 @@ pub struct EndReport {
     pub source: Option<SourceReport>,
     /// What became of the other end's datagrams, if it takes any.
     pub datagrams: Option<UdpReport>,
+    /// How well it kept to its work, if it has associations of SCTP.
+    #[serde(default)]
+    pub sctp: Option<SctpReport>,
     /// What kept its thread from running.
     #[serde(default)]
     pub interruptions: Interruptions,
@@ -127,11 +141,17 @@ impl FlowEnd {
                 TcpEnd::open(options.clone(), dscp, local, listens, reads)
                     .map(|end| Sockets::Tcp(Box::new(end)))
             }
+            Carrier::Sctp(options) if !datagrams => {
+                if options.paths.is_empty() {
+                    return Err(wrong("its association has no path".into()));
+                }
+                SctpEnd::open(&order, options, seed).map(|end| Sockets::Sctp(Box::new(end)))
+            }
             Carrier::Udp(_) => {
                 return Err(wrong("its application opens connections, which UDP has not".into()));
             }
-            Carrier::Tcp(_) => {
-                return Err(wrong("its application sends datagrams, which TCP has not".into()));
+            Carrier::Tcp(_) | Carrier::Sctp(_) => {
+                return Err(wrong("its application sends datagrams, which connections have not".into()));
             }
         };
         let sockets = sockets.map_err(|source| AgentError::Socket { flow: order.name.clone(), source })?;
@@ -153,6 +173,8 @@ impl FlowEnd {
             idle: false,
             arrived: Vec::new(),
             reported: TcpCounts::default(),
+            reported_sctp: Counters::default(),
+            notes: Vec::new(),
             events: Vec::new(),
             buffer: vec![0; READ],
         })
@@ -171,14 +193,23 @@ impl FlowEnd {
     /// Whether it has nothing more to do, if that is not as it was when it was last asked: it has had connections, all of
     /// them have closed, and its application waits for nothing.
     pub fn becomes_idle(&mut self) -> Option<bool> {
-        let Sockets::Tcp(tcp) = &self.sockets else { return None };
-        let idle = tcp.has_been_used() && tcp.is_empty() && self.deadline.is_none();
+        let over = match &self.sockets {
+            Sockets::Udp(_) => return None,
+            Sockets::Tcp(tcp) => tcp.has_been_used() && tcp.is_empty(),
+            Sockets::Sctp(sctp) => sctp.has_been_used() && sctp.is_empty(),
+        };
+        let idle = over && self.deadline.is_none();
         (idle != std::mem::replace(&mut self.idle, idle)).then_some(idle)
     }
 
     /// Whether it sends datagrams by a schedule, so that its loop must be precise.
     pub fn is_precise(order: &EndOrder) -> bool {
         order.side == Side::Client && order.application.sends_datagrams()
+    }
+
+    /// Whether it has associations of SCTP, which no other's work must make late.
+    pub fn is_association(order: &EndOrder) -> bool {
+        matches!(order.carrier, Carrier::Sctp(_))
     }
 
     /// Has its listening socket, or the one for datagrams, watched; that of a source that gets no answer is not.
@@ -193,6 +224,7 @@ impl FlowEnd {
             }
             Sockets::Udp(_) => Ok(()),
             Sockets::Tcp(tcp) => tcp.listener().map_or(Ok(()), |fd| pacer.watch(fd, key, Watch::Both)),
+            Sockets::Sctp(sctp) => sctp.fds().try_for_each(|fd| pacer.watch(fd, key, Watch::Reading)),
         };
         watched.map_err(AgentError::kernel("epoll_ctl"))
     }
@@ -213,6 +245,7 @@ impl FlowEnd {
         let (retry, look) = match &self.sockets {
             Sockets::Udp(udp) => (udp.outbox.retry(), udp.next_look()),
             Sockets::Tcp(_) => (None, None),
+            Sockets::Sctp(sctp) => (sctp.next(), None),
         };
         [start, stop, deadline, retry, look].into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
@@ -220,7 +253,7 @@ impl FlowEnd {
     fn has_room(&self) -> bool {
         match &self.sockets {
             Sockets::Udp(udp) => udp.outbox.has_room(),
-            Sockets::Tcp(_) => true,
+            Sockets::Tcp(_) | Sockets::Sctp(_) => true,
         }
     }
 
@@ -228,6 +261,7 @@ impl FlowEnd {
     pub fn ready(&mut self, socket: u32, around: &mut Surroundings) -> Result<(), AgentError> {
         match &mut self.sockets {
             Sockets::Udp(_) => self.more = true,
+            Sockets::Sctp(sctp) => sctp.is_ready(),
             Sockets::Tcp(_) if socket == FIRST_SOCKET => self.accept(around)?,
             Sockets::Tcp(tcp) => {
                 if let Some(conn) = tcp.get(socket - 1) {
@@ -268,6 +302,7 @@ impl FlowEnd {
             self.tell(self.order.start(), AppEvent::Started, around)?;
         }
         self.take_datagrams(now, around)?;
+        self.take_packets(around)?;
         self.take_turns(now, around)?;
         let mut now = now;
         while self.started {
@@ -383,23 +418,78 @@ impl FlowEnd {
         Ok(())
     }
 
+    /// Takes the packets of associations, each of which then has its turn, and does what their timers say.
+    fn take_packets(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
+        for _ in 0..PACKETS {
+            let Sockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
+            let handled = sctp.handle_next(around.clock, around.offset)?;
+            let Some(Handled { at, data, place }) = handled else { break };
+            if let Some(ip_len) = data.filter(|_| !self.order.sends_data()) {
+                self.meter.count(Counted::WireBytes, ip_len.into());
+                self.meter.count(Counted::DataPacketsReceived, 1);
+                self.meter.data_arrived(at, around.samples);
+            }
+            if let Some(place) = place {
+                self.take_turn(around.clock.now(), place, around)?;
+            }
+        }
+        let Sockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
+        sctp.expire(around.clock, &mut self.turns)
+    }
+
     /// Gives the connections that have something to do their turns.
     fn take_turns(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
         for _ in 0..TURNS {
             let Some(place) = self.turns.pop_front() else { break };
-            let Sockets::Tcp(tcp) = &mut self.sockets else { break };
-            let Some(conn) = tcp.get(place) else { continue };
-            let id = conn.id;
-            let mut events = std::mem::take(&mut self.events);
-            if conn.take_turn(&mut self.buffer, &mut events) == Turn::GoesOn {
-                self.turns.push_back(place);
-            }
-            for event in events.drain(..) {
-                self.hear(now, place, id, event, around)?;
-            }
-            self.events = events;
+            self.take_turn(now, place, around)?;
         }
         Ok(())
+    }
+
+    /// The turn of the connection at `place`, if it still is.
+    fn take_turn(&mut self, now: Instant, place: u32, around: &mut Surroundings) -> Result<(), AgentError> {
+        let mut events = std::mem::take(&mut self.events);
+        let id = match &mut self.sockets {
+            Sockets::Udp(_) => None,
+            Sockets::Tcp(tcp) => tcp.get(place).map(|conn| {
+                if conn.take_turn(&mut self.buffer, &mut events) == Turn::GoesOn {
+                    self.turns.push_back(place);
+                }
+                conn.id
+            }),
+            Sockets::Sctp(sctp) => {
+                let mut incidents = Vec::new();
+                let id = sctp.hear(place, &mut events, &mut incidents);
+                self.tell_incidents(now, &incidents, around);
+                id
+            }
+        };
+        for event in events.drain(..) {
+            let Some(id) = id else { break };
+            self.hear(now, place, id, event, around)?;
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    /// What happened to an association, told by the end that sends the flow's data. When it stood and when it closed is
+    /// told of every connection alike.
+    fn tell_incidents(&mut self, at: Instant, incidents: &[Incident], around: &mut Surroundings) {
+        let Carrier::Sctp(options) = &self.order.carrier else { return };
+        let (flow, sends) = (self.order.flow, self.order.sends_data());
+        let name = |path: PathId| options.paths.get(usize::from(path.0)).map_or("?", |path| &path.name);
+        for incident in incidents.iter().filter(|_| sends) {
+            let text = incident.words("T3-rtx", name);
+            self.notes.push(Note { at, subject: Subject::Flow(flow), text });
+            if let Some((subject @ Subject::Path(..), quantity, value)) = incident.moment(flow) {
+                around.samples.push((subject, Sample { at, quantity, value }));
+            }
+        }
+    }
+
+    /// What happened since the last time, in words.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
     }
 
     /// A connection reports.
@@ -418,14 +508,19 @@ impl FlowEnd {
             }
             ConnectionEvent::Received { data, .. } if !sends => {
                 self.meter.count(Counted::ReceivedBytes, data.size());
-                self.meter.data_arrived(now, around.samples);
+                // An association's packets are seen themselves.
+                if matches!(self.sockets, Sockets::Tcp(_)) {
+                    self.meter.data_arrived(now, around.samples);
+                }
             }
             ConnectionEvent::Closed(reason) => {
                 if sends {
                     self.meter.mark(now, &quantity::CLOSED, f64::from(*reason as u8), around.samples);
                 }
-                if let Sockets::Tcp(tcp) = &mut self.sockets {
-                    tcp.forget(place, *reason);
+                match &mut self.sockets {
+                    Sockets::Udp(_) => {}
+                    Sockets::Tcp(tcp) => tcp.forget(place, *reason),
+                    Sockets::Sctp(sctp) => sctp.forget(place, *reason),
                 }
             }
             _ => {}
@@ -444,13 +539,13 @@ impl FlowEnd {
                 AppAction::Answer { to, datagram, data } => self.datagram(at, to, Some(datagram), data)?,
                 AppAction::Record(sample) => around.samples.push((Subject::Flow(self.order.flow), sample)),
                 AppAction::Open { conn, to } => self.connect(conn, to, around)?,
-                AppAction::Send { conn, data, .. } => {
+                AppAction::Send { conn, stream, data } => {
                     if self.order.sends_data() {
                         self.meter.count(Counted::OfferedBytes, data.size());
                     }
-                    self.act(conn, |conn| conn.send(data));
+                    self.send(conn, stream, data, around)?;
                 }
-                AppAction::Close { conn } => self.act(conn, crate::tcp::Conn::close),
+                AppAction::Close { conn } => self.close(conn, around)?,
             }
         }
         self.actions = actions;
@@ -476,20 +571,64 @@ impl FlowEnd {
     }
 
     fn connect(&mut self, id: ConnId, to: SocketAddr, around: &mut Surroundings) -> Result<(), AgentError> {
-        let Sockets::Tcp(tcp) = &mut self.sockets else { return Ok(()) };
-        let place = tcp
-            .connect(id, to)
-            .map_err(|source| AgentError::Socket { flow: self.order.name.clone(), source })?;
-        self.enrol(place, around)
+        match &mut self.sockets {
+            Sockets::Udp(_) => Ok(()),
+            Sockets::Tcp(tcp) => {
+                let place = tcp
+                    .connect(id, to)
+                    .map_err(|source| AgentError::Socket { flow: self.order.name.clone(), source })?;
+                self.enrol(place, around)
+            }
+            Sockets::Sctp(sctp) => {
+                self.turns.extend(sctp.connect(id, around.clock)?);
+                Ok(())
+            }
+        }
     }
 
-    /// Changes a connection of the application's, if it still is; it gets a turn.
-    fn act(&mut self, id: ConnId, change: impl FnOnce(&mut crate::tcp::Conn)) {
-        let Sockets::Tcp(tcp) = &mut self.sockets else { return };
-        let Some(place) = tcp.place_of(id) else { return };
-        if let Some(conn) = tcp.get(place) {
-            change(conn);
+    /// Data for a connection of the application's, if it still is; it gets a turn.
+    fn send(
+        &mut self,
+        id: ConnId,
+        stream: StreamId,
+        data: Data,
+        around: &Surroundings,
+    ) -> Result<(), AgentError> {
+        let Some(place) = self.place_of(id) else { return Ok(()) };
+        match &mut self.sockets {
+            Sockets::Udp(_) => {}
+            Sockets::Tcp(tcp) => {
+                if let Some(conn) = tcp.get(place) {
+                    conn.send(data);
+                }
+            }
+            Sockets::Sctp(sctp) => sctp.give(place, stream, data, around.clock)?,
         }
+        self.has_something_to_do(place);
+        Ok(())
+    }
+
+    /// A connection of the application's is closed, if it still is; it gets a turn.
+    fn close(&mut self, id: ConnId, around: &Surroundings) -> Result<(), AgentError> {
+        let Some(place) = self.place_of(id) else { return Ok(()) };
+        match &mut self.sockets {
+            Sockets::Udp(_) => {}
+            Sockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(crate::tcp::Conn::close),
+            Sockets::Sctp(sctp) => sctp.close(place, around.clock)?,
+        }
+        self.has_something_to_do(place);
+        Ok(())
+    }
+
+    fn place_of(&self, id: ConnId) -> Option<u32> {
+        match &self.sockets {
+            Sockets::Udp(_) => None,
+            Sockets::Tcp(tcp) => tcp.place_of(id),
+            Sockets::Sctp(sctp) => sctp.place_of(id),
+        }
+    }
+
+    fn has_something_to_do(&mut self, place: u32) {
         if self.turns.back() != Some(&place) {
             self.turns.push_back(place);
         }
@@ -529,6 +668,23 @@ impl FlowEnd {
                     trace(at, self.order.flow, tcp, out);
                 }
             }
+            Sockets::Sctp(sctp) => {
+                let now = sctp.counters();
+                let before = std::mem::replace(&mut self.reported_sctp, now);
+                let sends = self.order.sends_data();
+                for (quantity, whose, of) in &Counters::REPORTED {
+                    let value = of(&now) - of(&before);
+                    if value > 0 && (sends || *whose == Whose::Both) {
+                        self.meter.mark(at, quantity, value as f64, out);
+                    }
+                }
+                if sends {
+                    let flow = self.order.flow;
+                    out.extend(sctp.path_levels().map(|(path, quantity, value)| {
+                        (Subject::Path(flow, path), Sample { at, quantity, value })
+                    }));
+                }
+            }
         }
         Ok(())
     }
@@ -553,6 +709,7 @@ impl FlowEnd {
             side: self.order.side,
             source: None,
             datagrams: None,
+            sctp: None,
             interruptions,
             connections: 0,
             failed: 0,
@@ -567,6 +724,10 @@ impl FlowEnd {
                 report.datagrams = Some(udp.report().map_err(AgentError::kernel("SO_MEMINFO"))?);
             }
             Sockets::Tcp(tcp) => [report.connections, report.failed, report.fallbacks] = tcp.tally(),
+            Sockets::Sctp(sctp) => {
+                [report.connections, report.failed] = sctp.tally();
+                report.sctp = Some(sctp.report()?);
+            }
         }
         report.faults = faults(&report, &self.order.name);
         if !self.has_room() {
@@ -627,6 +788,7 @@ fn faults(report: &EndReport, flow: &str) -> Vec<String> {
     [source, stolen, receiver, fallback]
         .into_iter()
         .flatten()
+        .chain(report.sctp.iter().flat_map(SctpReport::faults))
         .map(|why| format!("flow `{flow}`: {why}"))
         .collect()
 }

@@ -139,6 +139,11 @@ impl<'a> Conductor<'a> {
                         samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
                     }
                 }
+                Heard::Reply(Reply::Notes { lines }) => {
+                    if sink.wants_notes() {
+                        lines.into_iter().for_each(|line| sink.note(line.into()));
+                    }
+                }
                 Heard::Reply(Reply::Report { ends }) => {
                     reports.extend(ends);
                     waiting -= 1;

@@ -1,11 +1,14 @@
 //! What the agents of a run's nodes are told, worked out from its scenario.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use netrig_agent::{Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, Side};
+use netrig_agent::{
+    Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
+};
 use netrig_core::Duration;
-use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Run, Scenario, Unsupported};
+use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported};
+use netrig_transport::{Control, PathId};
 
 use crate::kernel_tcp::KernelTcp;
 
@@ -29,7 +32,7 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
     check_topology(scenario)?;
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
-        let (carrier, sysctls) = carrier_of(flow)?;
+        let (carrier, sysctls) = carrier_of(scenario, flow)?;
         for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
             let order = orders.entry(node).or_insert_with(|| idle(run));
             order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
@@ -56,7 +59,7 @@ fn idle(run: &Run) -> RunOrder {
 /// How long after the end datagrams may still be on their way: what the longest path takes, and a second for queues.
 pub(crate) fn grace(scenario: &Scenario) -> Duration {
     let delay = |flow: &Flow| {
-        let of_path = |path: &netrig_experiment::Route| {
+        let of_path = |path: &Route| {
             path.hops.iter().fold(Duration::ZERO, |sum, hop| {
                 match scenario.links[hop.link].towards(hop.direction) {
                     LinkSettings::Line(line) => sum + line.delay,
@@ -84,14 +87,14 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
             node.name
         ));
     }
-    match scenario.events.iter().find(|event| !matches!(event.action, Action::Link { .. })) {
+    match scenario.events.iter().find(|event| matches!(event.action, Action::Interface { .. })) {
         Some(event) => unsupported(format!("what happens at {} happens to a node, not to a link", event.at)),
         None => Ok(()),
     }
 }
 
 /// What carries a flow, with the settings that the kernels of both ends need for it.
-fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupported> {
+fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupported> {
     let datagram = flow.application.datagram();
     match &flow.carrier {
         Carrier::Udp { headers: false } => unsupported(format!(
@@ -113,10 +116,18 @@ fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupport
             let KernelTcp { options, sysctls } = KernelTcp::of(config, &flow.transport)?;
             Ok((Carried::Tcp(options), sysctls))
         }
-        Carrier::Sctp(_) => unsupported(format!(
-            "flow `{}` wants SCTP (transport `{}`), which no agent has yet in real time",
-            flow.name, flow.transport
-        )),
+        Carrier::Sctp(config) => {
+            let path = |path: &Route| {
+                let [client, server] = addresses(scenario, flow, path)?;
+                Some(SctpPath { name: path.name.clone(), client, server })
+            };
+            let paths = flow.paths.iter().map(path).collect::<Option<_>>();
+            let Some(paths) = paths else {
+                return unsupported(format!("a path of flow `{}` leads nowhere", flow.name));
+            };
+            let options = SctpOptions { config: (**config).clone(), paths, controls: Vec::new() };
+            Ok((Carried::Sctp(Box::new(options)), Vec::new()))
+        }
         Carrier::Mptcp(_) => unsupported(format!(
             "flow `{}` wants Multipath TCP (transport `{}`), whose paths no agent sets yet",
             flow.name, flow.transport
@@ -124,20 +135,48 @@ fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupport
     }
 }
 
+/// The addresses of the two ends of a flow's path.
+fn addresses(scenario: &Scenario, flow: &Flow, path: &Route) -> Option<[IpAddr; 2]> {
+    let near = scenario.address(flow.from, path.hops.first()?.link)?;
+    Some([near, scenario.address(flow.to, path.hops.last()?.link)?])
+}
+
+/// What users and interfaces tell the associations of a flow at one of its ends: of whatever happens at its node to a link
+/// at which one of its paths begins there.
+fn controls(scenario: &Scenario, flow: &Flow, side: Side) -> Vec<TimedControl> {
+    let (here, first): (usize, fn(&Route) -> Option<usize>) = match side {
+        Side::Client => (flow.from, |path| path.hops.first().map(|hop| hop.link)),
+        Side::Server => (flow.to, |path| path.hops.last().map(|hop| hop.link)),
+    };
+    let told = |action: &Action| {
+        let (node, link, control): (_, _, fn(PathId) -> Control) = match *action {
+            Action::Link { .. } => return None,
+            Action::SetPrimary { node, link } => (node, link, Control::SetPrimary),
+            Action::Interface { node, link, up: true } => (node, link, Control::InterfaceUp),
+            Action::Interface { node, link, up: false } => (node, link, Control::InterfaceDown),
+        };
+        let path = flow.paths.iter().position(|path| first(path) == Some(link)).filter(|_| node == here)?;
+        Some(control(PathId(path as u8)))
+    };
+    let timed =
+        |event: &TimedEvent| Some(TimedControl { at_ns: event.at.as_nanos(), control: told(&event.action)? });
+    scenario.events.iter().filter_map(timed).collect()
+}
+
 fn end(
     scenario: &Scenario,
     flow: &Flow,
     number: u32,
     side: Side,
-    carrier: Carried,
+    mut carrier: Carried,
 ) -> Result<EndOrder, Unsupported> {
-    let path = flow.paths.first().and_then(|path| {
-        let near = scenario.address(flow.from, path.hops.first()?.link)?;
-        Some((near, scenario.address(flow.to, path.hops.last()?.link)?))
-    });
-    let Some((client, server)) = path else {
+    let path = flow.paths.first().and_then(|path| addresses(scenario, flow, path));
+    let Some([client, server]) = path else {
         return unsupported(format!("flow `{}` has no path", flow.name));
     };
+    if let Carried::Sctp(options) = &mut carrier {
+        options.controls = controls(scenario, flow, side);
+    }
     Ok(EndOrder {
         flow: number,
         name: flow.name.clone(),
