@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 
 use netrig_agent::{Clock, RealtimeOffset, Wakefulness};
 use netrig_core::{
-    Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Seeds,
-    Sample, Sink, Subject, quantity,
+    Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Sample,
+    Seeds, Sink, Subject, quantity,
 };
 use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
 use netrig_link::wire::{Events, words};
