@@ -29,8 +29,9 @@ lint: setup
 bench: release
 	@scripts/setup --bench
 	@. scripts/env && bench/run
-	@. scripts/env && cargo build --release --locked -p netrig-agent --examples
-	@if [ "$$(id -u)" = 0 ]; then bench/sources; else echo "bench: bench/sources is left out: it needs root" >&2; fi
+	@. scripts/env && cargo build --release --locked -p netrig-agent -p netrig-netns --examples
+	@if [ "$$(id -u)" = 0 ]; then bench/sources && bench/router; \
+	  else echo "bench: bench/sources and bench/router are left out: they need root" >&2; fi
 
 # Seconds that each target is fuzzed for.
 SECONDS_EACH ?= 600

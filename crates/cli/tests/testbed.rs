@@ -9,6 +9,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -161,6 +163,114 @@ fn programs_of_others_run_through_the_router_unchanged() {
         let (out, _) = lab("a", &words);
         assert!(out.matches(" RECV ").count() >= 15, "{out}");
     }
+}
+
+/// Two hosts, each with a link of its own, send more than the line behind R carries.
+const CONTENTION: &str = r#"
+format = 1
+name = "contention"
+question = "Who loses?"
+duration = "3 s"
+[replications]
+count = 1
+[node.a]
+[node.c]
+[node.R]
+[node.b]
+[link.first]
+between = ["a", "R"]
+rate = "100 Mbit/s"
+queue = { kind = "fifo", packets = 100 }
+[link.second]
+between = ["c", "R"]
+rate = "100 Mbit/s"
+queue = { kind = "fifo", packets = 100 }
+[link.line]
+between = ["R", "b"]
+rate = "20 Mbit/s"
+queue = { kind = "fifo", packets = 50 }
+[transport.udp]
+kind = "udp"
+[flow.one]
+from = "a"
+to = "b"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "512 B" }, rate = "14 Mbit/s" }
+[flow.other]
+from = "c"
+to = "b"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "512 B" }, rate = "17 Mbit/s" }
+[response.one]
+of = "flow.one"
+metric = "datagram_loss"
+[response.other]
+of = "flow.other"
+metric = "datagram_loss"
+"#;
+
+#[test]
+fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
+    if !can(&[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    std::fs::write(folder.path().join("contention.toml"), CONTENTION).expect("the folder can be written");
+    let ended = netrig(folder.path(), &["run", "contention.toml", "--on", "netns", "--json"]);
+    let document: Value = serde_json::from_str(&text(&ended.stdout)).expect("the program prints JSON");
+    let loss = |flow| measured(&document, "netns", flow).expect("it was measured");
+    let (one, other) = (loss("one"), loss("other"));
+    // Poisson arrivals see time averages: both lose what the line cannot carry of the two, a third.
+    assert!(one > 0.25 && (one - other).abs() < 0.03, "one loses {one}, the other {other}");
+}
+
+/// Names of the namespaces that are bound, and of the processes that are agents.
+fn standing() -> (BTreeSet<String>, BTreeSet<i32>) {
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let is_agent = |pid: &i32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"agent")
+    };
+    let processes = names("/proc").iter().filter_map(|name| name.parse().ok()).filter(is_agent).collect();
+    (names("/run/netns").into_iter().filter(|name| name.starts_with("netrig-")).collect(), processes)
+}
+
+#[test]
+fn what_a_killed_run_leaves_doctor_reports_and_removes() {
+    if !can(&[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let folder = folder();
+    netrig(folder.path(), &["doctor"]);
+    let before = standing();
+    let mut left_something = false;
+    for kill in 0..10_u64 {
+        // At random moments of the two seconds and a half that such a run takes.
+        let after = RandomState::new().hash_one(kill) % 2500;
+        let mut run = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        run.args(["run", "policed.toml", "--on", "netns", "--store", "killed.db"])
+            .args(["--out", "killed.html"]);
+        run.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = run.spawn().expect("netrig starts");
+        std::thread::sleep(Duration::from_millis(after));
+        run.kill().expect("it is ours");
+        run.wait().expect("it ends");
+        let left: Vec<_> = standing().0.difference(&before.0).cloned().collect();
+        left_something |= !left.is_empty();
+        let ended = netrig(folder.path(), &["doctor"]);
+        let told = text(&ended.stdout);
+        let told_of = left.iter().filter(|name| told.contains(*name)).count();
+        assert_eq!(told_of, left.len(), "killed after {after} ms it left {left:?}: {told}");
+        let named = told.matches("netrig-").count();
+        assert!(named <= left.len(), "killed after {after} ms it left no more than {left:?}: {told}");
+        assert_eq!(standing(), before, "killed after {after} ms: {told}");
+    }
+    assert!(left_something, "no kill met a testbed");
 }
 
 /// Keeps what happens to packets on the line, towards b.

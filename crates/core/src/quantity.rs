@@ -161,6 +161,8 @@ quantities! {
     // The run as a whole: what the tester itself did.
     /// Time a real-time driver was late, at most, since the last sample.
     LATENESS = "lateness", "s", Value;
+    /// Time by which one frame left the router of a real-time substrate after its link had delivered it.
+    FORWARDING_LATENESS = "forwarding_lateness", "s", Value;
 }
 
 /// What counts the packets that a link dropped for this reason.

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 
 use netrig_agent::{Clock, RealtimeOffset, Wakefulness};
 use netrig_core::{
-    Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Seeds,
-    Sink, Subject,
+    Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Sample,
+    Seeds, Sink, Subject, quantity,
 };
 use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
 use netrig_link::wire::{Events, words};
@@ -66,6 +66,8 @@ pub(crate) struct Router {
     journal: Journal,
     events: Events,
     findings: Findings,
+    /// Whether anybody wants to know how late each frame was.
+    tells_lateness: bool,
     tell: Box<dyn FnMut(Findings) + Send>,
     /// Frames with a packet that came.
     came: u32,
@@ -134,6 +136,7 @@ impl Router {
             journal: Journal::new(sink),
             events,
             findings: Findings::default(),
+            tells_lateness: sink.wants(&quantity::FORWARDING_LATENESS),
             tell,
             came: 0,
             last: Instant::ZERO,
@@ -295,8 +298,14 @@ impl Router {
     fn depart(&mut self, clock: &Clock) {
         for departures in self.departing.chunk_by_mut(|one, next| one.to == next.to) {
             let now = clock.now();
-            for departure in &*departures {
-                self.report.lateness.record(now - departure.at);
+            for Departure { at, .. } in &*departures {
+                let late = now - *at;
+                self.report.lateness.record(late);
+                if self.tells_lateness && *at <= self.end {
+                    let quantity = &quantity::FORWARDING_LATENESS;
+                    let sample = Sample { at: *at, quantity, value: late.as_secs_f64() };
+                    self.findings.sample(Subject::Run, sample);
+                }
             }
             let outlet = &self.outlets[departures[0].to];
             let frames: Vec<&[u8]> =

@@ -13,9 +13,9 @@ pub(super) const ALL: &[&dyn Metric] =
     &[&OBJECTS, &RESPONSES, &DELAY, &ROUND_TRIP, &DatagramLoss, &LateOrLost, &RoundTripLoss];
 
 /// A statistic of the observations of one quantity.
-struct Observed {
-    about: About,
-    quantity: &'static Quantity,
+pub(super) struct Observed {
+    pub about: About,
+    pub quantity: &'static Quantity,
 }
 
 impl Metric for Observed {

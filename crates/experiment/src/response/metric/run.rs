@@ -1,9 +1,12 @@
 //! The run as a whole.
 
+use netrig_core::quantity::FORWARDING_LATENESS;
+
 use super::super::{Per, SubjectKind};
+use super::observed::Observed;
 use super::{About, Measured, Metric, Need, Statistic, View};
 
-pub(super) const ALL: &[&dyn Metric] = &[&Events, &Lateness];
+pub(super) const ALL: &[&dyn Metric] = &[&Events, &Lateness, &FORWARDING];
 
 /// What the run cost.
 struct Events;
@@ -55,8 +58,23 @@ impl Metric for Lateness {
     }
 }
 
+static FORWARDING: Observed = Observed {
+    about: About::new(
+        "forwarding_lateness",
+        "s",
+        SubjectKind::Run,
+        "Time by which a frame left the router after its link had delivered it, over the frames that were due in the \
+         measuring window; in virtual time there are none.",
+    )
+    .observed(),
+    quantity: &FORWARDING_LATENESS,
+};
+
 #[cfg(test)]
 mod tests {
+    use netrig_core::Subject;
+    use netrig_core::quantity::FORWARDING_LATENESS;
+
     use crate::reduce::bench::Bench;
 
     #[test]
@@ -66,5 +84,20 @@ mod tests {
         bench.outcome.lateness = netrig_core::Duration::from_millis(2);
         assert_eq!(bench.measure("of = 'run'\nmetric = 'events'"), Ok(1234.0));
         assert_eq!(bench.measure("of = 'run'\nmetric = 'lateness'"), Ok(0.002));
+    }
+
+    #[test]
+    fn how_late_frames_left_is_a_quantile_like_any_other() {
+        let mut bench = Bench::new(10);
+        let late: Vec<_> = (1..=100_u32).map(|each| (1.0, f64::from(each) * 1e-6)).collect();
+        bench.count(Subject::Run, &FORWARDING_LATENESS, &late);
+        let measured = bench.measure("of = 'run'\nmetric = 'forwarding_lateness'\nstatistic = 'max'");
+        assert_eq!(measured, Ok(f64::from(100_u32) * 1e-6));
+    }
+
+    #[test]
+    fn in_virtual_time_nothing_is_forwarded_late() {
+        let mut bench = Bench::new(10);
+        assert!(bench.measure("of = 'run'\nmetric = 'forwarding_lateness'").is_err());
     }
 }
