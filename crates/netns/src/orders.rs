@@ -1,7 +1,7 @@
 //! What the agents of a run's nodes are told, worked out from its scenario.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use netrig_agent::{
     Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
@@ -11,6 +11,7 @@ use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenari
 use netrig_transport::{Control, PathId};
 
 use crate::kernel_tcp::KernelTcp;
+use crate::multipath;
 
 /// The port that every flow's second end listens on, less the flow's number: RFC 6335's user ports.
 const SERVER_PORT: u16 = 5001;
@@ -30,6 +31,7 @@ pub(crate) const fn server_port(number: u32) -> u16 {
 pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported> {
     let scenario = &*run.scenario;
     check_topology(scenario)?;
+    multipath::multipath(scenario)?;
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let (carrier, sysctls) = carrier_of(scenario, flow)?;
@@ -87,10 +89,7 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
             node.name
         ));
     }
-    match scenario.events.iter().find(|event| matches!(event.action, Action::Interface { .. })) {
-        Some(event) => unsupported(format!("what happens at {} happens to a node, not to a link", event.at)),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// What carries a flow, with the settings that the kernels of both ends need for it.
@@ -117,28 +116,31 @@ fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String,
             Ok((Carried::Tcp(options), sysctls))
         }
         Carrier::Sctp(config) => {
-            let path = |path: &Route| {
-                let [client, server] = addresses(scenario, flow, path)?;
-                Some(SctpPath { name: path.name.clone(), client, server })
-            };
-            let paths = flow.paths.iter().map(path).collect::<Option<_>>();
-            let Some(paths) = paths else {
-                return unsupported(format!("a path of flow `{}` leads nowhere", flow.name));
-            };
+            let path =
+                |(path, (client, server)): (&Route, _)| SctpPath { name: path.name.clone(), client, server };
+            let paths = flow.paths.iter().zip(multipath::addresses(scenario, flow)).map(path).collect();
             let options = SctpOptions { config: (**config).clone(), paths, controls: Vec::new() };
             Ok((Carried::Sctp(Box::new(options)), Vec::new()))
         }
-        Carrier::Mptcp(_) => unsupported(format!(
-            "flow `{}` wants Multipath TCP (transport `{}`), whose paths no agent sets yet",
+        Carrier::Mptcp(_) if switches_primary(scenario, flow) => unsupported(format!(
+            "flow `{}` is Multipath TCP (transport `{}`), which has no primary path to switch",
             flow.name, flow.transport
         )),
+        Carrier::Mptcp(mptcp) => {
+            let KernelTcp { mut options, mut sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
+            options.multipath = true;
+            sysctls.extend(multipath::sysctls(flow, mptcp)?);
+            Ok((Carried::Tcp(options), sysctls))
+        }
     }
 }
 
-/// The addresses of the two ends of a flow's path.
-fn addresses(scenario: &Scenario, flow: &Flow, path: &Route) -> Option<[IpAddr; 2]> {
-    let near = scenario.address(flow.from, path.hops.first()?.link)?;
-    Some([near, scenario.address(flow.to, path.hops.last()?.link)?])
+/// Whether somebody switches the primary path of a flow.
+fn switches_primary(scenario: &Scenario, flow: &Flow) -> bool {
+    Side::BOTH.into_iter().any(|side| {
+        let controls = controls(scenario, flow, side);
+        controls.iter().any(|timed| matches!(timed.control, Control::SetPrimary(_)))
+    })
 }
 
 /// What users and interfaces tell the associations of a flow at one of its ends: of whatever happens at its node to a link
@@ -170,12 +172,18 @@ fn end(
     side: Side,
     mut carrier: Carried,
 ) -> Result<EndOrder, Unsupported> {
-    let path = flow.paths.first().and_then(|path| addresses(scenario, flow, path));
-    let Some([client, server]) = path else {
+    let paths = multipath::addresses(scenario, flow);
+    let Some(&(client, server)) = paths.first() else {
         return unsupported(format!("flow `{}` has no path", flow.name));
     };
-    if let Carried::Sctp(options) = &mut carrier {
-        options.controls = controls(scenario, flow, side);
+    match &mut carrier {
+        Carried::Tcp(options) if options.multipath => {
+            let seen_from =
+                |(near, far): (_, _)| if side == Side::Client { (near, far) } else { (far, near) };
+            options.paths = paths.into_iter().map(seen_from).collect();
+        }
+        Carried::Sctp(options) => options.controls = controls(scenario, flow, side),
+        Carried::Tcp(_) | Carried::Udp(_) => {}
     }
     Ok(EndOrder {
         flow: number,
