@@ -1,13 +1,14 @@
 //! One end of a flow: an application, and the sockets that carry it.
 
+mod associations;
+mod connections;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{
-    ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sample, StreamId, Subject, quantity,
-};
-use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
-use netrig_transport::{Counters, Incident, PathId, Whose};
+use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sample, Subject, quantity};
+use netrig_traffic::{AppAction, AppEvent, Application, react};
+use netrig_transport::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::RealtimeOffset;
@@ -16,18 +17,15 @@ use crate::meter::{Counted, EndMeter, Samples};
 use crate::order::{Carrier, EndOrder, Side};
 use crate::pacer::Watch;
 use crate::quantity as own;
-use crate::sctp::{Handled, SctpEnd, SctpReport};
+use crate::sctp::{SctpEnd, SctpReport};
 use crate::source_report::SourceReport;
-use crate::tcp::{PathInfo, TcpEnd, Turn};
+use crate::tcp::{PathInfo, TcpEnd};
 use crate::tcp_info::TcpCounts;
 use crate::udp::{Received, UdpEnd, UdpReport};
 use crate::{AgentError, Clock, Pacer};
 
 /// The listening socket, or the one for datagrams, among the sockets of an end; connections come after it.
 const FIRST_SOCKET: u32 = 0;
-
-/// Turns that the connections of an end have in a row before the other ends are looked at.
-const TURNS: usize = 64;
 
 /// Bytes read at a time.
 const READ: usize = 1 << 18;
@@ -36,9 +34,6 @@ const READ: usize = 1 << 18;
 /// [`METERED`] datagrams.
 const QUIET: Duration = Duration::from_micros(8);
 const METERED: usize = 8;
-
-/// Packets of associations that are looked at before the other ends are.
-const PACKETS: usize = 64;
 
 /// What an end works with.
 pub(crate) struct Surroundings<'a> {
@@ -276,27 +271,6 @@ impl FlowEnd {
         Ok(())
     }
 
-    fn accept(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
-        while let Sockets::Tcp(tcp) = &mut self.sockets
-            && let Some(place) = tcp.accept().map_err(AgentError::kernel("accept"))?
-        {
-            self.enrol(place, around)?;
-        }
-        Ok(())
-    }
-
-    /// A connection that was made gets its first turn, and is watched.
-    fn enrol(&mut self, place: u32, around: &mut Surroundings) -> Result<(), AgentError> {
-        let key = self.key(place + 1);
-        if let Sockets::Tcp(tcp) = &mut self.sockets
-            && let Some(conn) = tcp.get(place)
-        {
-            around.pacer.watch(conn.fd(), key, Watch::Both).map_err(AgentError::kernel("epoll_ctl"))?;
-        }
-        self.turns.push_back(place);
-        Ok(())
-    }
-
     /// Does everything that is due at `now`: takes what arrived, then tells the application of the moments that have come,
     /// each with the time that it was due, and carries out what it asks for.
     pub fn advance(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
@@ -421,116 +395,6 @@ impl FlowEnd {
         Ok(())
     }
 
-    /// Takes the packets of associations, each of which then has its turn, and does what their timers say.
-    fn take_packets(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
-        for _ in 0..PACKETS {
-            let Sockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
-            let handled = sctp.handle_next(around.clock, around.offset)?;
-            let Some(Handled { at, data, place }) = handled else { break };
-            if let Some(ip_len) = data.filter(|_| !self.order.sends_data()) {
-                self.meter.count(Counted::WireBytes, ip_len.into());
-                self.meter.count(Counted::DataPacketsReceived, 1);
-                self.meter.data_arrived(at, around.samples);
-            }
-            if let Some(place) = place {
-                self.take_turn(around.clock.now(), place, around)?;
-            }
-        }
-        let Sockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
-        sctp.expire(around.clock, &mut self.turns)
-    }
-
-    /// Gives the connections that have something to do their turns.
-    fn take_turns(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
-        for _ in 0..TURNS {
-            let Some(place) = self.turns.pop_front() else { break };
-            self.take_turn(now, place, around)?;
-        }
-        Ok(())
-    }
-
-    /// The turn of the connection at `place`, if it still is.
-    fn take_turn(&mut self, now: Instant, place: u32, around: &mut Surroundings) -> Result<(), AgentError> {
-        let mut events = std::mem::take(&mut self.events);
-        let id = match &mut self.sockets {
-            Sockets::Udp(_) => None,
-            Sockets::Tcp(tcp) => tcp.get(place).map(|conn| {
-                if conn.take_turn(&mut self.buffer, &mut events) == Turn::GoesOn {
-                    self.turns.push_back(place);
-                }
-                conn.id
-            }),
-            Sockets::Sctp(sctp) => {
-                let mut incidents = Vec::new();
-                let id = sctp.hear(place, &mut events, &mut incidents);
-                self.tell_incidents(now, &incidents, around);
-                id
-            }
-        };
-        for event in events.drain(..) {
-            let Some(id) = id else { break };
-            self.hear(now, place, id, event, around)?;
-        }
-        self.events = events;
-        Ok(())
-    }
-
-    /// What happened to an association, told by the end that sends the flow's data. When it stood and when it closed is
-    /// told of every connection alike.
-    fn tell_incidents(&mut self, at: Instant, incidents: &[Incident], around: &mut Surroundings) {
-        let Carrier::Sctp(options) = &self.order.carrier else { return };
-        let (flow, sends) = (self.order.flow, self.order.sends_data());
-        let name = |path: PathId| options.paths.get(usize::from(path.0)).map_or("?", |path| &path.name);
-        for incident in incidents.iter().filter(|_| sends) {
-            let text = incident.words("T3-rtx", name);
-            self.notes.push(Note { at, subject: Subject::Flow(flow), text });
-            if let Some((subject @ Subject::Path(..), quantity, value)) = incident.moment(flow) {
-                around.samples.push((subject, Sample { at, quantity, value }));
-            }
-        }
-    }
-
-    /// What happened since the last time, in words.
-    pub fn take_notes(&mut self) -> Vec<Note> {
-        std::mem::take(&mut self.notes)
-    }
-
-    /// A connection reports.
-    fn hear(
-        &mut self,
-        now: Instant,
-        place: u32,
-        id: ConnId,
-        event: ConnectionEvent,
-        around: &mut Surroundings,
-    ) -> Result<(), AgentError> {
-        let sends = self.order.sends_data();
-        match &event {
-            ConnectionEvent::Connected { .. } if matches!(id, ConnId::Opened(_)) => {
-                self.meter.mark(now, &quantity::ESTABLISHED, 0.0, around.samples);
-            }
-            ConnectionEvent::Received { data, .. } if !sends => {
-                self.meter.count(Counted::ReceivedBytes, data.size());
-                // An association's packets are seen themselves.
-                if matches!(self.sockets, Sockets::Tcp(_)) {
-                    self.meter.data_arrived(now, around.samples);
-                }
-            }
-            ConnectionEvent::Closed(reason) => {
-                if sends {
-                    self.meter.mark(now, &quantity::CLOSED, f64::from(*reason as u8), around.samples);
-                }
-                match &mut self.sockets {
-                    Sockets::Udp(_) => {}
-                    Sockets::Tcp(tcp) => tcp.forget(place, *reason),
-                    Sockets::Sctp(sctp) => sctp.forget(place, *reason),
-                }
-            }
-            _ => {}
-        }
-        self.tell(now, AppEvent::Connection { conn: id, event }, around)
-    }
-
     /// Tells the application, and does what it asks for.
     fn tell(&mut self, at: Instant, event: AppEvent, around: &mut Surroundings) -> Result<(), AgentError> {
         self.told = self.told.max(at);
@@ -573,70 +437,6 @@ impl FlowEnd {
         Ok(())
     }
 
-    fn connect(&mut self, id: ConnId, to: SocketAddr, around: &mut Surroundings) -> Result<(), AgentError> {
-        match &mut self.sockets {
-            Sockets::Udp(_) => Ok(()),
-            Sockets::Tcp(tcp) => {
-                let place = tcp
-                    .connect(id, to)
-                    .map_err(|source| AgentError::Socket { flow: self.order.name.clone(), source })?;
-                self.enrol(place, around)
-            }
-            Sockets::Sctp(sctp) => {
-                self.turns.extend(sctp.connect(id, around.clock)?);
-                Ok(())
-            }
-        }
-    }
-
-    /// Data for a connection of the application's, if it still is; it gets a turn.
-    fn send(
-        &mut self,
-        id: ConnId,
-        stream: StreamId,
-        data: Data,
-        around: &Surroundings,
-    ) -> Result<(), AgentError> {
-        let Some(place) = self.place_of(id) else { return Ok(()) };
-        match &mut self.sockets {
-            Sockets::Udp(_) => {}
-            Sockets::Tcp(tcp) => {
-                if let Some(conn) = tcp.get(place) {
-                    conn.send(data);
-                }
-            }
-            Sockets::Sctp(sctp) => sctp.give(place, stream, data, around.clock)?,
-        }
-        self.has_something_to_do(place);
-        Ok(())
-    }
-
-    /// A connection of the application's is closed, if it still is; it gets a turn.
-    fn close(&mut self, id: ConnId, around: &Surroundings) -> Result<(), AgentError> {
-        let Some(place) = self.place_of(id) else { return Ok(()) };
-        match &mut self.sockets {
-            Sockets::Udp(_) => {}
-            Sockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(crate::tcp::Conn::close),
-            Sockets::Sctp(sctp) => sctp.close(place, around.clock)?,
-        }
-        self.has_something_to_do(place);
-        Ok(())
-    }
-
-    fn place_of(&self, id: ConnId) -> Option<u32> {
-        match &self.sockets {
-            Sockets::Udp(_) => None,
-            Sockets::Tcp(tcp) => tcp.place_of(id),
-            Sockets::Sctp(sctp) => sctp.place_of(id),
-        }
-    }
-
-    fn has_something_to_do(&mut self, place: u32) {
-        if self.turns.back() != Some(&place) {
-            self.turns.push_back(place);
-        }
-    }
-
     /// The flow stops now, if that is earlier than it was told.
     pub fn stop(&mut self, now: Instant) {
         self.order.stop_ns = self.order.stop_ns.min(now.as_nanos());
@@ -675,23 +475,7 @@ impl FlowEnd {
                     self.meter.mark(at, &own::SUBFLOWS, subflows.into(), out);
                 }
             }
-            Sockets::Sctp(sctp) => {
-                let now = sctp.counters();
-                let before = std::mem::replace(&mut self.reported_sctp, now);
-                let sends = self.order.sends_data();
-                for (quantity, whose, of) in &Counters::REPORTED {
-                    let value = of(&now) - of(&before);
-                    if value > 0 && (sends || *whose == Whose::Both) {
-                        self.meter.mark(at, quantity, value as f64, out);
-                    }
-                }
-                if sends {
-                    let flow = self.order.flow;
-                    out.extend(sctp.path_levels().map(|(path, quantity, value)| {
-                        (Subject::Path(flow, path), Sample { at, quantity, value })
-                    }));
-                }
-            }
+            Sockets::Sctp(_) => self.tick_associations(at, out),
         }
         Ok(())
     }

@@ -99,6 +99,44 @@ of = "flow.bulk"
 metric = "goodput"
 "#;
 
+/// The same two paths, and a user who wants the second from 1.5 s on.
+const SWITCHED: &str = r#"
+format = 1
+name = "switched"
+duration = "3 s"
+sample_every = "100 ms"
+[replications]
+count = 1
+[node.a]
+[node.b]
+[link.primary]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", packets = 20 }
+[link.alternate]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "20 ms"
+queue = { kind = "fifo", packets = 20 }
+[transport.sctp]
+kind = "sctp"
+profile = "rfc"
+paths = ["primary", "alternate"]
+[[event]]
+at = "1.5 s"
+node = "a"
+do = { primary = "alternate" }
+[flow.bulk]
+from = "a"
+to = "b"
+transport = "sctp"
+application = { kind = "web", interarrival = { constant = "20 ms" }, size = { constant = "1000 B" } }
+[response.goodput]
+of = "flow.bulk"
+metric = "goodput"
+"#;
+
 /// Real time is shared: one testbed at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -234,6 +272,20 @@ fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
     assert!(words.iter().any(|words| words.starts_with("T3-rtx on primary, RTO 1.000 s")), "{words:?}");
     assert!(words.contains(&"new data goes over alternate"), "{words:?}");
     tshark_understands(&tape, outcome.balance.offered);
+}
+
+#[test]
+fn a_switch_of_the_primary_path_happens_at_its_time() {
+    if !can_hold_a_testbed() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let (tape, _) = run_in_namespaces(SWITCHED, 0);
+    let [switched] = tape.moments("data_path", 1)[..] else { panic!("{:?}", tape.notes) };
+    assert!((1.5..1.6).contains(&switched.since(Instant::ZERO).as_secs_f64()), "{switched}");
+    let words: Vec<_> = tape.notes.iter().map(|note| note.text.as_str()).collect();
+    assert_eq!(words.first(), Some(&"carried by netrig's own SCTP, over IP"));
+    assert!(words.contains(&"the primary path is alternate"), "{words:?}");
 }
 
 /// Wireshark finds nothing wrong with any packet, and every packet is SCTP: nobody answered one with ICMP.

@@ -15,6 +15,7 @@ use netrig_experiment::{Outcome, Run, RunError};
 use crate::interfaces::{InterfaceReport, Interfaces};
 use crate::orders::grace;
 use crate::process::Process;
+use crate::provenance;
 use crate::router::{Findings, Recognition, Report, Router, Routing};
 use crate::testbed::Testbed;
 
@@ -101,6 +102,7 @@ impl<'a> Conductor<'a> {
             let _ = findings.send(Told::Router(found));
         };
         let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
+        provenance::tell(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
         let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
         let routing = Routing::start(router, clock);

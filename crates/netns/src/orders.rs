@@ -8,6 +8,7 @@ use netrig_agent::{
 };
 use netrig_core::Duration;
 use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported};
+use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId};
 
 use crate::kernel_tcp::KernelTcp;
@@ -32,6 +33,7 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
     let scenario = &*run.scenario;
     check_topology(scenario)?;
     multipath::multipath(scenario)?;
+    check_datagrams_of_sctp(scenario)?;
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let (carrier, sysctls) = carrier_of(scenario, flow)?;
@@ -88,6 +90,24 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
             "node `{}` is to take time for what it receives, and here it takes the time that it takes",
             node.name
         ));
+    }
+    Ok(())
+}
+
+/// That no two flows put their SCTP into UDP between the same addresses: a host has one port for that, and a kernel gives
+/// what comes there to one of its sockets.
+fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
+    let mut known = BTreeMap::new();
+    let in_udp = |flow: &&Flow| matches!(&flow.carrier, Carrier::Sctp(config) if config.encapsulation == Encapsulation::Udp);
+    for flow in scenario.flows.iter().filter(in_udp) {
+        for addresses in multipath::addresses(scenario, flow) {
+            if let Some(other) = known.insert(addresses, &flow.name) {
+                return unsupported(format!(
+                    "flows `{other}` and `{}` have SCTP in UDP between {} and {}, each on the one port for it",
+                    flow.name, addresses.0, addresses.1
+                ));
+            }
+        }
     }
     Ok(())
 }
