@@ -315,7 +315,7 @@ fn tshark_understands(tape: &Tape, offered: u64) {
     };
     assert_eq!(sctp, tape.frames as usize);
     assert!(sctp > 400 && sctp as u64 <= offered, "{sctp} of {offered}");
-    assert_eq!(count("sctp.data_chunk && ip.addr == 10.0.0.5").map(|data| data > 50), Some(true));
+    assert_eq!(count("sctp.chunk_type == 0 && ip.addr == 10.0.0.5").map(|data| data > 50), Some(true));
     for wrong in [
         "_ws.malformed",
         "sctp.checksum.status != 1",
