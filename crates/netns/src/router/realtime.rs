@@ -4,9 +4,10 @@
 use std::io;
 use std::num::NonZeroU64;
 
-/// Before the sources of the agents, which have the lowest priority of the class and spin until their datagrams are due: who
-/// moves frames takes some microseconds of such a wait, and would itself wait for the end of it.
-const PRIORITY: i32 = 2;
+/// That of the agents' sources, which spin until their datagrams are due. Before them it would push each of them off its
+/// processor thousands of times in a second, and a source on time is worth more than a frame some microseconds earlier: what
+/// enters a link has the kernel's stamp.
+const PRIORITY: i32 = 1;
 
 /// Lets the calling thread run before all that have no real-time class (SCHED_FIFO of sched(7)), and wake at its time and not
 /// up to 50 µs later. It must sleep whenever it waits: who spins in this class takes the processor from those that it waits
