@@ -61,7 +61,7 @@ pub use lateness::Lateness;
 pub use meter::Samples;
 pub use order::{Carrier, EndOrder, RunOrder, Side};
 pub use pacer::{Pacer, SPIN, Watch};
-pub use precedence::Precedence;
+pub use precedence::{Precedence, become_real_time};
 pub use run::PreparedRun;
 pub use signals::RunSignals;
 pub use socket::{Buffers, SocketError, TcpOptions};

@@ -6,14 +6,13 @@
 
 mod findings;
 mod parcel;
-mod realtime;
 mod recognition;
 mod report;
 mod routing;
 
 use std::collections::VecDeque;
 
-use netrig_agent::{Clock, RealtimeOffset, Wakefulness};
+use netrig_agent::{Clock, RealtimeOffset, Wakefulness, become_real_time};
 use netrig_core::{
     Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Sample,
     Seeds, Sink, Subject, quantity,
@@ -152,7 +151,7 @@ impl Router {
     /// # Errors
     /// If the kernel fails it, or packets do not balance: a defect of a link.
     pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<Report, RunError> {
-        self.report.no_priority = realtime::take_priority().err().map(|error| error.to_string());
+        self.report.no_priority = become_real_time().err().map(|error| error.to_string());
         let _awake = Wakefulness::keep();
         let offset = RealtimeOffset::measure();
         let end = loop {
