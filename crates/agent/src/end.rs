@@ -14,7 +14,7 @@ use crate::order::{Carrier, EndOrder, Side};
 use crate::pacer::Watch;
 use crate::quantity as own;
 use crate::source_report::SourceReport;
-use crate::tcp::{TcpEnd, Turn};
+use crate::tcp::{PathInfo, TcpEnd, Turn};
 use crate::tcp_info::TcpCounts;
 use crate::udp::{Received, UdpEnd, UdpReport};
 use crate::{AgentError, Clock, Pacer};
@@ -97,6 +97,9 @@ pub struct EndReport {
     pub failed: u32,
     /// Connections of MPTCP that fell back to TCP.
     pub fallbacks: u32,
+    /// The most subflows that a connection of MPTCP had at once, as far as it was looked at: once per sampling interval.
+    #[serde(default)]
+    pub subflows: u32,
     /// Why the run must not be trusted: each a sentence.
     pub faults: Vec<String>,
 }
@@ -517,7 +520,8 @@ impl FlowEnd {
                 }
             }
             Sockets::Tcp(tcp) => {
-                let (now, before) = (tcp.counts(), std::mem::replace(&mut self.reported, tcp.counts()));
+                let now = tcp.counts();
+                let before = std::mem::replace(&mut self.reported, now);
                 let sends = self.order.sends_data();
                 for (quantity, wanted, of) in COUNTED_BY_TCP {
                     let value = of(&now).saturating_sub(of(&before));
@@ -526,7 +530,10 @@ impl FlowEnd {
                     }
                 }
                 if sends {
-                    trace(at, self.order.flow, tcp, out);
+                    tcp.infos().iter().for_each(|path| trace(at, self.order.flow, path, out));
+                }
+                if let Some(subflows) = tcp.subflows().filter(|_| sends) {
+                    self.meter.mark(at, &own::SUBFLOWS, subflows.into(), out);
                 }
             }
         }
@@ -557,6 +564,7 @@ impl FlowEnd {
             connections: 0,
             failed: 0,
             fallbacks: 0,
+            subflows: 0,
             faults: Vec::new(),
         };
         match &mut self.sockets {
@@ -566,7 +574,10 @@ impl FlowEnd {
             Sockets::Udp(udp) => {
                 report.datagrams = Some(udp.report().map_err(AgentError::kernel("SO_MEMINFO"))?);
             }
-            Sockets::Tcp(tcp) => [report.connections, report.failed, report.fallbacks] = tcp.tally(),
+            Sockets::Tcp(tcp) => {
+                [report.connections, report.failed, report.fallbacks] = tcp.tally();
+                report.subflows = tcp.most_subflows();
+            }
         }
         report.faults = faults(&report, &self.order.name);
         if !self.has_room() {
@@ -590,9 +601,8 @@ static COUNTED_BY_TCP: [(&netrig_core::Quantity, Option<bool>, Count); 5] = [
     (&quantity::TIMEOUTS, None, |c| c.timeouts),
 ];
 
-/// Reports the state of the flow's connection; of several the first that stands.
-fn trace(at: Instant, flow: u32, tcp: &TcpEnd, out: &mut Samples) {
-    let Some(info) = tcp.infos().next() else { return };
+/// Reports the state of the flow's connection over one of its paths.
+fn trace(at: Instant, flow: u32, PathInfo { path, info }: &PathInfo, out: &mut Samples) {
     let levels = [
         (&quantity::CWND, Some(info.cwnd as f64)),
         (&quantity::SSTHRESH, info.ssthresh.map(|bytes| bytes as f64)),
@@ -604,7 +614,7 @@ fn trace(at: Instant, flow: u32, tcp: &TcpEnd, out: &mut Samples) {
         (&own::DELIVERY_RATE, Some(info.delivery_rate as f64)),
     ];
     let known = levels.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
-    out.extend(known.map(|(quantity, value)| (Subject::Path(flow, 0), Sample { at, quantity, value })));
+    out.extend(known.map(|(quantity, value)| (Subject::Path(flow, *path), Sample { at, quantity, value })));
 }
 
 /// Why the run must not be trusted.

@@ -32,6 +32,7 @@ mod event_loop;
 mod interruptions;
 mod lateness;
 mod meter;
+mod mptcp;
 mod order;
 mod outbox;
 mod pacer;

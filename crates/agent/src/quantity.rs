@@ -15,6 +15,8 @@ netrig_core::quantities! {
     PACING_RATE = "pacing_rate", "B/s", Level;
     /// The rate at which data was last delivered, by TCP's own estimate.
     DELIVERY_RATE = "delivery_rate", "B/s", Level;
+    /// Subflows over which a connection of Multipath TCP can send.
+    SUBFLOWS = "subflows", "subflows", Level;
 }
 
 /// The quantity of this name, be it every substrate's or an agent's own.

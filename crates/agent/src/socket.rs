@@ -1,6 +1,6 @@
 //! Sockets with options that took.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -55,6 +55,10 @@ pub struct TcpOptions {
     /// `IPPROTO_MPTCP`: Multipath TCP (RFC 8684).
     #[serde(default)]
     pub multipath: bool,
+    /// Of Multipath TCP the addresses of the paths that its subflows may take, this end's first: what is measured of a
+    /// subflow is told of the path at its place here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<(IpAddr, IpAddr)>,
     /// `TCP_CONGESTION`: a congestion control that the kernel has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
@@ -128,7 +132,10 @@ impl Making {
             |s| sockopt::tcp_nodelay(s),
         )?;
         making.buffers(options.buffers)?;
-        making.dscp(dscp)?;
+        // Multipath TCP over IPv6 takes no traffic class (net/mptcp/sockopt.c); what nobody set is best effort.
+        if !(options.multipath && local.is_ipv6() && dscp == 0) {
+            making.dscp(dscp)?;
+        }
         Ok(making)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, StreamId};
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
 use crate::TcpOptions;
+use crate::mptcp::{MptcpInfo, Subflow, SubflowCounts};
 use crate::socket::{Making, SocketError, refused};
-use crate::sys::option_bytes;
 use crate::tcp_info::{TcpCounts, TcpInfo};
 
 /// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
@@ -39,6 +39,15 @@ pub(crate) struct TcpEnd {
     gone: TcpCounts,
     failed: u32,
     fallbacks: u32,
+    /// The most subflows that a connection has had at once when it was looked at.
+    subflows: u32,
+}
+
+/// What is told of a connection over one of its paths.
+pub(crate) struct PathInfo {
+    /// The path's place among those that the connection may take.
+    pub path: u8,
+    pub info: TcpInfo,
 }
 
 /// One connection.
@@ -47,6 +56,8 @@ pub(crate) struct Conn {
     socket: OwnedFd,
     peer: SocketAddr,
     multipath: bool,
+    /// What its subflows have counted, if it has any.
+    counted: SubflowCounts,
     reads: bool,
     /// The kernel has something to say that was not heard yet.
     ready: bool,
@@ -80,6 +91,8 @@ impl TcpEnd {
         listens: bool,
         reads: bool,
     ) -> Result<Self, SocketError> {
+        // Subflows that the peer opens come to other addresses than the first.
+        let local = if options.multipath && listens { anywhere(local) } else { local };
         let making = Making::tcp(&options, dscp, local)?;
         // An end that does not listen has made a socket too: what the options cannot be is known before the run begins.
         let listener = if listens {
@@ -101,6 +114,7 @@ impl TcpEnd {
             gone: TcpCounts::default(),
             failed: 0,
             fallbacks: 0,
+            subflows: 0,
         })
     }
 
@@ -154,6 +168,7 @@ impl TcpEnd {
             socket,
             peer,
             multipath: self.options.multipath,
+            counted: SubflowCounts::default(),
             reads: self.reads,
             ready: true,
             failed,
@@ -181,23 +196,58 @@ impl TcpEnd {
     /// Forgets a connection that is over; what it has counted stays.
     pub fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
-        let Some(conn) = self.connections.remove(&place) else { return };
+        let Some(mut conn) = self.connections.remove(&place) else { return };
         self.fallbacks += u32::from(conn.fell_back());
-        if let Ok(info) = TcpInfo::read(&conn.socket) {
-            self.gone += info.counts;
-        }
+        self.gone += conn.counts();
     }
 
     /// What the connections, those that are over too, have counted.
-    pub fn counts(&self) -> TcpCounts {
+    pub fn counts(&mut self) -> TcpCounts {
         let mut counts = self.gone;
-        self.infos().for_each(|info| counts += info.counts);
+        for conn in self.connections.values_mut() {
+            counts += conn.counts();
+        }
         counts
     }
 
-    /// What the kernel tells of each connection that stands.
-    pub fn infos(&self) -> impl Iterator<Item = TcpInfo> {
-        self.connections.values().filter_map(|conn| TcpInfo::read(&conn.socket).ok())
+    /// What the kernel tells of the connection that stands, of several the first: of each path that it takes.
+    pub fn infos(&self) -> Vec<PathInfo> {
+        let Some(conn) = self.connections.values().next() else { return Vec::new() };
+        if !self.options.multipath {
+            return TcpInfo::read(&conn.socket)
+                .ok()
+                .map(|info| PathInfo { path: 0, info })
+                .into_iter()
+                .collect();
+        }
+        let place = |subflow: &Subflow| {
+            let ends = (subflow.local.ip(), subflow.remote.ip());
+            self.options
+                .paths
+                .iter()
+                .position(|path| *path == ends)
+                .and_then(|place| u8::try_from(place).ok())
+        };
+        let subflows = Subflow::all(&conn.socket).unwrap_or_default();
+        let info = |subflow: &Subflow| Some(PathInfo { path: place(subflow)?, info: subflow.info });
+        subflows.iter().filter_map(info).collect()
+    }
+
+    /// How many subflows the connection that stands has, of several the one with the most; nothing if it is none of
+    /// Multipath TCP.
+    pub fn subflows(&mut self) -> Option<u32> {
+        let of = |conn: &Conn| {
+            let all = Subflow::all(&conn.socket).ok()?;
+            Some(all.iter().filter(|subflow| subflow.info.is_established()).count() as u32)
+        };
+        let now = self.connections.values().filter(|conn| conn.multipath).filter_map(of).max()?;
+        self.subflows = self.subflows.max(now);
+        Some(now)
+    }
+
+    /// The most subflows that a connection has had at once when [`Self::subflows`] was asked.
+    pub const fn most_subflows(&self) -> u32 {
+        self.subflows
     }
 
     /// Connections made so far, those that ended before everything had arrived, and those of MPTCP that fell back to TCP.
@@ -262,7 +312,7 @@ impl Conn {
         }
         let sending = self.write(events)?;
         let receiving = if self.ready { self.read(buffer, events)? } else { Turn::Waits };
-        if self.shut && self.peer_finished && TcpInfo::read(&self.socket).is_ok_and(|info| info.is_closed()) {
+        if self.shut && self.peer_finished && self.is_over() {
             self.closed = true;
             events.push(ConnectionEvent::Closed(CloseReason::Finished));
         }
@@ -337,10 +387,33 @@ impl Conn {
         Ok(Turn::Waits)
     }
 
-    /// Whether it was to be MPTCP and has become TCP (RFC 8684 section 3.7).
+    /// Whether it was to be MPTCP and has become TCP (RFC 8684 section 3.7): what is told of it is refused then, or says so.
     fn fell_back(&self) -> bool {
-        self.multipath && self.connected && !speaks_multipath(&self.socket)
+        self.multipath && self.connected && MptcpInfo::read(&self.socket).map_or(true, |info| info.fell_back)
     }
+
+    /// Whether nothing can be sent or received any more, and all was acknowledged. Of several subflows none can tell.
+    fn is_over(&self) -> bool {
+        match MptcpInfo::read(&self.socket) {
+            Ok(info) if self.multipath && !info.fell_back => info.all_acknowledged,
+            _ => TcpInfo::read(&self.socket).is_ok_and(|info| info.is_closed()),
+        }
+    }
+
+    /// What it has counted; a connection that nothing is told of has counted what it had before.
+    fn counts(&mut self) -> TcpCounts {
+        if let Some(subflows) = self.multipath.then(|| Subflow::all(&self.socket).ok()).flatten() {
+            return self.counted.update(&subflows);
+        }
+        TcpInfo::read(&self.socket).map_or_else(|_| TcpCounts::default(), |info| info.counts)
+    }
+}
+
+/// The same port at every address of that version of IP.
+fn anywhere(at: SocketAddr) -> SocketAddr {
+    let address: IpAddr =
+        if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    (address, at.port()).into()
 }
 
 /// What was received, as an application gets it: zeros are fill, which need not be carried around.
@@ -350,22 +423,6 @@ fn content(bytes: &[u8]) -> Data {
     } else {
         Data::Bytes(bytes.into())
     }
-}
-
-/// Whether the peer speaks MPTCP: `MPTCP_INFO` is refused, or says so, once a connection has fallen back
-/// (include/uapi/linux/mptcp.h).
-fn speaks_multipath(socket: &OwnedFd) -> bool {
-    const SOL_MPTCP: i32 = 284;
-    const MPTCP_INFO: i32 = 1;
-    const FLAGS_AT: usize = 8;
-    const FELL_BACK: u32 = 1;
-    let mut info = [0; 64];
-    let flags =
-        option_bytes(socket, SOL_MPTCP, MPTCP_INFO, &mut info).ok().filter(|len| *len >= FLAGS_AT + 4);
-    flags.is_some_and(|_| {
-        let bytes = info[FLAGS_AT..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-        bytes & FELL_BACK == 0
-    })
 }
 
 /// Why a connection is over, from what the kernel answers.

@@ -10,6 +10,8 @@ use crate::sys::option_bytes;
 /// Longer than any kernel's `struct tcp_info`.
 const LONGEST: usize = 512;
 
+/// `TCP_ESTABLISHED` of the kernel's states.
+const ESTABLISHED: u8 = 1;
 /// `TCP_CLOSE` of the kernel's states (include/net/tcp_states.h).
 const CLOSED: u8 = 7;
 
@@ -79,8 +81,13 @@ impl TcpInfo {
         self.state == CLOSED
     }
 
+    /// Whether data can be sent and received.
+    pub const fn is_established(&self) -> bool {
+        self.state == ESTABLISHED
+    }
+
     /// Reads the fields by their places (include/uapi/linux/tcp.h), which never change: new ones are put at the end.
-    fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let word =
             |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_ne_bytes(*b));
         let long =

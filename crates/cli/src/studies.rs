@@ -43,6 +43,7 @@ pub static STUDIES: &[Study] = &[
         experiments: &[
             ("experiment", text!("link-down/experiment.toml")),
             ("failover", text!("link-down/failover.toml")),
+            ("kernel", text!("link-down/kernel.toml")),
             ("profiles", text!("link-down/profiles.toml")),
             ("run-length", text!("link-down/run-length.toml")),
             ("tcp-variants", text!("link-down/tcp-variants.toml")),

@@ -15,12 +15,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use common::{netrig, text};
-use netrig_core::{Direction, Dscp, PacketEvent, Sample, Sink, Step, Subject};
-use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Lab, lacks};
+use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Sink, Step, Subject};
+use netrig_experiment::{Experiment, Outcome, Substrate};
+use netrig_netns::{Journals, Lab, Namespaces, lacks};
 use serde_json::Value;
 
 /// A host that sends through a policer at R to a host behind a slower line.
@@ -333,4 +334,167 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     let seen: Vec<_> = seen.lines().collect();
     assert_eq!(seen.len(), delivered.len(), "tshark sees what the router says it delivered");
     assert!(seen.iter().all(|dscp| *dscp == "46"), "and with the code point that it was given");
+}
+
+/// Keeps what is measured, and the time line.
+#[derive(Default)]
+struct Course {
+    samples: Vec<(Subject, Sample)>,
+    notes: Vec<Note>,
+}
+
+impl Sink for Course {
+    fn sample(&mut self, subject: Subject, sample: Sample) {
+        self.samples.push((subject, sample));
+    }
+
+    fn wants_notes(&self) -> bool {
+        true
+    }
+
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+}
+
+impl Course {
+    /// Values of a quantity between two moments, in seconds.
+    fn between(&self, name: &str, from: f64, until: f64) -> Vec<f64> {
+        let within = |at: Instant| (from..until).contains(&at.as_secs_f64());
+        let of = self.samples.iter().filter(|(_, sample)| sample.quantity.name == name && within(sample.at));
+        of.map(|(_, sample)| sample.value).collect()
+    }
+}
+
+/// Runs the first point of a file in namespaces.
+fn run_in_namespaces(text: &str) -> (Course, Outcome) {
+    let experiment = Experiment::parse("test", text).unwrap_or_else(|problems| panic!("{problems}"));
+    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let journals = tempfile::tempdir().expect("a folder for the journal");
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+    substrate.check(&run).unwrap_or_else(|why| panic!("{why}"));
+    let mut course = Course::default();
+    let outcome = substrate.run(&run, &mut course, &AtomicBool::new(false));
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    (course, outcome)
+}
+
+#[test]
+fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
+    if !can(&[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let down = "[[event]]\nat = \"1 s\"\nlink = \"access\"\ndo = { down_for = \"1 s\", where = \"a\" }\n[transport.udp]";
+    let text = EXPERIMENT
+        .replace("duration = \"2 s\"", "duration = \"3 s\"")
+        .replace("[transport.udp]", down)
+        .replace("rate = \"1 Mbit/s\", burst", "rate = \"3 Mbit/s\", burst");
+    for version in ["4", "6"] {
+        // By way of R: what a node forgets with its interface is not only who is next to it.
+        let text = text.replace("duration =", &format!("ip = {version}\nduration ="));
+        let (course, _) = run_in_namespaces(&text);
+        let received = |from, until| course.between("received_bytes", from, until).iter().sum::<f64>();
+        // Ticks of 0.1 s, and what was on its way when the interface went down.
+        let [before, meanwhile, after] = [received(0.0, 1.05), received(1.15, 1.95), received(2.15, 3.05)];
+        assert!(
+            before > 100e3 && meanwhile == 0.0 && after > 100e3,
+            "IPv{version}: {before}, {meanwhile}, {after}"
+        );
+        let said = |at: f64, words: &str| {
+            let mut notes = course.notes.iter().filter(|note| note.text.starts_with(words));
+            notes.any(|note| note.at.as_secs_f64() == at)
+        };
+        assert!(said(1.0, "interface access of a down, done "), "{:?}", course.notes);
+        assert!(said(2.0, "interface access of a up, done "), "{:?}", course.notes);
+    }
+}
+
+/// A connection of Multipath TCP over two links, of which the first is down for 2 s.
+const TWO_PATHS: &str = r#"
+format = 1
+name = "two-paths"
+question = "Does the second path bridge an outage of the first?"
+duration = "6 s"
+[node.client]
+[node.server]
+[link.first]
+between = ["client", "server"]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 20 }
+[link.second]
+between = ["client", "server"]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", packets = 20 }
+[transport.both]
+kind = "mptcp"
+profile = "linux"
+paths = ["first", "second"]
+net.mptcp.stale_loss_cnt = 2
+[[event]]
+at = "2 s"
+link = "first"
+do = { down_for = "2 s" }
+[flow.file]
+from = "client"
+to = "server"
+transport = "both"
+application = { kind = "bulk" }
+[response.goodput]
+of = "flow.file"
+metric = "goodput"
+"#;
+
+/// Whether the kernel has Multipath TCP; says so if it has not.
+fn has_multipath() -> bool {
+    let there = Path::new("/proc/sys/net/mptcp").is_dir();
+    if !there {
+        let _ = writeln!(std::io::stderr(), "skipped: needs a kernel with Multipath TCP");
+    }
+    there
+}
+
+#[test]
+fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
+    if !can(&[]) || !has_multipath() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    for text in [TWO_PATHS.to_owned(), TWO_PATHS.replace("duration =", "ip = 6\nduration =")] {
+        let (course, outcome) = run_in_namespaces(&text);
+        let invalid = outcome.invalid.unwrap_or_default();
+        assert!(!invalid.contains("fell back"), "{invalid}");
+        assert!(course.between("subflows", 1.0, 2.0).iter().all(|subflows| *subflows == 2.0));
+        for link in 0..2 {
+            let bytes = course.samples.iter().filter(|(subject, sample)| {
+                *subject == Subject::Link(link, Direction::Forward) && sample.quantity.name == "link_bytes"
+            });
+            let bytes: f64 = bytes.map(|(_, sample)| sample.value).sum();
+            assert!(bytes > 100e3, "link {link} carried {bytes} B");
+        }
+        // Each path's own congestion window is traced.
+        for path in 0..2 {
+            let of = Subject::Path(0, path);
+            assert!(course.samples.iter().any(|(subject, s)| *subject == of && s.quantity.name == "cwnd"));
+        }
+        let during: f64 = course.between("received_bytes", 3.0, 4.0).iter().sum();
+        assert!(during > 0.0, "nothing arrives while the first link is down");
+    }
+}
+
+#[test]
+fn multipath_tcp_is_fine_with_one_path() {
+    if !can(&[]) || !has_multipath() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let text =
+        TWO_PATHS.replace("[\"first\", \"second\"]", "[\"first\"]").replace("at = \"2 s\"", "at = \"1.9 s\"");
+    let (course, outcome) = run_in_namespaces(&text.replace("duration = \"6 s\"", "duration = \"2 s\""));
+    let invalid = outcome.invalid.unwrap_or_default();
+    assert!(!invalid.contains("fell back"), "{invalid}");
+    assert!(course.between("subflows", 0.5, 1.5).iter().all(|subflows| *subflows == 1.0));
+    assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
 }

@@ -54,8 +54,8 @@ pub use results::{
     Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
 };
 pub use scenario::{
-    Action, Carrier, Flow, Hop, LinkSpec, Node, RateLayer, Reception, Route, Scenario, TimedEvent, WifiLane,
-    channels,
+    Action, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, TimedEvent,
+    WifiLane, channels,
 };
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{

@@ -223,12 +223,24 @@ pub enum Carrier {
     /// An SCTP association over all paths.
     Sctp(Arc<sctp::Config>),
     /// A Multipath TCP connection (RFC 8684) over all paths.
-    Mptcp(Arc<tcp::Config>),
+    Mptcp(Mptcp),
     /// Datagrams. Without headers a datagram's payload is the packet, as queueing theory has it.
     Udp {
         /// Whether IP and UDP headers count.
         headers: bool,
     },
+}
+
+/// Multipath TCP: how each subflow is, and what becomes of the paths.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mptcp {
+    /// The constants of each subflow.
+    pub tcp: Arc<tcp::Config>,
+    /// Whether the paths after the first carry data only while the first cannot (RFC 8684 section 3.3.8).
+    pub backup: bool,
+    /// Settings of the kernel below `net.mptcp`, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
 }
 
 impl Carrier {

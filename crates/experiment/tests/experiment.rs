@@ -311,10 +311,22 @@ fn datagrams_need_no_transport() {
 fn mptcp_is_read_with_the_constants_of_tcp() {
     let text = LINK_DOWN.replacen("kind = \"sctp\"\n", "kind = \"mptcp\"\nmss = \"1 KB\"\n", 1);
     let levels = "transport=sctp,down_for=0s,interarrival=45ms,shape=1.5";
-    let Carrier::Mptcp(config) = scenario(&text, levels).flows[0].carrier.clone() else {
-        panic!("not MPTCP")
-    };
-    assert_eq!(serde_json::to_value(config).unwrap()["mss"], "1 KB");
+    let Carrier::Mptcp(mptcp) = scenario(&text, levels).flows[0].carrier.clone() else { panic!("not MPTCP") };
+    assert_eq!(serde_json::to_value(&mptcp.tcp).unwrap()["mss"], "1 KB");
+    assert!(!mptcp.backup && mptcp.sysctls.is_empty());
+}
+
+#[test]
+fn mptcp_has_backup_paths_and_settings_of_the_kernel() {
+    let keys = "kind = \"mptcp\"\nbackup = true\nnet.mptcp.stale_loss_cnt = 2\nnet.mptcp.checksum_enabled = true\n\
+                net.mptcp.scheduler = \"default\"\n";
+    let text = LINK_DOWN.replacen("kind = \"sctp\"\n", keys, 1);
+    let levels = "transport=sctp,down_for=0s,interarrival=45ms,shape=1.5";
+    let Carrier::Mptcp(mptcp) = scenario(&text, levels).flows[0].carrier.clone() else { panic!("not MPTCP") };
+    assert!(mptcp.backup);
+    let settings: Vec<_> =
+        mptcp.sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(settings, [("checksum_enabled", "1"), ("scheduler", "default"), ("stale_loss_cnt", "2")]);
 }
 
 #[test]

@@ -116,27 +116,34 @@ fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
     )
 }
 
-/// Routes of a node. Each source that has ways of its own gets a table for them.
+/// Gives a node its routes, and the rules that lead sources to their own.
 fn add_ways(namespace: &Namespace, node: usize, wiring: &Wiring) -> Result<(), TestbedError> {
-    let mut sources = Vec::new();
-    for way in &wiring.nodes[node].ways {
-        let Some((_, end)) = wiring.ends_of(node).find(|(link, _)| *link == way.link) else { continue };
-        let table = way.from.map(|source| table_of(namespace, &mut sources, source)).transpose()?;
-        let route = NewRoute { to: way.to, via: way.via, index: end.index, table };
-        let deed = || format!("add the route to {} by {}", way.to, way.via);
+    let (routes, sources) = routes(node, wiring);
+    for (source, table) in sources.into_iter().zip(SOURCE_TABLES..) {
+        let deed = || format!("add the rule for packets from {source}");
+        namespace.ask(deed, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
+    }
+    for route in routes {
+        let deed = || format!("add the route to {} by {}", route.to, route.via);
         namespace.ask(deed, move || Rtnetlink::open()?.add_route(&route))?;
     }
     Ok(())
 }
 
-/// The table of `source`, to which a rule leads.
-fn table_of(namespace: &Namespace, sources: &mut Vec<IpAddr>, source: IpAddr) -> Result<u32, TestbedError> {
-    if let Some(place) = sources.iter().position(|known| *known == source) {
-        return Ok(SOURCE_TABLES + place as u32);
+/// The routes of a node, and the sources that have ways of their own: each has a table for them, from [`SOURCE_TABLES`]
+/// on.
+pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr>) {
+    let (mut routes, mut sources) = (Vec::new(), Vec::new());
+    for way in &wiring.nodes[node].ways {
+        let Some((_, end)) = wiring.ends_of(node).find(|(link, _)| *link == way.link) else { continue };
+        let table = way.from.map(|source| {
+            let place = sources.iter().position(|known| *known == source).unwrap_or_else(|| {
+                sources.push(source);
+                sources.len() - 1
+            });
+            SOURCE_TABLES + place as u32
+        });
+        routes.push(NewRoute { to: way.to, via: way.via, index: end.index, table });
     }
-    let table = SOURCE_TABLES + sources.len() as u32;
-    let deed = || format!("add the rule for packets from {source}");
-    namespace.ask(deed, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
-    sources.push(source);
-    Ok(table)
+    (routes, sources)
 }

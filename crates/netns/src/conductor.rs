@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use netrig_agent::control::{self, ControlError, Epoch, Reply, Request};
+use netrig_agent::control::{self, Column, ControlError, Epoch, Reply, Request};
 use netrig_agent::{Clock, EndReport, RunOrder, Side};
-use netrig_core::Sink;
+use netrig_core::{Sink, Subject, quantity};
 use netrig_experiment::{Outcome, Run, RunError};
 
+use crate::interfaces::{InterfaceReport, Interfaces};
 use crate::orders::grace;
 use crate::process::Process;
-use crate::router::{Findings, Report, Router, Routing};
+use crate::router::{Findings, Recognition, Report, Router, Routing};
 use crate::testbed::Testbed;
 
 /// How long agents have to start and to open their sockets.
@@ -95,12 +96,13 @@ impl<'a> Conductor<'a> {
     /// [`RunError::Cancelled`] soon after `cancel` was set; else what failed.
     pub fn carry_out(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         let findings = self.tell.clone();
-        let tell = Box::new(move |found| {
+        let tell = move |found| {
             // Who does not listen any more has given the run up.
             let _ = findings.send(Told::Router(found));
-        });
-        let router = Router::new(&self.testbed, self.run, sink, tell)?;
+        };
+        let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
         let clock = Clock::starting_in(LEAD);
+        let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
         let routing = Routing::start(router, clock);
         for line in &mut self.agents {
             line.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
@@ -109,6 +111,7 @@ impl<'a> Conductor<'a> {
         let scenario = &self.run.scenario;
         let end = clock.now().min(netrig_core::Instant::ZERO + scenario.duration);
         let report = routing.stop(end)?;
+        let interfaces = interfaces.stop();
         while let Ok(Told::Router(findings)) = self.told.try_recv() {
             findings.tell(sink);
         }
@@ -116,7 +119,7 @@ impl<'a> Conductor<'a> {
         self.testbed.remove().map_err(failed)?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
-        Ok(Outcome { lasted, ..outcome(&report, &ends) })
+        Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends) })
     }
 
     /// Passes on what is measured until all agents have reported.
@@ -134,7 +137,7 @@ impl<'a> Conductor<'a> {
                 }
                 Heard::Findings(findings) => findings.tell(sink),
                 Heard::Reply(Reply::Samples { columns }) => {
-                    for column in columns {
+                    for column in columns.into_iter().filter(|column| !self.is_seen_on_the_wire(column)) {
                         let samples = column.samples().map_err(failed)?;
                         samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
                     }
@@ -157,6 +160,16 @@ impl<'a> Conductor<'a> {
             }
         }
         Ok(reports)
+    }
+
+    /// Whether the router tells it better than a socket, to which a segment comes when all before it are there.
+    fn is_seen_on_the_wire(&self, column: &Column) -> bool {
+        let flow = match column.subject {
+            Subject::Flow(flow) => self.run.scenario.flows.get(flow as usize),
+            _ => None,
+        };
+        let told = [quantity::DATA_PAUSED.name, quantity::DATA_RESUMED.name];
+        flow.is_some_and(Recognition::watches) && told.contains(&column.quantity.as_str())
     }
 
     /// The next thing that is told; `fails` says what an agent does not do that is silent until `deadline`.
@@ -228,11 +241,13 @@ fn failed(error: impl std::fmt::Display) -> RunError {
 }
 
 /// What the run says of itself.
-fn outcome(router: &Report, ends: &[EndReport]) -> Outcome {
+fn outcome(router: &Report, interfaces: &InterfaceReport, ends: &[EndReport]) -> Outcome {
     let mut faults = router.faults();
+    faults.extend(interfaces.faults.iter().cloned());
     faults.extend(ends.iter().flat_map(|end| end.faults.iter().cloned()));
     let sources = ends.iter().filter_map(|end| end.source.as_ref());
     let late = sources.map(|source| netrig_core::Duration::from_secs_f64(source.late_max));
+    let late = late.chain([interfaces.lateness.max()]);
     Outcome {
         balance: router.balance,
         events: router.forwarded,

@@ -61,6 +61,7 @@ impl KernelTcp {
         }
         let options = TcpOptions {
             multipath: false,
+            paths: Vec::new(),
             congestion: Some(congestion),
             max_segment: u16::try_from(config.mss.bytes()).ok().filter(|_| config.mss != linux.mss),
             window_clamp: None,
@@ -185,6 +186,19 @@ mod tests {
         let TcpOptions { congestion, max_segment, no_delay, buffers, .. } = kernel.options;
         assert_eq!((congestion.as_deref(), max_segment, no_delay), (Some("reno"), Some(1000), true));
         assert_eq!(buffers.receive, Some(64_000));
+    }
+
+    #[test]
+    fn a_congestion_control_is_the_kernels_or_refused_with_what_it_has() {
+        for name in ["reno", "cubic", "bbr"] {
+            let kernel = of(&format!(r#"{{"congestion": "{name}"}}"#));
+            if available().iter().any(|there| there == name) {
+                assert_eq!(kernel.ok().unwrap().options.congestion.as_deref(), Some(name));
+            } else {
+                let why = kernel.err().unwrap().0;
+                assert!(why.ends_with(&format!("it has {}", available().join(", "))), "{why}");
+            }
+        }
     }
 
     #[test]

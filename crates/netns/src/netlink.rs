@@ -1,6 +1,8 @@
 //! Netlink, asked one question at a time.
 
 pub(crate) mod ethtool;
+mod generic;
+pub(crate) mod path_manager;
 pub(crate) mod route;
 
 use std::fmt::Debug;

@@ -8,6 +8,7 @@ use netrig_core::Duration;
 use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Run, Scenario, Unsupported};
 
 use crate::kernel_tcp::KernelTcp;
+use crate::multipath;
 
 /// The port that every flow's second end listens on, less the flow's number: RFC 6335's user ports.
 const SERVER_PORT: u16 = 5001;
@@ -27,6 +28,7 @@ pub(crate) const fn server_port(number: u32) -> u16 {
 pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported> {
     let scenario = &*run.scenario;
     check_topology(scenario)?;
+    multipath::multipath(scenario)?;
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let (carrier, sysctls) = carrier_of(flow)?;
@@ -84,7 +86,7 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
             node.name
         ));
     }
-    match scenario.events.iter().find(|event| !matches!(event.action, Action::Link { .. })) {
+    match scenario.events.iter().find(|event| matches!(event.action, Action::SetPrimary { .. })) {
         Some(event) => unsupported(format!("what happens at {} happens to a node, not to a link", event.at)),
         None => Ok(()),
     }
@@ -117,10 +119,12 @@ fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupport
             "flow `{}` wants SCTP (transport `{}`), which no agent has yet in real time",
             flow.name, flow.transport
         )),
-        Carrier::Mptcp(_) => unsupported(format!(
-            "flow `{}` wants Multipath TCP (transport `{}`), whose paths no agent sets yet",
-            flow.name, flow.transport
-        )),
+        Carrier::Mptcp(mptcp) => {
+            let KernelTcp { mut options, mut sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
+            options.multipath = true;
+            sysctls.extend(multipath::sysctls(flow, mptcp)?);
+            Ok((Carried::Tcp(options), sysctls))
+        }
     }
 }
 
@@ -131,13 +135,17 @@ fn end(
     side: Side,
     carrier: Carried,
 ) -> Result<EndOrder, Unsupported> {
-    let path = flow.paths.first().and_then(|path| {
-        let near = scenario.address(flow.from, path.hops.first()?.link)?;
-        Some((near, scenario.address(flow.to, path.hops.last()?.link)?))
-    });
-    let Some((client, server)) = path else {
+    let paths = multipath::addresses(scenario, flow);
+    let Some(&(client, server)) = paths.first() else {
         return unsupported(format!("flow `{}` has no path", flow.name));
     };
+    let mut carrier = carrier;
+    if let Carried::Tcp(options) = &mut carrier
+        && options.multipath
+    {
+        let seen_from = |(near, far): (_, _)| if side == Side::Client { (near, far) } else { (far, near) };
+        options.paths = paths.into_iter().map(seen_from).collect();
+    }
     Ok(EndOrder {
         flow: number,
         name: flow.name.clone(),

@@ -10,6 +10,7 @@ use netrig_experiment::{Outcome, Run, RunError, Substrate, Unsupported};
 use crate::capabilities::lacks;
 use crate::conductor::Conductor;
 use crate::journal::Journals;
+use crate::multipath::{manage, multipath};
 use crate::orders::orders;
 use crate::removal::left_behind;
 use crate::testbed::{Testbed, TestbedId};
@@ -70,6 +71,8 @@ impl Substrate for Namespaces {
         left.into_iter().for_each(|left| drop(left.remove()));
         let testbed = TestbedId::fresh().and_then(|id| Testbed::build(&self.journals, &id, wiring));
         let testbed = testbed.map_err(|error| failed(&error))?;
+        let nodes = multipath(&run.scenario).map_err(|error| failed(&error))?;
+        manage(&testbed, &nodes).map_err(|error| failed(&error))?;
         Conductor::prepare(run, testbed, &self.agent, orders, cancel)?.carry_out(sink, cancel)
     }
 }

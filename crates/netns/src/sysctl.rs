@@ -13,7 +13,7 @@ const IPV4: [(&str, &str); 3] = [
     ("accept_redirects", "0"),
     ("send_redirects", "0"),
 ];
-const IPV6: [(&str, &str); 8] = [
+const IPV6: [(&str, &str); 9] = [
     ("disable_ipv6", "0"),
     ("accept_ra", "0"),
     ("autoconf", "0"),
@@ -24,6 +24,8 @@ const IPV6: [(&str, &str); 8] = [
     ("router_solicitations", "0"),
     // IN6_ADDR_GEN_MODE_NONE: without a link-local address nothing is said in its name.
     ("addr_gen_mode", "1"),
+    // As those of IPv4 do, addresses stay at an interface that goes down: who is bound to one stays so.
+    ("keep_addr_on_down", "1"),
 ];
 
 /// Writes one setting, a path below `/proc/sys/net`, and reads it back.

@@ -7,6 +7,7 @@ use crate::capabilities;
 use crate::error::{TestbedError, Told};
 use crate::journal::{Entry, Journal, Journals};
 use crate::namespace::{self, Namespace};
+use crate::netlink::Refusal;
 use crate::process::{Group, Process, ProcessId};
 use crate::removal::undo;
 use crate::wiring::Wiring;
@@ -157,6 +158,16 @@ impl Testbed {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, TestbedError> {
         Ok(self.node(node)?.run(job))
+    }
+
+    /// Asks the kernel for something in a node's namespace, named by `deed` if it is refused.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        node: usize,
+        deed: impl FnOnce() -> String,
+        job: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, TestbedError> {
+        self.node(node)?.ask(deed, job)
     }
 
     /// Starts a program on a node, in a process group of its own. It ends with the testbed, or with this process,

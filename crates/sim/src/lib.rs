@@ -28,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::Sink;
 use netrig_experiment::{Carrier, Outcome, Run, RunError, Substrate, Unsupported};
+use netrig_transport::tcp::Congestion;
 
 /// The substrate `sim`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +53,15 @@ impl Substrate for Simulator {
                     return Err(Unsupported(format!(
                         "the simulator has no Multipath TCP, and flow `{}` wants it (transport `{}`)",
                         flow.name, flow.transport
+                    )));
+                }
+                Carrier::Tcp(ref config) if !Congestion::MODELLED.contains(&config.congestion) => {
+                    let names = Congestion::MODELLED.iter().map(ToString::to_string);
+                    return Err(Unsupported(format!(
+                        "the simulator has no congestion control `{}` (transport `{}`); it has {}",
+                        config.congestion,
+                        flow.transport,
+                        names.collect::<Vec<_>>().join(", ")
                     )));
                 }
                 Carrier::Tcp(_) | Carrier::Sctp(_) | Carrier::Udp { .. } => {}

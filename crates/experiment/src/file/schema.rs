@@ -102,6 +102,10 @@ fn link_of(section: Map<String, Json>, settings: Map<String, Json>) -> Json {
     Json::Object(link)
 }
 
+/// Keys that only one kind of transport has.
+const OF_ONE_KIND: [(&str, &str); 4] =
+    [("udp", "headers"), ("udp", "layer"), ("mptcp", "backup"), ("mptcp", "net")];
+
 /// A transport has the constants of its kind.
 fn transport(generator: &mut SchemaGenerator) -> Json {
     let constants = [
@@ -112,8 +116,9 @@ fn transport(generator: &mut SchemaGenerator) -> Json {
     ];
     let kinds = constants.map(|(kind, constants)| {
         let mut section = object::<TransportSection>(generator);
-        if let (true, Some(Json::Object(properties))) = (kind != "udp", section.get_mut("properties")) {
-            properties.remove("headers");
+        if let Some(Json::Object(properties)) = section.get_mut("properties") {
+            let others = OF_ONE_KIND.iter().filter(|(of, _)| *of != kind);
+            others.for_each(|(_, key)| drop(properties.remove(*key)));
         }
         let mut schema = merged([section, constants]);
         schema["properties"]["kind"] = json!({ "const": kind });

@@ -1,5 +1,7 @@
 //! The sections of an experiment file as Rust types. Their words are the descriptions of the JSON schema.
 
+use std::collections::BTreeMap;
+
 use netrig_core::{Direction, Dscp, Duration, Fraction, InFlight, Rate, Waiting};
 use netrig_transport::Profile;
 use schemars::JsonSchema;
@@ -159,10 +161,48 @@ pub(crate) struct TransportSection {
     /// For UDP: what a `rate` of its applications counts, `ip` packets or their `payload`.
     #[serde(default)]
     pub(crate) layer: Option<RateLayer>,
+    /// For Multipath TCP: whether the paths after the first carry data only while the first cannot. Without it all carry
+    /// data at all times.
+    #[serde(default)]
+    pub(crate) backup: Option<bool>,
+    /// For Multipath TCP: settings of the kernels at both ends.
+    #[serde(default)]
+    pub(crate) net: Option<NetSettings>,
 }
 
 /// The keys of [`TransportSection`], which are not constants of an endpoint.
-pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "headers", "layer"];
+pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "headers", "layer", "backup", "net"];
+
+/// Settings of a kernel's network, by the names of sysctl: `net.mptcp.stale_loss_cnt = 2`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NetSettings {
+    /// Those of Multipath TCP (Documentation/networking/mptcp-sysctl.rst), by name.
+    #[serde(default)]
+    pub(crate) mptcp: BTreeMap<String, KernelSetting>,
+}
+
+/// What a setting of the kernel is to be.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum KernelSetting {
+    /// On or off, which the kernel writes as 1 and 0.
+    Switch(bool),
+    /// A number.
+    Number(u32),
+    /// A word.
+    Word(String),
+}
+
+impl std::fmt::Display for KernelSetting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Switch(on) => write!(f, "{}", u8::from(*on)),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Word(word) => f.write_str(word),
+        }
+    }
+}
 
 /// The constants of a transport that has none.
 #[derive(Debug, Deserialize)]

@@ -15,7 +15,7 @@ use crate::file::read::Reader;
 use crate::file::sections::{
     FlowSection, Headers, NoConstants, PathSpec, Protocol, TRANSPORT_KEYS, TransportSection,
 };
-use crate::{Carrier, Flow, RateLayer, Route};
+use crate::{Carrier, Flow, Mptcp, RateLayer, Route};
 
 /// The most paths that a flow may have.
 const MAX_PATHS: usize = 16;
@@ -48,19 +48,7 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
     let table = value.table()?;
     let own = made_of(value, table.only(TRANSPORT_KEYS));
     let section: TransportSection = reader.read(&own)?;
-    if section.headers.is_some() && section.kind != Protocol::Udp {
-        reader.report(reader.about(
-            value,
-            &["headers"],
-            "`headers` is about datagrams, and so for the kind `udp` only",
-        ));
-        return None;
-    }
-    if section.layer.is_some() && section.kind != Protocol::Udp {
-        let why = "`layer` is about rates of datagrams, and so for the kind `udp` only";
-        reader.report(reader.about(value, &["layer"], why));
-        return None;
-    }
+    check_keys(&section, value, reader)?;
     let constants = made_of(value, table.without(TRANSPORT_KEYS));
     let profile = section.profile.unwrap_or(Profile::Rfc);
     let tcp = || {
@@ -69,7 +57,11 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
     };
     let carrier = match section.kind {
         Protocol::Tcp => Carrier::Tcp(tcp()?),
-        Protocol::Mptcp => Carrier::Mptcp(tcp()?),
+        Protocol::Mptcp => Carrier::Mptcp(Mptcp {
+            tcp: tcp()?,
+            backup: section.backup.unwrap_or_default(),
+            sysctls: sysctls(&section, value, reader)?,
+        }),
         Protocol::Sctp => {
             let settings: sctp::Settings = reader.read_beside(&constants, TRANSPORT_KEYS)?;
             Carrier::Sctp(checked(sctp::Config::checked(profile, &settings), &constants, reader)?)
@@ -80,6 +72,52 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
         }
     };
     Some(Transport { carrier, layer: section.layer.unwrap_or_default(), paths: section.paths, value })
+}
+
+/// Refuses keys that are about another kind of transport.
+fn check_keys(section: &TransportSection, value: &Value, reader: &Reader<'_>) -> Option<()> {
+    let keys = [
+        ("headers", section.headers.is_some(), Protocol::Udp, "datagrams, and so for the kind `udp` only"),
+        (
+            "layer",
+            section.layer.is_some(),
+            Protocol::Udp,
+            "rates of datagrams, and so for the kind `udp` only",
+        ),
+        ("backup", section.backup.is_some(), Protocol::Mptcp, "subflows, and so for the kind `mptcp` only"),
+        (
+            "net",
+            section.net.is_some(),
+            Protocol::Mptcp,
+            "a kernel's Multipath TCP, and so for the kind `mptcp` only",
+        ),
+    ];
+    match keys.iter().find(|(_, given, kind, _)| *given && section.kind != *kind) {
+        Some((key, _, _, about)) => {
+            reader.report(reader.about(value, &[key], format!("`{key}` is about {about}")));
+            None
+        }
+        None => Some(()),
+    }
+}
+
+/// The settings below `net.mptcp`, by names that can be part of one.
+fn sysctls(
+    section: &TransportSection,
+    value: &Value,
+    reader: &Reader<'_>,
+) -> Option<BTreeMap<String, String>> {
+    let settings = section.net.iter().flat_map(|net| &net.mptcp);
+    let is_name =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'0'..=b'9'));
+    if let Some((name, _)) = settings.clone().find(|(name, _)| !is_name(name)) {
+        let why = format!(
+            "`net.mptcp.{name}` is no setting of a kernel: these are of small letters, digits and `_`"
+        );
+        reader.report(reader.about(value, &["net", "mptcp", name], why));
+        return None;
+    }
+    Some(settings.map(|(name, value)| (name.clone(), value.to_string())).collect())
 }
 
 /// An endpoint's constants, unless one of those that the file sets cannot be.

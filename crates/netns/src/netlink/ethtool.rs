@@ -1,19 +1,9 @@
 //! What an interface does to frames by itself: ethtool's netlink (Documentation/networking/ethtool-netlink.rst).
 
-use std::convert::Infallible;
+use netlink_packet_core::DefaultNla;
 
-use netlink_packet_core::{
-    DefaultNla, Emitable, NLA_F_NESTED, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable, Nla,
-};
-use netlink_sys::constants::NETLINK_GENERIC;
-
-use super::{Conversation, Refusal, attributes, value};
-
-/// `nlctrl`, who knows the numbers of the other families.
-const CONTROL: u16 = 16;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+use super::generic::{Family, Message, kind, nest, string};
+use super::{Refusal, attributes, value};
 
 const MSG_FEATURES_GET: u8 = 11;
 const MSG_FEATURES_SET: u8 = 12;
@@ -25,62 +15,13 @@ const BITSET_BITS: u16 = 3;
 const BITSET_BITS_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 
-/// Length of a `genlmsghdr`: command, version and two bytes that mean nothing.
-const GENERIC_HEADER: usize = 4;
-
 /// A conversation about the interfaces of the calling thread's namespace.
-pub(crate) struct Ethtool {
-    conversation: Conversation,
-    family: u16,
-}
-
-/// A message of generic netlink.
-#[derive(Debug)]
-struct Generic {
-    family: u16,
-    command: u8,
-    attributes: Vec<DefaultNla>,
-}
-
-impl NetlinkSerializable for Generic {
-    fn message_type(&self) -> u16 {
-        self.family
-    }
-
-    fn buffer_len(&self) -> usize {
-        GENERIC_HEADER + self.attributes.as_slice().buffer_len()
-    }
-
-    fn serialize(&self, buffer: &mut [u8]) {
-        // Version 1 of both families.
-        buffer[..GENERIC_HEADER].copy_from_slice(&[self.command, 1, 0, 0]);
-        self.attributes.as_slice().emit(&mut buffer[GENERIC_HEADER..]);
-    }
-}
-
-impl NetlinkDeserializable for Generic {
-    type Error = Infallible;
-
-    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
-        let command = payload.first().copied().unwrap_or_default();
-        let attributes = attributes(payload.get(GENERIC_HEADER..).unwrap_or_default());
-        Ok(Self { family: header.message_type, command, attributes })
-    }
-}
+pub(crate) struct Ethtool(Family);
 
 impl Ethtool {
     /// Opens one in the namespace of the calling thread.
     pub(crate) fn open() -> Result<Self, Refusal> {
-        let mut conversation = Conversation::open(NETLINK_GENERIC)?;
-        let name = string(CTRL_ATTR_FAMILY_NAME, "ethtool");
-        let question = Generic { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![name] };
-        let answers = conversation.ask(question, 0)?;
-        let number = answers.iter().flat_map(|answer| &answer.attributes);
-        let number = number.filter(|attribute| attribute.kind() == CTRL_ATTR_FAMILY_ID).map(value).next();
-        match number.as_deref() {
-            Some(&[low, high]) => Ok(Self { conversation, family: u16::from_ne_bytes([low, high]) }),
-            _ => Err(Refusal::Unreadable("the family `ethtool` has no number".into())),
-        }
+        Family::open("ethtool").map(Self)
     }
 
     /// What an interface does now to checksums and lengths of frames, by the names of `ethtool -k`.
@@ -104,8 +45,8 @@ impl Ethtool {
         self.ask(MSG_FEATURES_SET, vec![header(interface), wanted]).map(drop)
     }
 
-    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Generic>, Refusal> {
-        self.conversation.ask(Generic { family: self.family, command, attributes }, 0)
+    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
+        self.0.ask(command, attributes)
     }
 }
 
@@ -131,20 +72,6 @@ fn names(bitset: &DefaultNla) -> Vec<String> {
 
 fn header(interface: &str) -> DefaultNla {
     nest(FEATURES_HEADER, &[string(HEADER_DEV_NAME, interface)])
-}
-
-fn kind(attribute: &DefaultNla) -> u16 {
-    attribute.kind() & !NLA_F_NESTED
-}
-
-fn string(kind: u16, text: &str) -> DefaultNla {
-    DefaultNla::new(kind, [text.as_bytes(), &[0]].concat())
-}
-
-fn nest(kind: u16, inside: &[DefaultNla]) -> DefaultNla {
-    let mut bytes = vec![0; inside.buffer_len()];
-    inside.emit(&mut bytes);
-    DefaultNla::new(kind | NLA_F_NESTED, bytes)
 }
 
 #[cfg(test)]

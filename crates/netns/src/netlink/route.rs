@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
@@ -19,7 +19,11 @@ use netlink_sys::constants::NETLINK_ROUTE;
 use super::{Conversation, Refusal};
 
 /// A conversation about what the calling thread's namespace has.
-pub(crate) struct Rtnetlink(Conversation);
+pub(crate) struct Rtnetlink {
+    conversation: Conversation,
+    /// What becomes of a thing that is made and is there already: a flag of netlink(7).
+    existing: u16,
+}
 
 /// One end of a veth pair that is to be.
 pub(crate) struct VethEnd<'a> {
@@ -42,6 +46,7 @@ impl VethEnd<'_> {
 }
 
 /// A route that is to be, in the main table unless it has a `table`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewRoute {
     pub(crate) to: IpAddr,
     pub(crate) via: IpAddr,
@@ -50,13 +55,19 @@ pub(crate) struct NewRoute {
 }
 
 impl Rtnetlink {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens one in the namespace of the calling thread. What is there already is not made again.
     pub(crate) fn open() -> Result<Self, Refusal> {
-        Conversation::open(NETLINK_ROUTE).map(Self)
+        Ok(Self { conversation: Conversation::open(NETLINK_ROUTE)?, existing: NLM_F_EXCL })
+    }
+
+    /// The same for putting things back: what is there already is replaced.
+    pub(crate) fn open_to_restore() -> Result<Self, Refusal> {
+        Ok(Self { existing: NLM_F_REPLACE, ..Self::open()? })
     }
 
     fn create(&mut self, message: RouteNetlinkMessage) -> Result<(), Refusal> {
-        self.0.ask(message, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+        let flags = NLM_F_CREATE | self.existing;
+        self.conversation.ask(message, flags).map(drop)
     }
 
     /// Makes a veth pair, `here` in this namespace and `there` in another one. Both belong to `group` of interfaces.
@@ -82,7 +93,7 @@ impl Rtnetlink {
     pub(crate) fn delete_group(&mut self, group: u32) -> Result<(), Refusal> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::Group(group));
-        self.0.ask(RouteNetlinkMessage::DelLink(message), 0).map(drop)
+        self.conversation.ask(RouteNetlinkMessage::DelLink(message), 0).map(drop)
     }
 
     /// Switches flags of an interface on and off.
@@ -91,7 +102,7 @@ impl Rtnetlink {
         message.header.index = index;
         message.header.flags = on;
         message.header.change_mask = on | off;
-        self.0.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
+        self.conversation.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
     }
 
     /// Gives an interface an address, usable at once: nobody is asked whether another one has it (RFC 4862 section 5.4).

@@ -30,6 +30,11 @@ impl Findings {
         Self { drained: true, ..Self::default() }
     }
 
+    /// One line of the time line.
+    pub fn of_note(note: Note) -> Self {
+        Self { notes: vec![note], ..Self::default() }
+    }
+
     /// Whether it is that.
     pub const fn is_drained(&self) -> bool {
         self.drained

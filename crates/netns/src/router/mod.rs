@@ -23,11 +23,12 @@ use netrig_link::{Wire, WireId, WireMeters};
 
 pub(crate) use self::findings::Findings;
 use self::parcel::Parcel;
-use self::recognition::Recognition;
+pub(crate) use self::recognition::Recognition;
 pub(crate) use self::report::Report;
 pub(crate) use self::routing::Routing;
 use self::routing::Stop;
 use crate::error::TestbedError;
+use crate::interfaces::Shut;
 use crate::ring::{Outlet, Ring};
 use crate::testbed::Testbed;
 use crate::wiring::FIRST_INDEX;
@@ -66,6 +67,7 @@ pub(crate) struct Router {
     sample_every: Duration,
     end: Instant,
     recognition: Recognition,
+    shut: Shut,
     tap: Tap,
     journal: Journal,
     events: Events,
@@ -133,6 +135,7 @@ impl Router {
             sample_every: scenario.sample_every,
             end: Instant::ZERO + scenario.duration,
             recognition: Recognition::new(scenario),
+            shut: Shut::none(ends().count()),
             tap: Tap {
                 wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
                 nodes: ends().map(|end| end.node).collect(),
@@ -149,6 +152,11 @@ impl Router {
             // Last: what comes from here on is for the run.
             ring: Ring::open(testbed, SLOTS).map_err(failed)?,
         })
+    }
+
+    /// Which interfaces of nodes are down, for whoever takes them down.
+    pub fn shut(&self) -> Shut {
+        self.shut.clone()
     }
 
     /// Moves frames until `stop`, by `clock`, whose epoch is the start of the run.
@@ -294,7 +302,9 @@ impl Router {
             // The other end of the link.
             let to = wire ^ 1;
             self.show(at, to, Heading::Inbound, &packet);
-            self.recognition.delivered(self.tap.nodes[to], &packet);
+            if at <= self.end {
+                self.recognition.delivered(at, self.tap.nodes[to], &packet);
+            }
             self.departing.push(Departure { at, to, packet });
         }
     }
@@ -319,6 +329,9 @@ impl Router {
             meters.tick(*told, wire, &self.journal, &mut self.findings);
         }
         self.events.tell(&mut self.findings);
+        if self.next_tick == Instant::NEVER {
+            self.recognition.finish();
+        }
         self.recognition.tick(now, &mut self.findings);
         (self.tell)(std::mem::take(&mut self.findings));
     }
@@ -346,7 +359,8 @@ impl Router {
                     self.findings.sample(Subject::Run, sample);
                 }
             }
-            let outlet = &self.outlets[departures[0].to];
+            let to = departures[0].to;
+            let outlet = &self.outlets[to];
             let frames: Vec<&[u8]> =
                 departures.iter_mut().map(|departure| departure.packet.finished()).collect();
             let mut rest = &frames[..];
@@ -354,7 +368,11 @@ impl Router {
                 // What the node's interface has no room for is lost to the run, as in a host that is too slow.
                 let sent = outlet.send(rest).unwrap_or(0);
                 self.report.forwarded += sent as u64;
-                self.report.refused += u64::from(sent < rest.len());
+                if sent < rest.len() {
+                    let lost =
+                        if self.shut.is(to) { &mut self.report.shut_out } else { &mut self.report.refused };
+                    *lost += 1;
+                }
                 rest = &rest[(sent + 1).min(rest.len())..];
             }
         }
@@ -385,10 +403,11 @@ impl Router {
             sum.dropped += counters.dropped_in_all().packets;
             sum.inside += inside;
         }
-        let Report { balance, forwarded, refused, .. } = &self.report;
-        if balance.delivered != forwarded + refused {
+        let Report { balance, forwarded, refused, shut_out, .. } = &self.report;
+        if balance.delivered != forwarded + refused + shut_out {
             return Err(RunError::Failed(format!(
-                "links delivered {} frames to the router, which sent {forwarded} and could not send {refused}",
+                "links delivered {} frames to the router, which sent {forwarded}, could not send {refused}, and had \
+                 {shut_out} for interfaces that were down",
                 balance.delivered
             )));
         }

@@ -3,18 +3,24 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_core::{Instant, PacketMeta, Sample, Sink, Subject, protocol, quantity};
-use netrig_experiment::{Carrier, Scenario};
+use netrig_core::{Duration, Instant, PacketMeta, Quantity, Sample, Sink, Subject, protocol, quantity};
+use netrig_experiment::{Carrier, Flow, Scenario};
 
 use super::parcel::Parcel;
 use crate::orders::server_port;
 
-/// Counts the IP bytes of TCP segments with data that reach the receiving hosts of flows; a socket counts only what is in
-/// them.
+/// Counts the IP bytes of TCP segments with data that reach the receiving hosts of flows, and tells when they pause: a
+/// socket counts only what is in them, and hears of it when all that was sent before is there.
 pub(crate) struct Recognition {
     /// By the address that the flow's second end listens on.
     flows: BTreeMap<SocketAddr, Watched>,
     wire_bytes: Vec<u64>,
+    /// When data last came, by flow.
+    last_data: Vec<Option<Instant>>,
+    /// Moments since the last tick.
+    marks: Vec<(Subject, Sample)>,
+    /// Data that stays away for longer has paused.
+    pause: Duration,
 }
 
 #[derive(Clone, Copy)]
@@ -29,7 +35,7 @@ impl Recognition {
     pub fn new(scenario: &Scenario) -> Self {
         let mut flows = BTreeMap::new();
         for (flow, number) in scenario.flows.iter().zip(0..) {
-            if !matches!(flow.carrier, Carrier::Tcp(_) | Carrier::Mptcp(_)) {
+            if !Self::watches(flow) {
                 continue;
             }
             let receiver = if flow.application.answers() { flow.from } else { flow.to };
@@ -39,11 +45,22 @@ impl Recognition {
                 flows.extend(listens.map(|at| (at, Watched { flow: number, receiver })));
             }
         }
-        Self { flows, wire_bytes: vec![0; scenario.flows.len()] }
+        Self {
+            flows,
+            wire_bytes: vec![0; scenario.flows.len()],
+            last_data: vec![None; scenario.flows.len()],
+            marks: Vec::new(),
+            pause: scenario.sample_every,
+        }
+    }
+
+    /// Whether it counts what comes of a flow, and tells when that pauses.
+    pub fn watches(flow: &Flow) -> bool {
+        matches!(flow.carrier, Carrier::Tcp(_) | Carrier::Mptcp(_))
     }
 
     /// A frame reaches a node.
-    pub fn delivered(&mut self, node: usize, parcel: &Parcel) {
+    pub fn delivered(&mut self, at: Instant, node: usize, parcel: &Parcel) {
         let header = parcel.header();
         if self.flows.is_empty() || header.flow.protocol != protocol::TCP {
             return;
@@ -54,12 +71,41 @@ impl Recognition {
         if let Some(Watched { flow, .. }) = watched.filter(|watched| watched.receiver == node)
             && has_data(parcel)
         {
-            self.wire_bytes[*flow as usize] += u64::from(header.ip_len);
+            let flow = *flow;
+            self.wire_bytes[flow as usize] += u64::from(header.ip_len);
+            self.data_arrived(at, flow);
+        }
+    }
+
+    /// A segment with data reached its host.
+    fn data_arrived(&mut self, at: Instant, flow: u32) {
+        let last = self.last_data[flow as usize].replace(at);
+        let paused = last.filter(|last| at.since(*last) > self.pause);
+        if let Some(last) = paused {
+            self.mark(last, flow, &quantity::DATA_PAUSED);
+        }
+        if last.is_none() || paused.is_some() {
+            self.mark(at, flow, &quantity::DATA_RESUMED);
+        }
+    }
+
+    fn mark(&mut self, at: Instant, flow: u32, quantity: &'static Quantity) {
+        self.marks.push((Subject::Flow(flow), Sample { at, quantity, value: 0.0 }));
+    }
+
+    /// The run is over: the last that came was the last.
+    pub fn finish(&mut self) {
+        for flow in 0..self.last_data.len() {
+            if let Some(last) = self.last_data[flow] {
+                // At most 20 000 flows.
+                self.mark(last, flow as u32, &quantity::DATA_PAUSED);
+            }
         }
     }
 
     /// Reports what was counted since the last tick.
     pub fn tick(&mut self, at: Instant, sink: &mut dyn Sink) {
+        self.marks.drain(..).for_each(|(subject, sample)| sink.sample(subject, sample));
         for (bytes, flow) in self.wire_bytes.iter_mut().zip(0..).filter(|(bytes, _)| **bytes > 0) {
             let value = std::mem::take(bytes) as f64;
             sink.sample(Subject::Flow(flow), Sample { at, quantity: &quantity::WIRE_BYTES, value });

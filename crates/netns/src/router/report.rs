@@ -23,6 +23,8 @@ pub(crate) struct Report {
     pub ring: Counts,
     /// Frames that a node's interface did not take.
     pub refused: u64,
+    /// Frames that came to a node's interface while it was down.
+    pub shut_out: u64,
     /// Frames without a whole IP packet, which no link carries, or from elsewhere than a link's end.
     pub foreign: u64,
     /// Why the kernel gave the router's thread no real-time class, if it did not.

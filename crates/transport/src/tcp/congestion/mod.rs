@@ -143,15 +143,32 @@ pub(crate) trait CongestionControl {
     }
 }
 
-/// Declares the algorithms that a file can name, each with the type that implements [`CongestionControl`] and is
-/// made by `new(&Config) -> Self`.
+/// Declares the algorithms that a file can name: those modelled here, each with the type that implements
+/// [`CongestionControl`] and is made by `new(&Config) -> Self`, and those that only kernels have.
 macro_rules! algorithms {
-    ($($(#[doc = $doc:literal])+ $name:ident => $algorithm:ty;)+) => {
+    (
+        $($(#[doc = $doc:literal])+ $name:ident => $algorithm:ty;)+
+        kernels: $($(#[doc = $kernel_doc:literal])+ $kernel:ident;)+
+    ) => {
         /// How the congestion window grows and by how much a loss reduces it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         pub enum Congestion {
             $($(#[doc = $doc])+ $name,)+
+            $($(#[doc = $kernel_doc])+ $kernel,)+
+        }
+
+        impl Congestion {
+            /// Those that connections of this crate have.
+            pub const MODELLED: &[Self] = &[$(Self::$name),+];
+        }
+
+        /// As in a file.
+        impl std::fmt::Display for Congestion {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                // Each is one word.
+                f.write_str(&format!("{self:?}").to_lowercase())
+            }
         }
 
         /// An algorithm at work: any of them.
@@ -164,6 +181,8 @@ macro_rules! algorithms {
             pub fn new(config: &Config) -> Self {
                 match config.congestion {
                     $(Congestion::$name => Self::$name(Box::new(<$algorithm>::new(config))),)+
+                    // Whoever makes a connection has looked at `MODELLED`; to who has not it is what the RFC asks for.
+                    $(Congestion::$kernel => Self::Reno(Box::new(reno::Reno::new(config))),)+
                 }
             }
         }
@@ -206,4 +225,7 @@ algorithms! {
     Cubic => cubic::Cubic;
     /// Scalable TCP: growth and reduction both in proportion to the window (Kelly 2003).
     Scalable => scalable::Scalable;
+    kernels:
+    /// BBR: by the rate and the round-trip time that it measures (draft-ietf-ccwg-bbr). Only kernels have it.
+    Bbr;
 }

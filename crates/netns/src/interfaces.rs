@@ -1,0 +1,233 @@
+//! Interfaces of nodes that go down and up while a run lasts: for real, so that the node's kernel and its sockets notice
+//! at once.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+
+use netlink_packet_route::link::LinkFlags;
+use netrig_agent::{Clock, Lateness};
+use netrig_core::{Duration, Instant, Note, Subject};
+use netrig_experiment::{Action, RunError, Scenario};
+use rustix::thread::set_current_timer_slack;
+
+use crate::build::routes;
+use crate::netlink::Refusal;
+use crate::netlink::route::{NewRoute, Rtnetlink};
+use crate::router::Findings;
+use crate::testbed::Testbed;
+use crate::wiring::{End, FIRST_INDEX, Wiring};
+
+/// A run is worth nothing if an interface changes later than this: the tick of a kernel's slowest clock, by which its
+/// transports set their timers.
+const TOO_LATE: Duration = Duration::from_millis(10);
+
+/// Which interfaces are down, by the places of ends. What comes to one then is lost by the node and not by the testbed.
+#[derive(Clone, Debug)]
+pub(crate) struct Shut(Arc<[AtomicBool]>);
+
+impl Shut {
+    /// All of them are up.
+    pub fn none(ends: usize) -> Self {
+        Self((0..ends).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Whether the interface at the end of that place is down.
+    pub fn is(&self, end: usize) -> bool {
+        self.0[end].load(Ordering::Acquire)
+    }
+
+    fn set(&self, end: usize, shut: bool) {
+        self.0[end].store(shut, Ordering::Release);
+    }
+}
+
+/// What changes an interface, and what it is then to have.
+struct Change {
+    at: Instant,
+    up: bool,
+    /// What the time line says of it.
+    words: String,
+    interface: Interface,
+}
+
+/// An interface, with what the kernel forgets while it is down.
+#[derive(Clone)]
+struct Interface {
+    index: u32,
+    /// Who is at the other end of the link.
+    neighbours: Vec<IpAddr>,
+    neighbour: [u8; 6],
+    routes: Vec<NewRoute>,
+}
+
+/// The threads that change interfaces, one in each node that has such events. They end with this value.
+pub(crate) struct Interfaces {
+    // Before the threads, for fields are dropped in their order: without it they end.
+    stop: Vec<Sender<()>>,
+    threads: Vec<JoinHandle<Result<Lateness, String>>>,
+}
+
+/// How well the events of interfaces kept to their times.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InterfaceReport {
+    /// From when each was due until the kernel had done it.
+    pub lateness: Lateness,
+    /// Why the run must not be trusted, in words.
+    pub faults: Vec<String>,
+}
+
+impl Interfaces {
+    /// Has every event of an interface in `scenario` happen at its time by `clock`, and told by `tell`.
+    ///
+    /// # Errors
+    /// If a node's namespace gives no thread.
+    pub fn start(
+        testbed: &Testbed,
+        scenario: &Scenario,
+        clock: Clock,
+        shut: &Shut,
+        tell: &(impl Fn(Findings) + Clone + Send + 'static),
+    ) -> Result<Self, RunError> {
+        let mut interfaces = Self { stop: Vec::new(), threads: Vec::new() };
+        for (node, changes) in changes(scenario, testbed.wiring()) {
+            let (stop, stopped) = channel();
+            let (shut, tell) = (shut.clone(), tell.clone());
+            // A thread belongs to the namespace of the one that starts it.
+            let started = testbed.in_node(node, move || {
+                std::thread::Builder::new()
+                    .name("interfaces".into())
+                    .spawn(move || happen(node, changes, clock, &shut, &stopped, &tell))
+            });
+            let thread = started.map_err(|error| RunError::Failed(error.to_string()))?;
+            let failed = |error| RunError::Failed(format!("no thread for the events of interfaces: {error}"));
+            interfaces.threads.push(thread.map_err(failed)?);
+            interfaces.stop.push(stop);
+        }
+        Ok(interfaces)
+    }
+
+    /// Ends what has not happened yet.
+    pub fn stop(mut self) -> InterfaceReport {
+        let mut report = InterfaceReport::default();
+        for ended in self.end() {
+            match ended {
+                Ok(lateness) if lateness.max() > TOO_LATE => {
+                    report.faults.push(format!(
+                        "an interface changed {} late; {TOO_LATE} is the most",
+                        lateness.max()
+                    ));
+                    report.lateness.record(lateness.max());
+                }
+                Ok(lateness) => report.lateness.record(lateness.max()),
+                Err(why) => report.faults.push(why),
+            }
+        }
+        report
+    }
+
+    fn end(&mut self) -> Vec<Result<Lateness, String>> {
+        self.stop.clear();
+        let threads = self.threads.drain(..);
+        threads
+            .map(|thread| {
+                thread.join().unwrap_or_else(|_| Err("the events of interfaces ended early".into()))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Interfaces {
+    fn drop(&mut self) {
+        // Who drops it has another error to tell.
+        self.end();
+    }
+}
+
+/// What happens to interfaces, by the place of the node, in the order of time.
+fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<Change>> {
+    let mut nodes: BTreeMap<usize, Vec<Change>> = BTreeMap::new();
+    for event in &scenario.events {
+        let Action::Interface { node, link, up } = event.action else { continue };
+        let [a, b] = &wiring.wires[link].ends;
+        let (end, far) = if a.node == node { (a, b) } else { (b, a) };
+        let words = format!(
+            "interface {} of {} {}",
+            end.interface,
+            scenario.nodes[node].name,
+            if up { "up" } else { "down" }
+        );
+        let interface = Interface::new(end, far, routes(node, wiring).0);
+        nodes.entry(node).or_default().push(Change { at: event.at, up, words, interface });
+    }
+    nodes
+}
+
+impl Interface {
+    fn new(end: &End, far: &End, routes: Vec<NewRoute>) -> Self {
+        Self {
+            index: end.index,
+            neighbours: far.addresses.clone(),
+            neighbour: far.mac,
+            routes: routes.into_iter().filter(|route| route.index == end.index).collect(),
+        }
+    }
+
+    fn close(&self) -> Result<(), Refusal> {
+        Rtnetlink::open()?.set_flags(self.index, LinkFlags::empty(), LinkFlags::Up)
+    }
+
+    /// Sets it up, with what was forgotten while it was down: neighbours and routes. Its addresses have stayed.
+    fn open(&self) -> Result<(), Refusal> {
+        let mut kernel = Rtnetlink::open_to_restore()?;
+        // First, so that no packet leaves for somebody who is not known.
+        for address in &self.neighbours {
+            kernel.add_neighbour(self.index, *address, self.neighbour)?;
+        }
+        kernel.set_flags(self.index, LinkFlags::Up, LinkFlags::empty())?;
+        self.routes.iter().try_for_each(|route| kernel.add_route(route))
+    }
+}
+
+/// Lets the changes of a node's interfaces happen, in its namespace; how late they were.
+fn happen(
+    node: usize,
+    changes: Vec<Change>,
+    clock: Clock,
+    shut: &Shut,
+    stopped: &Receiver<()>,
+    tell: &impl Fn(Findings),
+) -> Result<Lateness, String> {
+    // Without leave for it, a wait ends 50 µs late.
+    let _ = set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
+    let mut lateness = Lateness::default();
+    for Change { at, up, words, interface } in changes {
+        let wait = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
+        if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
+        let end = (interface.index - FIRST_INDEX) as usize;
+        let done = if up {
+            interface.open().inspect(|()| shut.set(end, false))
+        } else {
+            shut.set(end, true);
+            interface.close()
+        };
+        done.map_err(|error| format!("{words}: {}", refused(&error)))?;
+        let late = clock.now() - at;
+        lateness.record(late);
+        let text = format!("{words}, done {late} late");
+        tell(Findings::of_note(Note { at, subject: Subject::Node(node as u32), text }));
+    }
+    Ok(lateness)
+}
+
+fn refused(error: &Refusal) -> String {
+    match error {
+        Refusal::Kernel(error) => error.to_string(),
+        Refusal::Unreadable(why) => why.clone(),
+    }
+}

@@ -1,0 +1,318 @@
+//! Which addresses of a node take part in connections of Multipath TCP, so that their subflows are the paths of the file.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use netrig_core::Dscp;
+use netrig_experiment::{Carrier, Flow, Mptcp, Scenario, Unsupported};
+
+use crate::error::TestbedError;
+use crate::netlink::path_manager::{Endpoint, Limits, PathManager, Role};
+use crate::orders::unsupported;
+use crate::testbed::Testbed;
+
+/// Where a kernel that has Multipath TCP keeps its settings.
+const SETTINGS: &str = "/proc/sys/net/mptcp";
+/// The most subflows beside the first, and the most addresses, that a kernel takes (MPTCP_PM_ADDR_MAX of Linux's
+/// net/mptcp/protocol.h).
+const MOST: usize = 8;
+
+/// What the path manager of a node's kernel is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Multipath {
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) limits: Limits,
+}
+
+/// What the path managers of the nodes are told, by the place of the node.
+///
+/// # Errors
+/// If the kernel has no Multipath TCP, or one cannot have its paths as the scenario has them.
+pub(crate) fn multipath(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
+    let mut nodes: BTreeMap<usize, Multipath> = BTreeMap::new();
+    for flow in &scenario.flows {
+        let Carrier::Mptcp(settings) = &flow.carrier else { continue };
+        for (node, wanted) in of_flow(scenario, flow, settings)? {
+            match nodes.get(&node) {
+                Some(other) if *other != wanted => {
+                    return unsupported(format!(
+                        "flows of Multipath TCP at node `{}` want different paths, and its kernel has one list of \
+                         addresses for all",
+                        scenario.nodes[node].name
+                    ));
+                }
+                _ => drop(nodes.insert(node, wanted)),
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// The addresses of each path, the first end's first.
+pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr)> {
+    let ends = flow.paths.iter().filter_map(|path| {
+        let near = scenario.address(flow.from, path.hops.first()?.link)?;
+        Some((near, scenario.address(flow.to, path.hops.last()?.link)?))
+    });
+    ends.collect()
+}
+
+/// What both ends of a flow are told. A path to the address that the connection is opened to begins at an address of the
+/// first end's, from which it opens a subflow; any other leads to an address of the second end's, which the first is told
+/// of and opens a subflow to, from where its routes say.
+fn of_flow(
+    scenario: &Scenario,
+    flow: &Flow,
+    settings: &Mptcp,
+) -> Result<[(usize, Multipath); 2], Unsupported> {
+    let paths = addresses(scenario, flow);
+    if flow.code_points().iter().any(|point| *point != Dscp::BE)
+        && paths.iter().any(|(near, _)| near.is_ipv6())
+    {
+        return unsupported(format!(
+            "flow `{}` has a code point, and a kernel's Multipath TCP takes none over IPv6 (transport `{}`)",
+            flow.name, flow.transport
+        ));
+    }
+    let more = paths.len().saturating_sub(1);
+    if more > MOST {
+        return unsupported(format!(
+            "flow `{}` has {} paths, and a kernel's Multipath TCP has at most {}",
+            flow.name,
+            paths.len(),
+            MOST + 1
+        ));
+    }
+    let [mut client, mut server] = [Multipath::default(), Multipath::default()];
+    for (near, far) in paths.iter().skip(1) {
+        let (end, address, role) = match *far == paths[0].1 {
+            true => (&mut client, *near, Role::Subflow),
+            false => (&mut server, *far, Role::Signal),
+        };
+        if !end.endpoints.iter().any(|endpoint| endpoint.address == address) {
+            end.endpoints.push(Endpoint { address, role, backup: settings.backup });
+        }
+    }
+    // At most MOST, which 32 bits hold.
+    let accepted = server.endpoints.len() as u32;
+    client.limits = Limits { subflows: more as u32, addresses_accepted: accepted };
+    server.limits = Limits { subflows: more as u32, addresses_accepted: 0 };
+    Ok([(flow.from, client), (flow.to, server)])
+}
+
+/// The settings of the kernels at both ends of a flow, by their whole names.
+///
+/// # Errors
+/// Names what this kernel does not have.
+pub(crate) fn sysctls(flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
+    sysctls_at(Path::new(SETTINGS), flow, settings)
+}
+
+fn sysctls_at(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
+    let Ok(there) = std::fs::read_dir(folder) else {
+        return unsupported(format!(
+            "this kernel has no Multipath TCP (it was built without CONFIG_MPTCP), and flow `{}` wants it (transport `{}`)",
+            flow.name, flow.transport
+        ));
+    };
+    let mut there: Vec<_> =
+        there.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    there.sort();
+    if let Some(missing) = settings.sysctls.keys().find(|name| !there.contains(name)) {
+        return unsupported(format!(
+            "this kernel has no setting net.mptcp.{missing} (transport `{}`); it has {}",
+            flow.transport,
+            there.join(", ")
+        ));
+    }
+    let mut all = BTreeMap::from([("enabled".to_owned(), "1".to_owned())]);
+    all.extend(settings.sysctls.clone());
+    Ok(all.into_iter().map(|(name, value)| (format!("net.mptcp.{name}"), value)).collect())
+}
+
+/// Tells the path managers of `testbed`, and asks them whether they have it so.
+///
+/// # Errors
+/// What the kernel refuses, or has otherwise.
+pub(crate) fn manage(testbed: &Testbed, nodes: &BTreeMap<usize, Multipath>) -> Result<(), TestbedError> {
+    for (node, wanted) in nodes {
+        let told = wanted.clone();
+        let found = testbed.ask(
+            *node,
+            || "tell the path manager of Multipath TCP".into(),
+            move || {
+                let mut manager = PathManager::open()?;
+                manager.set_limits(told.limits)?;
+                told.endpoints.iter().try_for_each(|endpoint| manager.add(endpoint))?;
+                Ok(Multipath { endpoints: manager.endpoints()?, limits: manager.limits()? })
+            },
+        )?;
+        if found != *wanted {
+            return Err(TestbedError::NotTaken {
+                setting: "the path manager of Multipath TCP".into(),
+                place: testbed.namespace(*node)?.to_owned(),
+                asked: format!("{wanted:?}"),
+                found: format!("{found:?}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_experiment::Experiment;
+
+    use super::*;
+
+    /// Two hosts with two links, and a third link from another router of the client's to the server's first.
+    const FILE: &str = r#"
+format = 1
+name = "two"
+duration = "1 s"
+[node.client]
+[node.server]
+[node.other]
+[link.a]
+between = ["client", "server"]
+rate = "1 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 10 }
+[link.b]
+between = ["client", "server"]
+rate = "1 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 10 }
+[link.detour]
+between = ["client", "other"]
+rate = "1 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 10 }
+[link.last]
+between = ["other", "server"]
+rate = "1 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 10 }
+[transport.two]
+kind = "mptcp"
+profile = "linux"
+paths = ["a", "b"]
+[flow.file]
+from = "client"
+to = "server"
+transport = "two"
+application = { kind = "bulk", bytes = "1 KB" }
+[response.goodput]
+of = "flow.file"
+metric = "goodput"
+"#;
+
+    fn scenario(text: &str) -> Scenario {
+        let experiment = Experiment::parse("two", text).unwrap_or_else(|problems| panic!("{problems}"));
+        let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+        Scenario::clone(&run.scenario)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_second_end_tells_of_the_addresses_that_its_other_paths_lead_to() {
+        let nodes = multipath(&scenario(FILE)).unwrap();
+        assert_eq!(nodes[&0].endpoints, []);
+        assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 1 });
+        let signal = Endpoint { address: address("10.0.0.6"), role: Role::Signal, backup: false };
+        assert_eq!(
+            nodes[&1],
+            Multipath { endpoints: vec![signal], limits: Limits { subflows: 1, addresses_accepted: 0 } }
+        );
+        let backup = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
+        assert_eq!(
+            multipath(&scenario(&backup)).unwrap()[&1].endpoints,
+            [Endpoint { backup: true, ..signal }]
+        );
+    }
+
+    #[test]
+    fn the_first_end_opens_subflows_to_the_address_that_paths_share() {
+        let text = FILE.replace("[\"a\", \"b\"]", "[[\"detour\", \"last\"], [\"near\", \"last\"]]").replace(
+            "[link.b]\nbetween = [\"client\", \"server\"]",
+            "[link.near]\nbetween = [\"client\", \"other\"]",
+        );
+        let nodes = multipath(&scenario(&text)).unwrap();
+        let subflow = Endpoint { address: address("10.0.0.5"), role: Role::Subflow, backup: false };
+        assert_eq!(nodes[&0].endpoints, [subflow]);
+        assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 0 });
+        assert_eq!(nodes[&1].endpoints, []);
+    }
+
+    #[test]
+    fn one_path_is_a_connection_of_one_subflow() {
+        let nodes = multipath(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
+        assert!(nodes.values().all(|node| *node == Multipath::default()));
+    }
+
+    #[test]
+    fn a_code_point_is_for_ipv4() {
+        let marked = FILE.replace("from = \"client\"", "from = \"client\"\ndscp = \"af41\"");
+        assert!(multipath(&scenario(&marked)).is_ok());
+        let why = multipath(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
+        assert!(why.contains("takes none over IPv6"), "{why}");
+    }
+
+    #[test]
+    fn a_kernel_has_one_list_of_addresses() {
+        let more = "[flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"two\"\npaths = [\"a\"]\n\
+                    application = { kind = \"bulk\", bytes = \"1 KB\" }\n[response.goodput]";
+        let why = multipath(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
+        assert!(why.contains("node `client` want different paths"), "{why}");
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_named() {
+        let scenario =
+            scenario(&FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nnet.mptcp.nonesuch = 1"));
+        let flow = &scenario.flows[0];
+        let Carrier::Mptcp(settings) = &flow.carrier else { panic!("not MPTCP") };
+        let folder = tempfile::tempdir().unwrap();
+        let why = sysctls_at(&folder.path().join("mptcp"), flow, settings).unwrap_err().0;
+        assert!(why.starts_with("this kernel has no Multipath TCP"), "{why}");
+        std::fs::write(folder.path().join("enabled"), "1").unwrap();
+        let why = sysctls_at(folder.path(), flow, settings).unwrap_err().0;
+        assert!(why.contains("no setting net.mptcp.nonesuch (transport `two`); it has enabled"), "{why}");
+        let settings =
+            Mptcp { sysctls: BTreeMap::from([("enabled".into(), "0".into())]), ..settings.clone() };
+        let kernel = sysctls_at(folder.path(), flow, &settings).unwrap();
+        assert_eq!(kernel, [("net.mptcp.enabled".to_owned(), "0".to_owned())]);
+    }
+
+    /// As root, with a kernel that has Multipath TCP; elsewhere it says that it was skipped.
+    #[test]
+    fn what_a_path_manager_was_told_is_gone_with_its_namespace() {
+        use std::io::Write;
+
+        use crate::{Journals, TestbedId, Wiring, lacks};
+
+        if !lacks().is_empty() || !Path::new(SETTINGS).is_dir() {
+            let _ = writeln!(std::io::stderr(), "skipped: needs root and Multipath TCP");
+            return;
+        }
+        let scenario = scenario(FILE);
+        let nodes = multipath(&scenario).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let ours = || PathManager::open().unwrap().endpoints().unwrap();
+        let before = ours();
+        // What the second is told is all that it has: nothing of the first's is there.
+        for _ in 0..2 {
+            let wiring = Wiring::new(&scenario).unwrap();
+            let testbed =
+                Testbed::build(&Journals::at(folder.path()), &TestbedId::fresh().unwrap(), wiring).unwrap();
+            manage(&testbed, &nodes).unwrap();
+            assert_eq!(ours(), before, "the namespace of this process is as it was");
+            assert!(manage(&testbed, &nodes).is_err(), "an address is added once");
+            testbed.remove().unwrap();
+        }
+    }
+}

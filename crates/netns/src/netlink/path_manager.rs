@@ -1,0 +1,136 @@
+//! The kernel's path manager of Multipath TCP (Documentation/netlink/specs/mptcp_pm.yaml): which addresses of a namespace
+//! take part in connections, and how many subflows a connection may have.
+
+use std::net::IpAddr;
+
+use netlink_packet_core::{DefaultNla, Nla};
+
+use super::generic::{Family, Message, kind, nest};
+use super::{Refusal, attributes, value};
+
+const CMD_ADD_ADDR: u8 = 1;
+const CMD_GET_ADDR: u8 = 3;
+const CMD_SET_LIMITS: u8 = 5;
+const CMD_GET_LIMITS: u8 = 6;
+
+const ATTR_ADDR: u16 = 1;
+const ATTR_RCV_ADD_ADDRS: u16 = 2;
+const ATTR_SUBFLOWS: u16 = 3;
+
+const ADDR_ATTR_FAMILY: u16 = 1;
+const ADDR_ATTR_ADDR4: u16 = 3;
+const ADDR_ATTR_ADDR6: u16 = 4;
+const ADDR_ATTR_FLAGS: u16 = 6;
+
+const FLAG_SIGNAL: u32 = 1;
+const FLAG_SUBFLOW: u32 = 1 << 1;
+const FLAG_BACKUP: u32 = 1 << 2;
+
+/// An address that takes part in connections beside the one that they were opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Endpoint {
+    pub(crate) address: IpAddr,
+    pub(crate) role: Role,
+    /// Whether its subflows carry data only while no other can (RFC 8684 section 3.3.8).
+    pub(crate) backup: bool,
+}
+
+/// What an address is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    /// The peer is told of it, and opens a subflow to it (ADD_ADDR, RFC 8684 section 3.4.1).
+    Signal,
+    /// A subflow is opened from it to the peer's first address.
+    Subflow,
+}
+
+/// How many subflows a connection may have beside the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) subflows: u32,
+    /// How many of the addresses that the peer tells are believed.
+    pub(crate) addresses_accepted: u32,
+}
+
+/// A conversation with the path manager of the calling thread's namespace.
+pub(crate) struct PathManager(Family);
+
+impl PathManager {
+    /// Opens one in the namespace of the calling thread.
+    pub(crate) fn open() -> Result<Self, Refusal> {
+        Family::open("mptcp_pm").map(Self)
+    }
+
+    /// Adds an address.
+    pub(crate) fn add(&mut self, endpoint: &Endpoint) -> Result<(), Refusal> {
+        self.0.ask(CMD_ADD_ADDR, vec![endpoint.attribute()]).map(drop)
+    }
+
+    /// The addresses that were added, in the order of their numbers.
+    pub(crate) fn endpoints(&mut self) -> Result<Vec<Endpoint>, Refusal> {
+        let answers = self.0.list(CMD_GET_ADDR)?;
+        answers.iter().map(Endpoint::of).collect()
+    }
+
+    /// Sets the limits.
+    pub(crate) fn set_limits(&mut self, limits: Limits) -> Result<(), Refusal> {
+        let Limits { subflows, addresses_accepted } = limits;
+        let limits = vec![number(ATTR_RCV_ADD_ADDRS, addresses_accepted), number(ATTR_SUBFLOWS, subflows)];
+        self.0.ask(CMD_SET_LIMITS, limits).map(drop)
+    }
+
+    /// The limits that hold.
+    pub(crate) fn limits(&mut self) -> Result<Limits, Refusal> {
+        let answers = self.0.ask(CMD_GET_LIMITS, Vec::new())?;
+        let found: Vec<_> = answers.into_iter().flat_map(|answer| answer.attributes).collect();
+        let limit = |kind| {
+            number_in(&found, kind)
+                .ok_or_else(|| Refusal::Unreadable("a limit of subflows is missing".into()))
+        };
+        Ok(Limits { subflows: limit(ATTR_SUBFLOWS)?, addresses_accepted: limit(ATTR_RCV_ADD_ADDRS)? })
+    }
+}
+
+impl Endpoint {
+    fn attribute(&self) -> DefaultNla {
+        let role = match self.role {
+            Role::Signal => FLAG_SIGNAL,
+            Role::Subflow => FLAG_SUBFLOW,
+        };
+        let (family, address) = match self.address {
+            IpAddr::V4(v4) => (libc::AF_INET, DefaultNla::new(ADDR_ATTR_ADDR4, v4.octets().to_vec())),
+            IpAddr::V6(v6) => (libc::AF_INET6, DefaultNla::new(ADDR_ATTR_ADDR6, v6.octets().to_vec())),
+        };
+        // Numbers of families of addresses are below 100.
+        let family = DefaultNla::new(ADDR_ATTR_FAMILY, (family as u16).to_ne_bytes().to_vec());
+        let flags = number(ADDR_ATTR_FLAGS, role | if self.backup { FLAG_BACKUP } else { 0 });
+        nest(ATTR_ADDR, &[family, address, flags])
+    }
+
+    /// What one answer tells.
+    fn of(answer: &Message) -> Result<Self, Refusal> {
+        let unreadable = || Refusal::Unreadable("an address of the path manager cannot be understood".into());
+        let told = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_ADDR);
+        let told = attributes(&value(told.ok_or_else(unreadable)?));
+        let bytes = |kind| told.iter().find(|attribute| attribute.kind() == kind).map(value);
+        let v4 = bytes(ADDR_ATTR_ADDR4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(IpAddr::from);
+        let v6 = bytes(ADDR_ATTR_ADDR6).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()).map(IpAddr::from);
+        let address = v4.or(v6).ok_or_else(unreadable)?;
+        let flags = number_in(&told, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
+        let role = match flags & !FLAG_BACKUP {
+            FLAG_SIGNAL => Role::Signal,
+            FLAG_SUBFLOW => Role::Subflow,
+            _ => return Err(unreadable()),
+        };
+        Ok(Self { address, role, backup: flags & FLAG_BACKUP != 0 })
+    }
+}
+
+fn number(kind: u16, number: u32) -> DefaultNla {
+    DefaultNla::new(kind, number.to_ne_bytes().to_vec())
+}
+
+fn number_in(attributes: &[DefaultNla], kind: u16) -> Option<u32> {
+    let found = attributes.iter().find(|attribute| attribute.kind() == kind)?;
+    Some(u32::from_ne_bytes(value(found).try_into().ok()?))
+}
