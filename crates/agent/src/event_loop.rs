@@ -49,8 +49,8 @@ pub(crate) const DELIVERIES: usize = 64;
 /// Samples that a loop keeps to itself while those wait; then it waits too, and the run is late rather than the memory full.
 const KEPT: usize = 1 << 20;
 
-/// Share of its time that a loop of associations is busy: a packet takes it some 10 µs, and lines of real time carry a few
-/// thousand a second.
+/// Share of its time that a loop of associations is taken to be busy: a packet takes it a few system calls, and lines of
+/// real time carry a few thousand a second.
 const ASSOCIATIONS: f64 = 0.1;
 
 /// Between two looks for datagrams that come after the end of the run.

@@ -64,7 +64,7 @@ pub use lateness::Lateness;
 pub use meter::Samples;
 pub use order::{Carrier, EndOrder, RunOrder, Side};
 pub use pacer::{Pacer, SPIN, Watch};
-pub use precedence::Precedence;
+pub use precedence::{Precedence, become_real_time};
 pub use run::PreparedRun;
 pub use sctp::{SctpOptions, SctpPath, SctpReport, TimedControl};
 pub use signals::RunSignals;

@@ -161,13 +161,10 @@ mod tests {
 
     #[test]
     fn what_a_subflow_has_counted_outlives_it() {
-        let subflow = |port, segments_sent| Subflow {
-            local: ([10, 0, 0, 1], port).into(),
-            remote: ([10, 0, 0, 2], 5001).into(),
-            info: TcpInfo {
-                counts: TcpCounts { segments_sent, ..TcpCounts::default() },
-                ..TcpInfo::default()
-            },
+        let subflow = |port, segments_sent| {
+            let mut info = TcpInfo::default();
+            info.counts = TcpCounts { segments_sent, ..TcpCounts::default() };
+            Subflow { local: ([10, 0, 0, 1], port).into(), remote: ([10, 0, 0, 2], 5001).into(), info }
         };
         let mut counts = SubflowCounts::default();
         assert_eq!(counts.update(&[subflow(1, 10), subflow(2, 5)]).segments_sent, 15);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Instant, Seeds};
-use netrig_traffic::{Application, FlowContext, Settings};
+use netrig_traffic::{Application, FlowContext, Settings, SpanDistribution};
 use serde::{Deserialize, Serialize};
 
 use crate::source_report::Asked;
@@ -144,8 +144,16 @@ impl EndOrder {
 
     /// What the gaps between its datagrams are to be.
     pub(crate) fn asked(&self) -> Asked {
-        match (&self.application, self.pace()) {
-            (Settings::Poisson(_), Some(per_s)) => Asked::Exponential { mean_ns: 1e9 / per_s },
+        let is_poisson = match &self.application {
+            Settings::Poisson(_) => true,
+            // Its answers follow what arrives.
+            Settings::Ping(ping) => {
+                self.side == Side::Client && matches!(ping.interval, SpanDistribution::Exponential(_))
+            }
+            _ => false,
+        };
+        match self.pace() {
+            Some(per_s) if is_poisson => Asked::Exponential { mean_ns: 1e9 / per_s },
             _ => Asked::Schedule,
         }
     }

@@ -3,7 +3,9 @@
 use rustix::process::setpriority_process;
 use serde::{Deserialize, Serialize};
 
-use crate::sys::become_real_time;
+use std::io;
+
+use crate::sys;
 
 /// A thread that is busy for more than this share of its time is no real-time thread: the kernel keeps some for others
 /// (`sched_rt_runtime_us`), and takes it in one piece of 50 ms in each second.
@@ -26,7 +28,7 @@ impl Precedence {
     /// Takes what the process may have (CAP_SYS_NICE) for the calling thread, which will be busy for such a share of its
     /// time: the real-time class if that leaves enough for others.
     pub fn take(busy: f64) -> Self {
-        if busy <= BUSIEST && become_real_time().is_ok() {
+        if busy <= BUSIEST && sys::become_real_time().is_ok() {
             Self::RealTime
         } else if setpriority_process(None, -20).is_ok() {
             Self::Nice
@@ -34,6 +36,16 @@ impl Precedence {
             Self::None
         }
     }
+}
+
+/// Lets the calling thread run before all that have no real-time class (`SCHED_FIFO`, as [`Precedence::RealTime`]), and wake
+/// at its time. It must sleep whenever it waits for others: who spins in this class takes the processor from those that it
+/// waits for.
+///
+/// # Errors
+/// What the kernel answers: `EPERM` without CAP_SYS_NICE.
+pub fn become_real_time() -> io::Result<()> {
+    sys::become_real_time()
 }
 
 #[cfg(test)]

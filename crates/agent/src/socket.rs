@@ -132,7 +132,10 @@ impl Making {
             |s| sockopt::tcp_nodelay(s),
         )?;
         making.buffers(options.buffers)?;
-        making.dscp(dscp)?;
+        // Multipath TCP over IPv6 takes no traffic class (net/mptcp/sockopt.c); what nobody set is best effort.
+        if !(options.multipath && local.is_ipv6() && dscp == 0) {
+            making.dscp(dscp)?;
+        }
         Ok(making)
     }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C.
+//! Ctrl-C, and the signals that ask a program to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,28 @@ use crate::failure::{Failure, INTERRUPTED};
 
 /// A flag that the first Ctrl-C sets. The second ends the program at once.
 pub fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&cancel);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
+    flag(|again| {
+        if again {
             std::process::exit(i32::from(INTERRUPTED));
         }
     })
-    .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+}
+
+/// The same, where what has been built must be taken down whatever happens: the program ends when that is done, and says so
+/// to who asks again.
+pub fn until_taken_down() -> Result<Arc<AtomicBool>, Failure> {
+    flag(|again| {
+        if again {
+            eprintln!("netrig: what was built is being taken down");
+        }
+    })
+}
+
+/// A flag that the first signal sets; each is told whether it was set before.
+fn flag(told: impl Fn(bool) + Send + 'static) -> Result<Arc<AtomicBool>, Failure> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&cancel);
+    ctrlc::set_handler(move || told(flag.swap(true, Ordering::Relaxed)))
+        .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
     Ok(cancel)
 }

@@ -212,7 +212,12 @@ fn every_shipped_experiment_can_be_run() {
         let output = netrig(folder.path(), &["check", name]);
         let out = text(&output.stdout);
         assert!(output.status.success(), "{name}: {out}{}", text(&output.stderr));
-        assert!(!out.contains("unsupported"), "{name}: {out}");
+        // What a study has kernels for, it says.
+        let of_kernels = ["the simulator has no Multipath TCP"];
+        let lacking = out.lines().filter(|line| line.contains("unsupported"));
+        let lacking: Vec<_> =
+            lacking.filter(|line| !of_kernels.iter().any(|why| line.contains(why))).collect();
+        assert!(lacking.is_empty(), "{name}: {lacking:?}");
     }
 }
 

@@ -370,7 +370,7 @@ impl Course {
 fn run_in_namespaces(text: &str) -> (Course, Outcome) {
     let experiment = Experiment::parse("test", text).unwrap_or_else(|problems| panic!("{problems}"));
     let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-    let journals = tempfile::tempdir().unwrap();
+    let journals = tempfile::tempdir().expect("a folder for the journal");
     let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
     substrate.check(&run).unwrap_or_else(|why| panic!("{why}"));
     let mut course = Course::default();

@@ -436,6 +436,10 @@ fn transports_and_flows() {
             "kind = \"tcp\"\ninitial_ssthresh = \"unbound\""
         ),
         ("headers for TCP", "kind = \"tcp\"", "kind = \"tcp\"\nheaders = \"none\""),
+        ("a backup path for TCP", "kind = \"tcp\"", "kind = \"tcp\"\nbackup = true"),
+        ("a kernel's setting for TCP", "kind = \"tcp\"", "kind = \"tcp\"\nnet.mptcp.stale_loss_cnt = 2"),
+        ("a setting that no kernel can have", "kind = \"tcp\"", "kind = \"mptcp\"\nnet.mptcp.\"../x\" = 2"),
+        ("a setting of another family", "kind = \"tcp\"", "kind = \"mptcp\"\nnet.ipv4.tcp_sack = 0"),
         ("TCP over two paths", "kind = \"tcp\"", "kind = \"tcp\"\npaths = [\"line\", \"line\"]"),
         ("the same path twice", "kind = \"tcp\"", "kind = \"sctp\"\npaths = [\"line\", \"line\"]"),
         ("a path of an unknown link", "kind = \"tcp\"", "kind = \"tcp\"\npaths = [\"lime\"]"),

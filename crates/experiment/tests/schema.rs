@@ -40,6 +40,15 @@ fn good_files_are_valid() {
     }
 }
 
+#[test]
+fn keys_of_multipath_tcp_are_valid_for_it_alone() {
+    let validator = validator();
+    let keys = "backup = true\nnet.mptcp.stale_loss_cnt = 2\nnet.mptcp.scheduler = \"default\"\n";
+    let of = |kind: &str| FILES[1].replacen("kind = \"sctp\"\n", &format!("kind = \"{kind}\"\n{keys}"), 1);
+    assert_eq!(faults(&validator, &of("mptcp")), Vec::<String>::new());
+    assert!(!faults(&validator, &of("sctp")).is_empty());
+}
+
 /// What the schema can see, it must see as the reader does.
 #[test]
 fn wrong_files_are_invalid_to_both() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 
+use netrig_core::Dscp;
 use netrig_experiment::{Carrier, Flow, Mptcp, Scenario, Unsupported};
 
 use crate::error::TestbedError;
@@ -66,6 +67,14 @@ fn of_flow(
     settings: &Mptcp,
 ) -> Result<[(usize, Multipath); 2], Unsupported> {
     let paths = addresses(scenario, flow);
+    if flow.code_points().iter().any(|point| *point != Dscp::BE)
+        && paths.iter().any(|(near, _)| near.is_ipv6())
+    {
+        return unsupported(format!(
+            "flow `{}` has a code point, and a kernel's Multipath TCP takes none over IPv6 (transport `{}`)",
+            flow.name, flow.transport
+        ));
+    }
     let more = paths.len().saturating_sub(1);
     if more > MOST {
         return unsupported(format!(
@@ -243,6 +252,14 @@ metric = "goodput"
     fn one_path_is_a_connection_of_one_subflow() {
         let nodes = multipath(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
         assert!(nodes.values().all(|node| *node == Multipath::default()));
+    }
+
+    #[test]
+    fn a_code_point_is_for_ipv4() {
+        let marked = FILE.replace("from = \"client\"", "from = \"client\"\ndscp = \"af41\"");
+        assert!(multipath(&scenario(&marked)).is_ok());
+        let why = multipath(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
+        assert!(why.contains("takes none over IPv6"), "{why}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
         netem(),
         qemu(),
     ];
-    let findings: Vec<Finding> = findings.into_iter().chain(left_behind()?).collect();
+    let findings: Vec<Finding> = findings.into_iter().chain(left_behind()).collect();
     if arguments.json {
         let findings: Vec<Value> =
             findings.iter().map(|f| json!({ "what": f.what, "is": f.is, "mend": f.mend })).collect();
@@ -149,8 +149,8 @@ fn namespaces() -> Finding {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn left_behind() -> Result<Vec<Finding>, Failure> {
-    Ok(Vec::new())
+fn left_behind() -> Vec<Finding> {
+    Vec::new()
 }
 
 #[cfg(target_os = "linux")]
@@ -165,32 +165,47 @@ fn namespaces() -> Finding {
     }
 }
 
-/// Removes what runs that were killed left in the kernel, and tells of it.
+/// Removes what runs that were killed left in the kernel, and tells of it. What cannot be removed keeps nothing else.
 #[cfg(target_os = "linux")]
-fn left_behind() -> Result<Vec<Finding>, Failure> {
-    use netrig_netns::{Journals, LeftBehind, lacks, left_behind};
+fn left_behind() -> Vec<Finding> {
+    use netrig_netns::{Journals, lacks, left_behind};
 
     // Who may not make a testbed has none, and may not remove another's.
     if !lacks().is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let remove = |left: LeftBehind| {
-        let (id, owner) = (left.id().to_owned(), left.owner());
-        let of = owner.map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
-        let told = (left.namespaces().map_err(Failure::failed)?, left.interfaces().map_err(Failure::failed)?);
-        let processes = left.processes();
-        left.remove().map_err(Failure::failed)?;
-        let (namespaces, interfaces) = told;
-        let is = format!(
-            "testbed {id}{of}: {} namespaces ({}), {} interfaces, {} processes: removed",
-            namespaces.len(),
-            namespaces.join(", "),
-            interfaces.len(),
-            processes.len()
-        );
-        Ok(fine("left behind", is))
-    };
-    left_behind(&Journals::default()).map_err(Failure::failed)?.into_iter().map(remove).collect()
+    match left_behind(&Journals::default()) {
+        Ok(left) => left.into_iter().map(removed).collect(),
+        Err(error) => vec![Finding {
+            what: "left behind",
+            is: format!("cannot be looked for: {error}"),
+            mend: Some("see that root can read /run/netrig".into()),
+        }],
+    }
+}
+
+/// Removes what one testbed left.
+#[cfg(target_os = "linux")]
+fn removed(left: netrig_netns::LeftBehind) -> Finding {
+    let of = left.owner().map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
+    let testbed = format!("testbed {}{of}", left.id());
+    let told = left.namespaces().and_then(|namespaces| Ok((namespaces, left.interfaces()?.len())));
+    let processes = left.processes().len();
+    match told.and_then(|told| left.remove().map(|()| told)) {
+        Ok((namespaces, interfaces)) => fine(
+            "left behind",
+            format!(
+                "{testbed}: {} namespaces ({}), {interfaces} interfaces, {processes} processes: removed",
+                namespaces.len(),
+                namespaces.join(", "),
+            ),
+        ),
+        Err(error) => Finding {
+            what: "left behind",
+            is: format!("{testbed}: not removed: {error}"),
+            mend: Some("`ip netns delete` what is named netrig-… and nothing uses, then remove its file in /run/netrig".into()),
+        },
+    }
 }
 
 fn sctp() -> Finding {

@@ -19,6 +19,7 @@ pub fn lab(arguments: &Lab) -> Result<ExitCode, Failure> {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::io::IsTerminal;
     use std::process::{Command, ExitCode, ExitStatus};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
@@ -27,12 +28,15 @@ mod linux {
     use netrig_netns::{Journals, Lab, LabError, Wiring};
 
     use crate::arguments::{self, Changes, Which};
-    use crate::failure::{FAILED, Failure};
-    use crate::interruption::until_interrupted;
+    use crate::failure::{FAILED, Failure, INTERRUPTED};
+    use crate::interruption::until_taken_down;
     use crate::request::Request;
 
     /// Between two looks at whether somebody wants it to end.
     const LOOK: Duration = Duration::from_millis(50);
+
+    /// How long a command may take to end when it is told to.
+    const PARTING: Duration = Duration::from_secs(2);
 
     /// Wants to know nothing: what passes a lab is for those who work in it.
     struct Unheard;
@@ -57,14 +61,14 @@ mod linux {
         })?;
         let plan = request.experiment.plan();
         let run = plan.run(0, 1).map_err(Failure::request)?;
-        let interrupted = until_interrupted()?;
+        let interrupted = until_taken_down()?;
         let mut lab = Lab::open(&run, &Journals::default(), &Unheard).map_err(of)?;
         eprint!("{}", shown(lab.wiring(), |node| lab.namespace(node).unwrap_or_default().to_owned()));
         if plan.len() > 1 {
             eprintln!("links as at {}, the first of {} points; --set chooses", run.point, plan.len());
         }
         let code = match &arguments.node {
-            Some(node) => command(&mut lab, node, &arguments.command)?,
+            Some(node) => command(&mut lab, node, &arguments.command, &interrupted)?,
             None => {
                 eprintln!("the lab stands until Ctrl-C");
                 hold(&interrupted);
@@ -92,20 +96,30 @@ mod linux {
     }
 
     /// Runs a command in a node, and gives its exit code.
-    fn command(lab: &mut Lab, node: &str, words: &[String]) -> Result<ExitCode, Failure> {
+    fn command(
+        lab: &mut Lab,
+        node: &str,
+        words: &[String],
+        interrupted: &AtomicBool,
+    ) -> Result<ExitCode, Failure> {
         let Some((program, rest)) = words.split_first() else {
             return Err(Failure::request("--node needs a command after `--`"));
         };
         let mut command = Command::new(program);
         command.args(rest);
         let mut process = lab.spawn(node, command).map_err(of)?;
-        // Ctrl-C reaches the command too, and what it does then is its own affair.
-        let status = loop {
+        // Ctrl-C at a terminal reaches the command too, and what it does then is its own affair. Elsewhere who wants the lab
+        // to end has told nobody else.
+        let ends_by_itself = std::io::stdin().is_terminal();
+        loop {
             if let Some(status) = process.wait(LOOK).map_err(Failure::failed)? {
-                break status;
+                return Ok(code(status));
             }
-        };
-        Ok(code(status))
+            if !ends_by_itself && interrupted.load(Ordering::Relaxed) {
+                process.stop(PARTING).map_err(Failure::failed)?;
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+        }
     }
 
     /// A shell's: 128 and the signal's number, if that was its end.

@@ -12,7 +12,7 @@ use crate::arguments::Run;
 use crate::build::BUILD;
 use crate::commands::report::{Form, of};
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
-use crate::interruption::until_interrupted;
+use crate::interruption::{until_interrupted, until_taken_down};
 use crate::output::tell;
 use crate::progress::ProgressLine;
 use crate::request::Request;
@@ -28,7 +28,9 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     let form = Form::of(&out)?;
     let provenance = [provenance(&BUILD, &[])];
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
-    let cancel = until_interrupted()?;
+    // What repeats itself is in memory; all else builds something that must not outlive it.
+    let in_memory = request.substrates.iter().all(|substrate| substrate.repeats());
+    let cancel = if in_memory { until_interrupted()? } else { until_taken_down()? };
     let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
     let report = of(&request, &results, &provenance, &cancel)?;

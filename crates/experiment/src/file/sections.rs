@@ -178,6 +178,7 @@ pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "header
 #[serde(deny_unknown_fields)]
 pub(crate) struct NetSettings {
     /// Those of Multipath TCP (Documentation/networking/mptcp-sysctl.rst), by name.
+    #[serde(default)]
     pub(crate) mptcp: BTreeMap<String, KernelSetting>,
 }
 

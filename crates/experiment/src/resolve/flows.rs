@@ -111,7 +111,9 @@ fn sysctls(
     let is_name =
         |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'0'..=b'9'));
     if let Some((name, _)) = settings.clone().find(|(name, _)| !is_name(name)) {
-        let why = format!("`net.mptcp.{name}` is no setting of a kernel: letters, digits and `_`");
+        let why = format!(
+            "`net.mptcp.{name}` is no setting of a kernel: these are of small letters, digits and `_`"
+        );
         reader.report(reader.about(value, &["net", "mptcp", name], why));
         return None;
     }

@@ -6,14 +6,13 @@
 
 mod findings;
 mod parcel;
-mod realtime;
 mod recognition;
 mod report;
 mod routing;
 
 use std::collections::VecDeque;
 
-use netrig_agent::{Clock, RealtimeOffset, Wakefulness};
+use netrig_agent::{Clock, RealtimeOffset, Wakefulness, become_real_time};
 use netrig_core::{
     Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Sample,
     Seeds, Sink, Subject, quantity,
@@ -42,6 +41,11 @@ const BATCH: usize = 64;
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 /// Nothing is on its way any more if all links were empty for so long: a node needs less to send on what it received.
 const SETTLING: Duration = Duration::from_millis(20);
+/// Turns of reading before other things are looked at: as much as the ring holds. Who sends faster than is read must not keep
+/// the router from its end.
+const TURNS: usize = SLOTS / BATCH;
+/// How often it is asked whether the wall clock, by which frames are stamped, was stepped.
+const CLOCK_CHECK: Duration = Duration::from_secs(1);
 /// Parcels whose memory is kept.
 const SPARE: usize = 4096;
 
@@ -160,26 +164,17 @@ impl Router {
     /// # Errors
     /// If the kernel fails it, or packets do not balance: a defect of a link.
     pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<Report, RunError> {
-        self.report.no_priority = realtime::take_priority().err().map(|error| error.to_string());
+        self.report.no_priority = become_real_time().err().map(|error| error.to_string());
         let _awake = Wakefulness::keep();
-        let offset = RealtimeOffset::measure();
-        let end = loop {
-            if let Some(end) = stop.said() {
-                break end;
-            }
-            while self.read(&clock, &offset) {
-                self.depart(&clock);
-            }
-            self.advance(clock.now());
-            self.depart(&clock);
-            self.settle(clock.now());
-            let wait = clock.left_until(self.next()).min(LONGEST_WAIT);
-            let wait = std::time::Duration::from_nanos(wait.as_nanos());
-            self.ring
-                .wait(wait)
-                .map_err(|error| RunError::Failed(format!("the router cannot wait: {error}")))?;
-        };
-        while self.read(&clock, &offset) {}
+        let mut offset = RealtimeOffset::measure();
+        let ended = self.forward(&clock, &mut offset, stop);
+        if ended.is_err() {
+            // Nothing passes any more, and the nodes need not go on.
+            (self.tell)(Findings::drained());
+        }
+        let end = ended?;
+        self.heed_wall_clock(&mut offset);
+        (0..TURNS).all(|_| self.read(&clock, &offset));
         self.end = end;
         if self.next_tick < Instant::NEVER {
             self.next_tick = self.next_tick.min(end);
@@ -189,26 +184,72 @@ impl Router {
         self.finish()
     }
 
+    /// Moves frames until `stop` is said, and gives the end of the run.
+    fn forward(
+        &mut self,
+        clock: &Clock,
+        offset: &mut RealtimeOffset,
+        stop: &Stop,
+    ) -> Result<Instant, RunError> {
+        let mut checked = clock.now();
+        loop {
+            if let Some(end) = stop.said() {
+                return Ok(end);
+            }
+            if clock.now() - checked >= CLOCK_CHECK {
+                checked = clock.now();
+                self.heed_wall_clock(offset);
+            }
+            for _ in 0..TURNS {
+                if !self.read(clock, offset) {
+                    break;
+                }
+                self.depart(clock);
+            }
+            self.advance(clock.now());
+            self.depart(clock);
+            self.settle(clock.now());
+            let wait = clock.left_until(self.next()).min(LONGEST_WAIT);
+            let wait = std::time::Duration::from_nanos(wait.as_nanos());
+            self.ring
+                .wait(wait)
+                .map_err(|error| RunError::Failed(format!("the router cannot wait: {error}")))?;
+        }
+    }
+
+    /// Stamps of another time than before are understood as such, and the run is known not to be worth anything.
+    fn heed_wall_clock(&mut self, offset: &mut RealtimeOffset) {
+        let again = RealtimeOffset::measure();
+        if let Some(step) = again.stepped_since(offset) {
+            self.report.stepped = self.report.stepped.max(step);
+            *offset = again;
+        }
+    }
+
     /// Reads some of the frames that are there, and has done what was due before each. Whether there were any.
     fn read(&mut self, clock: &Clock, offset: &RealtimeOffset) -> bool {
         // The ring lends its slots while it is read, and everything else changes meanwhile.
         let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
         let Self { ring, spare, came, .. } = self;
+        // No frame comes after it is there: a later stamp is of a clock that was stepped since.
+        let now = clock.now();
         let count = ring.read(BATCH, |frames| {
             for (frame, place) in frames.iter().zip(&mut arrived) {
                 let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
-                let at = clock.instant(offset.monotonic(stamp));
+                let at = clock.instant(offset.monotonic(stamp)).min(now);
                 let parcel = Parcel::read(frame.bytes, came.wrapping_add(1), spare.pop());
                 let parcel = parcel.filter(|_| frame.whole);
                 *came = came.wrapping_add(parcel.is_some().into());
-                *place = Some((at, frame.interface - FIRST_INDEX, parcel));
+                *place = Some((at, frame.interface, parcel));
             }
             frames.len()
         });
-        for (at, from, parcel) in arrived.into_iter().flatten() {
-            match parcel {
-                Some(parcel) => self.offer(at, from as usize, parcel),
-                None => self.report.foreign += 1,
+        for (at, interface, parcel) in arrived.into_iter().flatten() {
+            // An interface may be somebody else's, who has been in the router's namespace.
+            let from = interface.checked_sub(FIRST_INDEX).map(|from| from as usize);
+            match (from.filter(|from| *from < self.wires.len()), parcel) {
+                (Some(from), Some(parcel)) => self.offer(at, from, parcel),
+                _ => self.report.foreign += 1,
             }
         }
         count > 0
@@ -219,9 +260,7 @@ impl Router {
         self.advance(at);
         self.last = at;
         let told = &mut self.told[from];
-        if *told > at {
-            self.report.overtaken.record(*told - at);
-        }
+        self.report.overtaken.record(*told - at);
         *told = at.max(*told);
         let now = *told;
         self.show(now, from, Heading::Outbound, &parcel);

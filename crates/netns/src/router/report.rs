@@ -15,15 +15,17 @@ pub(crate) struct Report {
     pub forwarded: u64,
     /// How late they were.
     pub lateness: Lateness,
-    /// Frames whose turn had passed when they were read, and by how much: they were taken to have come that much later.
+    /// By how much frames' turns had passed when they were read: they were taken to have come that much later.
     pub overtaken: Lateness,
+    /// By how much the wall clock was stepped at most, by which frames are stamped.
+    pub stepped: Duration,
     /// What came to the ring, and found no room there.
     pub ring: Counts,
     /// Frames that a node's interface did not take.
     pub refused: u64,
     /// Frames that came to a node's interface while it was down.
     pub shut_out: u64,
-    /// Frames without a whole IP packet, which no link carries.
+    /// Frames without a whole IP packet, which no link carries, or from elsewhere than a link's end.
     pub foreign: u64,
     /// Why the kernel gave the router's thread no real-time class, if it did not.
     pub no_priority: Option<String>,
@@ -44,9 +46,23 @@ impl Report {
         }
         let late = self.lateness.quantile(0.99);
         if late > TOO_LATE {
+            let class = self.no_priority.as_ref();
+            let class =
+                class.map_or(String::new(), |why| format!(" (the kernel gave it no real-time class: {why})"));
             faults.push(format!(
-                "the router sent 1 in 100 frames more than {late} late; {TOO_LATE} is the most"
+                "the router sent 1 in 100 frames more than {late} late; {TOO_LATE} is the most{class}"
             ));
+        }
+        let overtaken = self.overtaken.quantile(0.99);
+        if overtaken > TOO_FAR_OVERTAKEN {
+            faults.push(format!(
+                "the router read 1 in 100 frames more than {overtaken} after their turn on a link; {TOO_FAR_OVERTAKEN} \
+                 is the most"
+            ));
+        }
+        if !self.stepped.is_zero() {
+            let step = self.stepped.as_secs_f64();
+            faults.push(format!("the wall clock, by which frames are stamped, was stepped by {step} s"));
         }
         faults
     }
@@ -54,3 +70,6 @@ impl Report {
 
 /// A run is worth nothing if 1 in 100 frames leaves the router later than this.
 const TOO_LATE: Duration = Duration::from_millis(1);
+
+/// Or if the waiting time of 1 in 100 frames lacks more than this, since its link had been asked for later already.
+const TOO_FAR_OVERTAKEN: Duration = Duration::from_micros(200);
