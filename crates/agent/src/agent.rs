@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{self, Sender};
 
 use crate::control::{
-    ControlError, Epoch, Event, Reply, Request, VERSION, read_frame, sample_frames, write_frame,
+    ControlError, Epoch, Event, Line, Reply, Request, VERSION, read_frame, sample_frames, write_frame,
 };
 use crate::event_loop::Progress;
 use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos, sysctl};
@@ -80,6 +80,9 @@ impl<W: Write> Talk<'_, W> {
             Input::Request(request) => self.answer(request, start)?,
             Input::Progress(Progress::Samples(samples)) => {
                 sample_frames(&samples).try_for_each(|frame| self.say(&frame))?;
+            }
+            Input::Progress(Progress::Notes(notes)) => {
+                self.say(&Reply::Notes { lines: notes.iter().map(Line::from).collect() })?;
             }
             Input::Progress(Progress::Idle { flow, side, idle }) => {
                 self.say(&Reply::Idle { flow, side, idle })?;

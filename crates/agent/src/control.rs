@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
-use netrig_core::{Instant, Sample, Subject};
+use netrig_core::{Instant, Note, Sample, Subject};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +105,11 @@ pub enum Reply {
         /// Samples of one subject and quantity each.
         columns: Vec<Column>,
     },
+    /// What happened, in words.
+    Notes {
+        /// In the order of time.
+        lines: Vec<Line>,
+    },
     /// An end has nothing more to do, as far as it knows: its application wants nothing and its connections have closed; or
     /// it has again.
     Idle {
@@ -139,6 +144,30 @@ pub struct Column {
     pub at_ns: Vec<u64>,
     /// How much, in the quantity's unit; as many as there are moments.
     pub values: Vec<f64>,
+}
+
+/// A line of the run's time line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// When, ns since the start of the run.
+    pub at_ns: u64,
+    /// About what.
+    pub subject: Subject,
+    /// The words.
+    pub text: String,
+}
+
+impl From<&Note> for Line {
+    fn from(note: &Note) -> Self {
+        Self { at_ns: note.at.as_nanos(), subject: note.subject, text: note.text.clone() }
+    }
+}
+
+impl From<Line> for Note {
+    fn from(line: Line) -> Self {
+        Self { at: Instant::from_nanos(line.at_ns), subject: line.subject, text: line.text }
+    }
 }
 
 /// What is wrong with what the other side said.

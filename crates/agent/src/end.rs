@@ -1,10 +1,14 @@
 //! One end of a flow: an application, and the sockets that carry it.
 
+mod associations;
+mod connections;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Sample, Subject, quantity};
-use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
+use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sample, Subject, quantity};
+use netrig_traffic::{AppAction, AppEvent, Application, react};
+use netrig_transport::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::RealtimeOffset;
@@ -13,17 +17,15 @@ use crate::meter::{Counted, EndMeter, Samples};
 use crate::order::{Carrier, EndOrder, Side};
 use crate::pacer::Watch;
 use crate::quantity as own;
+use crate::sctp::{SctpEnd, SctpReport};
 use crate::source_report::SourceReport;
-use crate::tcp::{PathInfo, TcpEnd, Turn};
+use crate::tcp::{PathInfo, TcpEnd};
 use crate::tcp_info::TcpCounts;
 use crate::udp::{Received, UdpEnd, UdpReport};
 use crate::{AgentError, Clock, Pacer};
 
 /// The listening socket, or the one for datagrams, among the sockets of an end; connections come after it.
 const FIRST_SOCKET: u32 = 0;
-
-/// Turns that the connections of an end have in a row before the other ends are looked at.
-const TURNS: usize = 64;
 
 /// Bytes read at a time.
 const READ: usize = 1 << 18;
@@ -68,6 +70,9 @@ pub(crate) struct FlowEnd {
     /// Space for what one look finds.
     arrived: Vec<Received>,
     reported: TcpCounts,
+    reported_sctp: Counters,
+    /// What happened to associations, in words.
+    notes: Vec<Note>,
     events: Vec<ConnectionEvent>,
     buffer: Vec<u8>,
 }
@@ -75,6 +80,7 @@ pub(crate) struct FlowEnd {
 enum Sockets {
     Udp(Box<UdpEnd>),
     Tcp(Box<TcpEnd>),
+    Sctp(Box<SctpEnd>),
 }
 
 /// What an end did in a run.
@@ -88,6 +94,9 @@ pub struct EndReport {
     pub source: Option<SourceReport>,
     /// What became of the other end's datagrams, if it takes any.
     pub datagrams: Option<UdpReport>,
+    /// How well it kept to its work, if it has associations of SCTP.
+    #[serde(default)]
+    pub sctp: Option<SctpReport>,
     /// What kept its thread from running.
     #[serde(default)]
     pub interruptions: Interruptions,
@@ -130,11 +139,17 @@ impl FlowEnd {
                 TcpEnd::open(options.clone(), dscp, local, listens, reads)
                     .map(|end| Sockets::Tcp(Box::new(end)))
             }
+            Carrier::Sctp(options) if !datagrams => {
+                if options.paths.is_empty() {
+                    return Err(wrong("its association has no path".into()));
+                }
+                SctpEnd::open(&order, options, seed).map(|end| Sockets::Sctp(Box::new(end)))
+            }
             Carrier::Udp(_) => {
                 return Err(wrong("its application opens connections, which UDP has not".into()));
             }
-            Carrier::Tcp(_) => {
-                return Err(wrong("its application sends datagrams, which TCP has not".into()));
+            Carrier::Tcp(_) | Carrier::Sctp(_) => {
+                return Err(wrong("its application sends datagrams, which connections have not".into()));
             }
         };
         let sockets = sockets.map_err(|source| AgentError::Socket { flow: order.name.clone(), source })?;
@@ -156,6 +171,8 @@ impl FlowEnd {
             idle: false,
             arrived: Vec::new(),
             reported: TcpCounts::default(),
+            reported_sctp: Counters::default(),
+            notes: Vec::new(),
             events: Vec::new(),
             buffer: vec![0; READ],
         })
@@ -174,14 +191,23 @@ impl FlowEnd {
     /// Whether it has nothing more to do, if that is not as it was when it was last asked: it has had connections, all of
     /// them have closed, and its application waits for nothing.
     pub fn becomes_idle(&mut self) -> Option<bool> {
-        let Sockets::Tcp(tcp) = &self.sockets else { return None };
-        let idle = tcp.has_been_used() && tcp.is_empty() && self.deadline.is_none();
+        let over = match &self.sockets {
+            Sockets::Udp(_) => return None,
+            Sockets::Tcp(tcp) => tcp.has_been_used() && tcp.is_empty(),
+            Sockets::Sctp(sctp) => sctp.has_been_used() && sctp.is_empty(),
+        };
+        let idle = over && self.deadline.is_none();
         (idle != std::mem::replace(&mut self.idle, idle)).then_some(idle)
     }
 
     /// Whether it sends datagrams by a schedule, so that its loop must be precise.
     pub fn is_precise(order: &EndOrder) -> bool {
         order.side == Side::Client && order.application.sends_datagrams()
+    }
+
+    /// Whether it has associations of SCTP, which no other's work must make late.
+    pub fn is_association(order: &EndOrder) -> bool {
+        matches!(order.carrier, Carrier::Sctp(_))
     }
 
     /// Has its listening socket, or the one for datagrams, watched; that of a source that gets no answer is not.
@@ -196,6 +222,7 @@ impl FlowEnd {
             }
             Sockets::Udp(_) => Ok(()),
             Sockets::Tcp(tcp) => tcp.listener().map_or(Ok(()), |fd| pacer.watch(fd, key, Watch::Both)),
+            Sockets::Sctp(sctp) => sctp.fds().try_for_each(|fd| pacer.watch(fd, key, Watch::Reading)),
         };
         watched.map_err(AgentError::kernel("epoll_ctl"))
     }
@@ -216,6 +243,7 @@ impl FlowEnd {
         let (retry, look) = match &self.sockets {
             Sockets::Udp(udp) => (udp.outbox.retry(), udp.next_look()),
             Sockets::Tcp(_) => (None, None),
+            Sockets::Sctp(sctp) => (sctp.next(), None),
         };
         [start, stop, deadline, retry, look].into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
@@ -223,7 +251,7 @@ impl FlowEnd {
     fn has_room(&self) -> bool {
         match &self.sockets {
             Sockets::Udp(udp) => udp.outbox.has_room(),
-            Sockets::Tcp(_) => true,
+            Sockets::Tcp(_) | Sockets::Sctp(_) => true,
         }
     }
 
@@ -231,6 +259,7 @@ impl FlowEnd {
     pub fn ready(&mut self, socket: u32, around: &mut Surroundings) -> Result<(), AgentError> {
         match &mut self.sockets {
             Sockets::Udp(_) => self.more = true,
+            Sockets::Sctp(sctp) => sctp.is_ready(),
             Sockets::Tcp(_) if socket == FIRST_SOCKET => self.accept(around)?,
             Sockets::Tcp(tcp) => {
                 if let Some(conn) = tcp.get(socket - 1) {
@@ -242,27 +271,6 @@ impl FlowEnd {
         Ok(())
     }
 
-    fn accept(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
-        while let Sockets::Tcp(tcp) = &mut self.sockets
-            && let Some(place) = tcp.accept().map_err(AgentError::kernel("accept"))?
-        {
-            self.enrol(place, around)?;
-        }
-        Ok(())
-    }
-
-    /// A connection that was made gets its first turn, and is watched.
-    fn enrol(&mut self, place: u32, around: &mut Surroundings) -> Result<(), AgentError> {
-        let key = self.key(place + 1);
-        if let Sockets::Tcp(tcp) = &mut self.sockets
-            && let Some(conn) = tcp.get(place)
-        {
-            around.pacer.watch(conn.fd(), key, Watch::Both).map_err(AgentError::kernel("epoll_ctl"))?;
-        }
-        self.turns.push_back(place);
-        Ok(())
-    }
-
     /// Does everything that is due at `now`: takes what arrived, then tells the application of the moments that have come,
     /// each with the time that it was due, and carries out what it asks for.
     pub fn advance(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
@@ -271,6 +279,7 @@ impl FlowEnd {
             self.tell(self.order.start(), AppEvent::Started, around)?;
         }
         self.take_datagrams(now, around)?;
+        self.take_packets(around)?;
         self.take_turns(now, around)?;
         let mut now = now;
         while self.started {
@@ -386,56 +395,6 @@ impl FlowEnd {
         Ok(())
     }
 
-    /// Gives the connections that have something to do their turns.
-    fn take_turns(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
-        for _ in 0..TURNS {
-            let Some(place) = self.turns.pop_front() else { break };
-            let Sockets::Tcp(tcp) = &mut self.sockets else { break };
-            let Some(conn) = tcp.get(place) else { continue };
-            let id = conn.id;
-            let mut events = std::mem::take(&mut self.events);
-            if conn.take_turn(&mut self.buffer, &mut events) == Turn::GoesOn {
-                self.turns.push_back(place);
-            }
-            for event in events.drain(..) {
-                self.hear(now, place, id, event, around)?;
-            }
-            self.events = events;
-        }
-        Ok(())
-    }
-
-    /// A connection reports.
-    fn hear(
-        &mut self,
-        now: Instant,
-        place: u32,
-        id: ConnId,
-        event: ConnectionEvent,
-        around: &mut Surroundings,
-    ) -> Result<(), AgentError> {
-        let sends = self.order.sends_data();
-        match &event {
-            ConnectionEvent::Connected { .. } if matches!(id, ConnId::Opened(_)) => {
-                self.meter.mark(now, &quantity::ESTABLISHED, 0.0, around.samples);
-            }
-            ConnectionEvent::Received { data, .. } if !sends => {
-                self.meter.count(Counted::ReceivedBytes, data.size());
-                self.meter.data_arrived(now, around.samples);
-            }
-            ConnectionEvent::Closed(reason) => {
-                if sends {
-                    self.meter.mark(now, &quantity::CLOSED, f64::from(*reason as u8), around.samples);
-                }
-                if let Sockets::Tcp(tcp) = &mut self.sockets {
-                    tcp.forget(place, *reason);
-                }
-            }
-            _ => {}
-        }
-        self.tell(now, AppEvent::Connection { conn: id, event }, around)
-    }
-
     /// Tells the application, and does what it asks for.
     fn tell(&mut self, at: Instant, event: AppEvent, around: &mut Surroundings) -> Result<(), AgentError> {
         self.told = self.told.max(at);
@@ -447,13 +406,13 @@ impl FlowEnd {
                 AppAction::Answer { to, datagram, data } => self.datagram(at, to, Some(datagram), data)?,
                 AppAction::Record(sample) => around.samples.push((Subject::Flow(self.order.flow), sample)),
                 AppAction::Open { conn, to } => self.connect(conn, to, around)?,
-                AppAction::Send { conn, data, .. } => {
+                AppAction::Send { conn, stream, data } => {
                     if self.order.sends_data() {
                         self.meter.count(Counted::OfferedBytes, data.size());
                     }
-                    self.act(conn, |conn| conn.send(data));
+                    self.send(conn, stream, data, around)?;
                 }
-                AppAction::Close { conn } => self.act(conn, crate::tcp::Conn::close),
+                AppAction::Close { conn } => self.close(conn, around)?,
             }
         }
         self.actions = actions;
@@ -476,26 +435,6 @@ impl FlowEnd {
             self.meter.count(Counted::OfferedBytes, size);
         }
         Ok(())
-    }
-
-    fn connect(&mut self, id: ConnId, to: SocketAddr, around: &mut Surroundings) -> Result<(), AgentError> {
-        let Sockets::Tcp(tcp) = &mut self.sockets else { return Ok(()) };
-        let place = tcp
-            .connect(id, to)
-            .map_err(|source| AgentError::Socket { flow: self.order.name.clone(), source })?;
-        self.enrol(place, around)
-    }
-
-    /// Changes a connection of the application's, if it still is; it gets a turn.
-    fn act(&mut self, id: ConnId, change: impl FnOnce(&mut crate::tcp::Conn)) {
-        let Sockets::Tcp(tcp) = &mut self.sockets else { return };
-        let Some(place) = tcp.place_of(id) else { return };
-        if let Some(conn) = tcp.get(place) {
-            change(conn);
-        }
-        if self.turns.back() != Some(&place) {
-            self.turns.push_back(place);
-        }
     }
 
     /// The flow stops now, if that is earlier than it was told.
@@ -536,6 +475,7 @@ impl FlowEnd {
                     self.meter.mark(at, &own::SUBFLOWS, subflows.into(), out);
                 }
             }
+            Sockets::Sctp(_) => self.tick_associations(at, out),
         }
         Ok(())
     }
@@ -560,6 +500,7 @@ impl FlowEnd {
             side: self.order.side,
             source: None,
             datagrams: None,
+            sctp: None,
             interruptions,
             connections: 0,
             failed: 0,
@@ -577,6 +518,10 @@ impl FlowEnd {
             Sockets::Tcp(tcp) => {
                 [report.connections, report.failed, report.fallbacks] = tcp.tally();
                 report.subflows = tcp.most_subflows();
+            }
+            Sockets::Sctp(sctp) => {
+                [report.connections, report.failed] = sctp.tally();
+                report.sctp = Some(sctp.report()?);
             }
         }
         report.faults = faults(&report, &self.order.name);
@@ -637,6 +582,7 @@ fn faults(report: &EndReport, flow: &str) -> Vec<String> {
     [source, stolen, receiver, fallback]
         .into_iter()
         .flatten()
+        .chain(report.sctp.iter().flat_map(SctpReport::faults))
         .map(|why| format!("flow `{flow}`: {why}"))
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use netrig_core::{Duration, Instant, Sample, Subject, quantity};
+use netrig_core::{Duration, Instant, Note, Sample, Subject, quantity};
 
 use crate::clock::RealtimeOffset;
 use crate::end::{EndReport, FlowEnd, Surroundings};
@@ -30,6 +30,8 @@ pub(crate) struct EventLoop {
 pub enum Progress {
     /// What was measured.
     Samples(Samples),
+    /// What happened, in words.
+    Notes(Vec<Note>),
     /// An end has nothing more to do, or has again.
     Idle {
         /// The flow's place in the scenario.
@@ -47,6 +49,10 @@ pub(crate) const DELIVERIES: usize = 64;
 /// Samples that a loop keeps to itself while those wait; then it waits too, and the run is late rather than the memory full.
 const KEPT: usize = 1 << 20;
 
+/// Share of its time that a loop of associations is taken to be busy: a packet takes it a few system calls, and lines of
+/// real time carry a few thousand a second.
+const ASSOCIATIONS: f64 = 0.1;
+
 /// Between two looks for datagrams that come after the end of the run.
 const LOOK_FOR_LATE: Duration = Duration::from_millis(5);
 
@@ -63,8 +69,8 @@ fn deliver(samples: &mut Samples, progress: &SyncSender<Progress>) {
 }
 
 impl EventLoop {
-    /// Opens the sockets of these ends. Sources of datagrams belong into one loop, which spins before its deadlines, and all
-    /// others into another, which never does.
+    /// Opens the sockets of these ends. Sources of datagrams belong into one loop, which spins before its deadlines,
+    /// associations into another, and all others into a third; neither of these ever does.
     ///
     /// # Errors
     /// If a socket cannot be had as it was asked for.
@@ -74,7 +80,13 @@ impl EventLoop {
         let precise = orders.iter().any(FlowEnd::is_precise);
         let has_datagrams = orders.iter().any(|order| order.application.sends_datagrams());
         let pace: f64 = orders.iter().filter_map(EndOrder::pace).sum();
-        let busy = has_datagrams.then(|| if precise { pace * SPIN.as_secs_f64() } else { 1.0 });
+        let associations = orders.iter().any(FlowEnd::is_association);
+        let busy = match (precise, associations, has_datagrams) {
+            (true, ..) => Some(pace * SPIN.as_secs_f64()),
+            (_, true, _) => Some(ASSOCIATIONS),
+            (_, _, true) => Some(1.0),
+            _ => None,
+        };
         let open = |(order, place): (EndOrder, u32)| {
             let meter = EndMeter::new(order.flow, sample_every);
             FlowEnd::open(order, place, run.seed, until, meter)
@@ -138,12 +150,14 @@ impl EventLoop {
                 self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
                 deliver(&mut samples, progress);
                 tick += self.sample_every;
+                self.tell_notes(progress);
             }
         }
         if now == Instant::ZERO {
             // It was given up before it began.
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }
+        self.tell_notes(progress);
         self.linger(&clock, &offset, &mut pacer, signals)?;
         let interruptions = InterruptionCounts::read().since(&before, precedence, pacer.keeps_awake());
         let mut around =
@@ -151,6 +165,14 @@ impl EventLoop {
         let reports = self.finish(interruptions, &mut around)?;
         let _ = progress.send(Progress::Samples(samples));
         Ok(reports)
+    }
+
+    /// Delivers what ends have to say in words, if they have.
+    fn tell_notes(&mut self, progress: &SyncSender<Progress>) {
+        let notes: Vec<_> = self.ends.iter_mut().flat_map(FlowEnd::take_notes).collect();
+        if !notes.is_empty() {
+            let _ = progress.send(Progress::Notes(notes));
+        }
     }
 
     /// Takes the datagrams that were on their way at the end of the run, until it is told that there are no more.

@@ -1,7 +1,8 @@
 //! What runs inside a node of a real substrate: real sockets, driven by the applications of `netrig-traffic`.
 //!
 //! An agent is told ends of flows ([`RunOrder`]), opens their sockets, and carries out what each end's
-//! [`Application`](netrig_traffic::Application) decides: datagrams by an absolute schedule, connections of TCP and MPTCP.
+//! [`Application`](netrig_traffic::Application) decides: datagrams by an absolute schedule, connections of TCP and MPTCP,
+//! associations of SCTP. TCP is the kernel's; SCTP is netrig's own endpoint, whose packets the kernel carries.
 //! It reports the samples that every substrate reports, and how well it kept to what was asked ([`EndReport`]).
 //!
 //! * **The application decides.** It is told each of its deadlines with the time that it was due, however late the machine
@@ -40,6 +41,7 @@ mod precedence;
 pub mod probe;
 pub mod quantity;
 mod run;
+mod sctp;
 mod signals;
 mod socket;
 mod source_report;
@@ -64,6 +66,7 @@ pub use order::{Carrier, EndOrder, RunOrder, Side};
 pub use pacer::{Pacer, SPIN, Watch};
 pub use precedence::{Precedence, become_real_time};
 pub use run::PreparedRun;
+pub use sctp::{SctpOptions, SctpPath, SctpReport, TimedControl};
 pub use signals::RunSignals;
 pub use socket::{Buffers, SocketError, TcpOptions};
 pub use source_report::{Asked, SourceMeter, SourceReport};

@@ -7,7 +7,7 @@ use netrig_traffic::{Application, FlowContext, Settings, SpanDistribution};
 use serde::{Deserialize, Serialize};
 
 use crate::source_report::Asked;
-use crate::{Buffers, TcpOptions};
+use crate::{Buffers, SctpOptions, TcpOptions};
 
 /// A run, as far as it concerns one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,18 @@ pub enum Carrier {
     Udp(Buffers),
     /// Connections of TCP or MPTCP.
     Tcp(TcpOptions),
+    /// Associations of netrig's own SCTP.
+    Sctp(Box<SctpOptions>),
+}
+
+impl Carrier {
+    /// Streams of a connection, in one direction.
+    fn streams(&self) -> u16 {
+        match self {
+            Self::Sctp(options) => options.config.streams,
+            Self::Udp(_) | Self::Tcp(_) => 1,
+        }
+    }
 }
 
 impl EndOrder {
@@ -116,7 +128,7 @@ impl EndOrder {
             server: self.server,
             start: self.start(),
             datagram_headers: self.datagram_headers,
-            streams: 1,
+            streams: self.carrier.streams(),
         };
         let ends = self.application.ends(&context);
         match self.side {

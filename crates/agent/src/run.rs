@@ -9,7 +9,8 @@ use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
 /// A run whose sockets stand, ready to start.
 ///
-/// Sources of datagrams have a thread of their own, so that neither what is received nor connections make them late.
+/// Sources of datagrams have a thread of their own, so that neither what is received nor connections make them late; so
+/// have associations of SCTP, for which a kernel would interrupt any thread.
 pub struct PreparedRun {
     loops: Vec<EventLoop>,
 }
@@ -27,7 +28,8 @@ impl PreparedRun {
             sysctl::set(name, value)?;
         }
         let (sources, others): (Vec<_>, Vec<_>) = order.ends.iter().cloned().partition(FlowEnd::is_precise);
-        let groups = [others, sources].into_iter().filter(|ends| !ends.is_empty());
+        let (associations, others) = others.into_iter().partition(FlowEnd::is_association);
+        let groups = [others, associations, sources].into_iter().filter(|ends| !ends.is_empty());
         Ok(Self { loops: groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()? })
     }
 

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const TOGETHER_ABOVE: f64 = 50_000.0;
 
 /// Software stamps of what is received (Documentation/networking/timestamping).
-const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
+pub(crate) const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
 
 /// Where SO_MEMINFO has the count of drops, bytes: the ninth of its 32-bit words (include/uapi/linux/sock_diag.h).
 const SK_MEMINFO_DROPS: usize = 32;
@@ -209,34 +209,34 @@ impl UdpEnd {
         let arrivals = self.log.counts();
         Ok(UdpReport {
             arrivals,
-            socket_dropped: self.drops()?,
+            socket_dropped: drops(&self.socket)?,
             foreign: self.foreign,
             unstamped: self.unstamped,
             receive_buffer: self.room,
         })
     }
 
-    /// How many datagrams the socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only with the
-    /// next datagram that there is room for.
-    fn drops(&self) -> io::Result<u32> {
-        let mut info = [0; SK_MEMINFO_DROPS + size_of::<u32>()];
-        let len = option_bytes(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
-        let drops = info[..len].get(SK_MEMINFO_DROPS..).and_then(|bytes| bytes.first_chunk());
-        drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
-    }
-
     /// Counts since the last call.
     pub fn take_counts(&mut self) -> io::Result<UdpCounts> {
         let (now, before) = (self.log.counts(), self.reported);
-        let drops = self.drops()?;
-        let dropped = drops.wrapping_sub(self.reported_drops);
-        (self.reported, self.reported_drops) = (now, drops);
+        let in_all = drops(&self.socket)?;
+        let dropped = in_all.wrapping_sub(self.reported_drops);
+        (self.reported, self.reported_drops) = (now, in_all);
         Ok(UdpCounts {
             duplicated: now.duplicated - before.duplicated,
             reordered: now.reordered - before.reordered,
             socket_dropped: dropped,
         })
     }
+}
+
+/// How many datagrams or packets a socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only
+/// with the next one that there is room for.
+pub(crate) fn drops(socket: impl AsFd) -> io::Result<u32> {
+    let mut info = [0; SK_MEMINFO_DROPS + size_of::<u32>()];
+    let len = option_bytes(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
+    let drops = info[..len].get(SK_MEMINFO_DROPS..).and_then(|bytes| bytes.first_chunk());
+    drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// What the application gets of a datagram.

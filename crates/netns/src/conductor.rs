@@ -15,6 +15,7 @@ use netrig_experiment::{Outcome, Run, RunError};
 use crate::interfaces::{InterfaceReport, Interfaces};
 use crate::orders::grace;
 use crate::process::Process;
+use crate::provenance;
 use crate::router::{Findings, Recognition, Report, Router, Routing};
 use crate::testbed::Testbed;
 
@@ -101,6 +102,7 @@ impl<'a> Conductor<'a> {
             let _ = findings.send(Told::Router(found));
         };
         let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
+        provenance::tell(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
         let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
         let routing = Routing::start(router, clock);
@@ -140,6 +142,11 @@ impl<'a> Conductor<'a> {
                     for column in columns.into_iter().filter(|column| !self.is_seen_on_the_wire(column)) {
                         let samples = column.samples().map_err(failed)?;
                         samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
+                    }
+                }
+                Heard::Reply(Reply::Notes { lines }) => {
+                    if sink.wants_notes() {
+                        lines.into_iter().for_each(|line| sink.note(line.into()));
                     }
                 }
                 Heard::Reply(Reply::Report { ends }) => {

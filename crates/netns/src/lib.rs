@@ -41,6 +41,7 @@ mod netlink;
 mod orders;
 mod packet;
 mod process;
+mod provenance;
 mod ready;
 mod removal;
 mod ring;

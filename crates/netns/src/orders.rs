@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use netrig_agent::{Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, Side};
+use netrig_agent::{
+    Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
+};
 use netrig_core::Duration;
-use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Run, Scenario, Unsupported};
+use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported};
+use netrig_transport::sctp::Encapsulation;
+use netrig_transport::{Control, PathId};
 
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
@@ -29,9 +33,10 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
     let scenario = &*run.scenario;
     check_topology(scenario)?;
     multipath::multipath(scenario)?;
+    check_datagrams_of_sctp(scenario)?;
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
-        let (carrier, sysctls) = carrier_of(flow)?;
+        let (carrier, sysctls) = carrier_of(scenario, flow)?;
         for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
             let order = orders.entry(node).or_insert_with(|| idle(run));
             order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
@@ -58,7 +63,7 @@ fn idle(run: &Run) -> RunOrder {
 /// How long after the end datagrams may still be on their way: what the longest path takes, and a second for queues.
 pub(crate) fn grace(scenario: &Scenario) -> Duration {
     let delay = |flow: &Flow| {
-        let of_path = |path: &netrig_experiment::Route| {
+        let of_path = |path: &Route| {
             path.hops.iter().fold(Duration::ZERO, |sum, hop| {
                 match scenario.links[hop.link].towards(hop.direction) {
                     LinkSettings::Line(line) => sum + line.delay,
@@ -86,14 +91,29 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
             node.name
         ));
     }
-    match scenario.events.iter().find(|event| matches!(event.action, Action::SetPrimary { .. })) {
-        Some(event) => unsupported(format!("what happens at {} happens to a node, not to a link", event.at)),
-        None => Ok(()),
+    Ok(())
+}
+
+/// That no two flows put their SCTP into UDP between the same addresses: a host has one port for that, and a kernel gives
+/// what comes there to one of its sockets.
+fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
+    let mut known = BTreeMap::new();
+    let in_udp = |flow: &&Flow| matches!(&flow.carrier, Carrier::Sctp(config) if config.encapsulation == Encapsulation::Udp);
+    for flow in scenario.flows.iter().filter(in_udp) {
+        for addresses in multipath::addresses(scenario, flow) {
+            if let Some(other) = known.insert(addresses, &flow.name) {
+                return unsupported(format!(
+                    "flows `{other}` and `{}` have SCTP in UDP between {} and {}, each on the one port for it",
+                    flow.name, addresses.0, addresses.1
+                ));
+            }
+        }
     }
+    Ok(())
 }
 
 /// What carries a flow, with the settings that the kernels of both ends need for it.
-fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupported> {
+fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupported> {
     let datagram = flow.application.datagram();
     match &flow.carrier {
         Carrier::Udp { headers: false } => unsupported(format!(
@@ -115,8 +135,15 @@ fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupport
             let KernelTcp { options, sysctls } = KernelTcp::of(config, &flow.transport)?;
             Ok((Carried::Tcp(options), sysctls))
         }
-        Carrier::Sctp(_) => unsupported(format!(
-            "flow `{}` wants SCTP (transport `{}`), which no agent has yet in real time",
+        Carrier::Sctp(config) => {
+            let path =
+                |(path, (client, server)): (&Route, _)| SctpPath { name: path.name.clone(), client, server };
+            let paths = flow.paths.iter().zip(multipath::addresses(scenario, flow)).map(path).collect();
+            let options = SctpOptions { config: (**config).clone(), paths, controls: Vec::new() };
+            Ok((Carried::Sctp(Box::new(options)), Vec::new()))
+        }
+        Carrier::Mptcp(_) if switches_primary(scenario, flow) => unsupported(format!(
+            "flow `{}` is Multipath TCP (transport `{}`), which has no primary path to switch",
             flow.name, flow.transport
         )),
         Carrier::Mptcp(mptcp) => {
@@ -128,23 +155,55 @@ fn carrier_of(flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupport
     }
 }
 
+/// Whether somebody switches the primary path of a flow.
+fn switches_primary(scenario: &Scenario, flow: &Flow) -> bool {
+    Side::BOTH.into_iter().any(|side| {
+        let controls = controls(scenario, flow, side);
+        controls.iter().any(|timed| matches!(timed.control, Control::SetPrimary(_)))
+    })
+}
+
+/// What users and interfaces tell the associations of a flow at one of its ends: of whatever happens at its node to a link
+/// at which one of its paths begins there.
+fn controls(scenario: &Scenario, flow: &Flow, side: Side) -> Vec<TimedControl> {
+    let (here, first): (usize, fn(&Route) -> Option<usize>) = match side {
+        Side::Client => (flow.from, |path| path.hops.first().map(|hop| hop.link)),
+        Side::Server => (flow.to, |path| path.hops.last().map(|hop| hop.link)),
+    };
+    let told = |action: &Action| {
+        let (node, link, control): (_, _, fn(PathId) -> Control) = match *action {
+            Action::Link { .. } => return None,
+            Action::SetPrimary { node, link } => (node, link, Control::SetPrimary),
+            Action::Interface { node, link, up: true } => (node, link, Control::InterfaceUp),
+            Action::Interface { node, link, up: false } => (node, link, Control::InterfaceDown),
+        };
+        let path = flow.paths.iter().position(|path| first(path) == Some(link)).filter(|_| node == here)?;
+        Some(control(PathId(path as u8)))
+    };
+    let timed =
+        |event: &TimedEvent| Some(TimedControl { at_ns: event.at.as_nanos(), control: told(&event.action)? });
+    scenario.events.iter().filter_map(timed).collect()
+}
+
 fn end(
     scenario: &Scenario,
     flow: &Flow,
     number: u32,
     side: Side,
-    carrier: Carried,
+    mut carrier: Carried,
 ) -> Result<EndOrder, Unsupported> {
     let paths = multipath::addresses(scenario, flow);
     let Some(&(client, server)) = paths.first() else {
         return unsupported(format!("flow `{}` has no path", flow.name));
     };
-    let mut carrier = carrier;
-    if let Carried::Tcp(options) = &mut carrier
-        && options.multipath
-    {
-        let seen_from = |(near, far): (_, _)| if side == Side::Client { (near, far) } else { (far, near) };
-        options.paths = paths.into_iter().map(seen_from).collect();
+    match &mut carrier {
+        Carried::Tcp(options) if options.multipath => {
+            let seen_from =
+                |(near, far): (_, _)| if side == Side::Client { (near, far) } else { (far, near) };
+            options.paths = paths.into_iter().map(seen_from).collect();
+        }
+        Carried::Sctp(options) => options.controls = controls(scenario, flow, side),
+        Carried::Tcp(_) | Carried::Udp(_) => {}
     }
     Ok(EndOrder {
         flow: number,

@@ -142,7 +142,10 @@ fn notes(trace: &Trace, scenario: &Scenario) -> Vec<NoteLine> {
         subject: name(note.subject, scenario),
         text: note.text.clone(),
     };
-    trace.notes().iter().map(one).collect()
+    let mut lines: Vec<_> = trace.notes().iter().map(one).collect();
+    // In real time they come from several places.
+    lines.sort_by_key(|line| line.at);
+    lines
 }
 
 /// A subject by the names of the file, as it stands in the store: `flow/web`, `flow/web/path/primary`,

@@ -4,15 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{
     CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Journal, Sample,
-    Seeds, Sink, Stream, Subject, protocol, quantity,
+    Seeds, Sink, Stream, Subject, protocol,
 };
 use netrig_experiment::Carrier;
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
-use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, PathState, Payload};
+use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Payload};
 
 use crate::agenda::{Actor, Appointment};
 use crate::flow_meter::FlowMeter;
-use crate::journal;
 use crate::network::Network;
 use crate::opening::Answering;
 use crate::parcel::Carriage;
@@ -405,9 +404,9 @@ impl Blueprint {
             return;
         }
         let timer = if matches!(party, Party::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
-        let words = || journal::incident(incident, timer, |path| name_of(&self.paths, path));
+        let words = || incident.words(timer, |path| name_of(&self.paths, path));
         world.journal.note(now, Subject::Flow(self.flow), words, world.sink);
-        if let Some((subject, quantity, value)) = moment(self.flow, incident) {
+        if let Some((subject, quantity, value)) = incident.moment(self.flow) {
             world.sink.sample(subject, Sample { at: now, quantity, value });
         }
     }
@@ -433,38 +432,12 @@ fn name_of(paths: &[Path], path: PathId) -> &str {
     paths.get(usize::from(path.0)).map_or("?", |path| &path.name)
 }
 
-/// The moment that an incident marks.
-fn moment(flow: u32, incident: &Incident) -> Option<(Subject, &'static netrig_core::Quantity, f64)> {
-    let path = |path: PathId| Subject::Path(flow, path.0);
-    Some(match *incident {
-        Incident::Established => (Subject::Flow(flow), &quantity::ESTABLISHED, 0.0),
-        Incident::Timeout { path: on, errors, .. } => (path(on), &quantity::PATH_TIMEOUT, f64::from(errors)),
-        Incident::PathChanged { path: on, state: PathState::Active } => {
-            (path(on), &quantity::PATH_ACTIVE, 0.0)
-        }
-        Incident::PathChanged { path: on, state } if state != PathState::Unconfirmed => {
-            (path(on), &quantity::PATH_FAILED, f64::from(u8::from(state == PathState::Inactive)))
-        }
-        Incident::DataPathChanged { path: on } => (path(on), &quantity::DATA_PATH, f64::from(on.0)),
-        Incident::Closed(reason) => (Subject::Flow(flow), &quantity::CLOSED, f64::from(reason as u8)),
-        _ => return None,
-    })
-}
-
 /// Reports the state of every path.
 fn trace(now: Instant, flow: u32, paths: usize, party: &Party, sink: &mut dyn Sink) {
     for path in 0..paths as u8 {
         let Some(status) = party.path_status(PathId(path)) else { continue };
-        let mut level =
-            |quantity, value| sink.sample(Subject::Path(flow, path), Sample { at: now, quantity, value });
-        level(&quantity::CWND, status.cwnd as f64);
-        level(&quantity::FLIGHT, status.flight as f64);
-        level(&quantity::RTO, status.rto.as_secs_f64());
-        if status.ssthresh != u64::MAX {
-            level(&quantity::SSTHRESH, status.ssthresh as f64);
-        }
-        if let Some(srtt) = status.srtt {
-            level(&quantity::SRTT, srtt.as_secs_f64());
+        for (quantity, value) in status.levels() {
+            sink.sample(Subject::Path(flow, path), Sample { at: now, quantity, value });
         }
     }
 }

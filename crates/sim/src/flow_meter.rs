@@ -1,31 +1,9 @@
 //! What is counted of a flow.
 
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
-use netrig_transport::Counters;
+use netrig_transport::{Count, Counters, Whose};
 
 use crate::datagrams::Datagrams;
-
-/// Takes one number out of an endpoint's counters.
-pub(crate) type Count = fn(&Counters) -> u64;
-
-/// Whose count it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// Of the end that sends the flow's data; what the other says in answer is no part of it.
-    Sender,
-    /// Of both.
-    Both,
-}
-
-/// Quantities that the endpoints count themselves.
-static COUNTED_BY_ENDPOINTS: [(&Quantity, Whose, Count); 6] = [
-    (&quantity::PACKETS_SENT, Whose::Both, |c| c.packets_sent),
-    (&quantity::DATA_PACKETS_SENT, Whose::Sender, |c| c.data_packets_sent),
-    (&quantity::RETRANSMITTED_BYTES, Whose::Sender, |c| c.bytes_retransmitted),
-    (&quantity::FAST_RETRANSMISSIONS, Whose::Sender, |c| c.fast_retransmissions),
-    (&quantity::TIMEOUT_RETRANSMISSIONS, Whose::Sender, |c| c.timeout_retransmissions),
-    (&quantity::TIMEOUTS, Whose::Both, |c| c.timeouts),
-];
 
 /// Counts one flow, in the direction of its data, and reports once per sampling interval.
 pub(crate) struct FlowMeter {
@@ -42,8 +20,8 @@ pub(crate) struct FlowMeter {
     /// What the flow's second end answers with.
     answers: Datagrams,
     last_data: Option<Instant>,
-    wanted: [bool; COUNTED_BY_ENDPOINTS.len()],
-    reported: [u64; COUNTED_BY_ENDPOINTS.len()],
+    wanted: [bool; Counters::REPORTED.len()],
+    reported: [u64; Counters::REPORTED.len()],
 }
 
 impl FlowMeter {
@@ -61,7 +39,7 @@ impl FlowMeter {
             datagrams: Datagrams::default(),
             answers: Datagrams::default(),
             last_data: None,
-            wanted: COUNTED_BY_ENDPOINTS.map(|(quantity, ..)| sink.wants(quantity)),
+            wanted: Counters::REPORTED.map(|(quantity, ..)| sink.wants(quantity)),
             reported: Default::default(),
         }
     }
@@ -140,7 +118,7 @@ impl FlowMeter {
             sink.sample(self.subject, Sample { at: now, quantity, value });
         }
         for (((quantity, whose, of), reported), wanted) in
-            COUNTED_BY_ENDPOINTS.iter().zip(&mut self.reported).zip(self.wanted)
+            Counters::REPORTED.iter().zip(&mut self.reported).zip(self.wanted)
         {
             if wanted {
                 let total = endpoints(*whose, *of);

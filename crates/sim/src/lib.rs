@@ -15,7 +15,6 @@ mod datagrams;
 mod flow_end;
 mod flow_meter;
 mod host;
-mod journal;
 mod network;
 mod opening;
 mod parcel;

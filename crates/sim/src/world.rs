@@ -6,10 +6,11 @@ use netrig_core::{Duration, Instant, Journal, Seeds, Sink, Subject, quantity};
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, FlowContext};
+use netrig_transport::Whose;
 
 use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
-use crate::flow_meter::{FlowMeter, Whose};
+use crate::flow_meter::FlowMeter;
 use crate::network::{Network, Place};
 use crate::opening::answering;
 

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use netrig_core::{ConnectionEvent, Data, Duration, Endpoint, Instant, StreamId};
+use serde::{Deserialize, Serialize};
 
 use crate::Packet;
 
 /// One of a connection's paths, by its place in the list that the connection was made with. TCP has path 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PathId(pub u8);
 
 /// One TCP connection or SCTP association, without I/O.
@@ -46,7 +47,8 @@ pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
 }
 
 /// What the user or the host's own interfaces tell a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Control {
     /// The user sets the primary path (RFC 9260 section 11.1.6, Set Primary).
     SetPrimary(PathId),

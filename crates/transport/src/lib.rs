@@ -12,6 +12,7 @@
 mod connection;
 mod packet;
 mod profile;
+mod reporting;
 mod rto;
 pub mod sctp;
 mod serial;
@@ -22,6 +23,7 @@ mod wire;
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
 pub use packet::{Datagram, Packet, Payload};
 pub use profile::{Constant, Profile, SettingsError};
+pub use reporting::{Count, Whose};
 pub use rto::{RtoEstimator, RtoFloor, RtoRules};
 pub use serial::Serial;
 pub use timer_wheel::TimerWheel;

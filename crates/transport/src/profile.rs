@@ -113,7 +113,8 @@ macro_rules! constants {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
         pub struct $config {
             $( $(#[doc = $doc])+ pub $name: $type, )+
         }

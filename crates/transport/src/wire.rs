@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use netrig_core::{Data, Ecn, FiveTuple, Header};
+use netrig_core::{Data, Ecn, FiveTuple, Header, protocol};
 
 use crate::sctp;
 use crate::{Datagram, Packet, Payload};
@@ -34,7 +34,14 @@ impl Packet {
         let body = out.len();
         match &self.payload {
             Payload::Tcp(segment) => segment.encode(&self.header.flow, out),
-            Payload::Sctp(packet) => out.extend_from_slice(&sctp::wire::encode(packet)),
+            Payload::Sctp(packet) => {
+                let bytes = sctp::wire::encode(packet);
+                if self.header.flow.protocol == protocol::UDP {
+                    write_datagram(&self.header.flow, bytes.len(), out, |out| out.extend_from_slice(&bytes));
+                } else {
+                    out.extend_from_slice(&bytes);
+                }
+            }
             Payload::Udp(datagram) => datagram.encode(&self.header.flow, out),
         }
         let left_out = match &self.payload {
@@ -50,20 +57,25 @@ impl Packet {
 impl Datagram {
     /// Header and payload (RFC 768), as much as the packet of `flow` can hold.
     fn encode(&self, flow: &FiveTuple, out: &mut Vec<u8>) {
-        let start = out.len();
         let room = LONGEST - flow.ip_header_len() as usize - UDP_HEADER;
         let kept = usize::try_from(self.data.size()).map_or(room, |size| size.min(room));
-        out.extend_from_slice(&flow.src_port.to_be_bytes());
-        out.extend_from_slice(&flow.dst_port.to_be_bytes());
-        // At most `LONGEST`.
-        out.extend_from_slice(&((UDP_HEADER + kept) as u16).to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
-        write_data(&self.data, kept, out);
-        let sum = checksum(flow, &out[start..]);
-        // A checksum of zero says that there is none (RFC 768).
-        let sum = if sum == 0 { u16::MAX } else { sum };
-        out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
+        write_datagram(flow, kept, out, |out| write_data(&self.data, kept, out));
     }
+}
+
+/// A UDP datagram of `flow` with the `len` bytes that `payload` writes (RFC 768); it fits an IP packet.
+fn write_datagram(flow: &FiveTuple, len: usize, out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&flow.src_port.to_be_bytes());
+    out.extend_from_slice(&flow.dst_port.to_be_bytes());
+    // At most `LONGEST`.
+    out.extend_from_slice(&((UDP_HEADER + len) as u16).to_be_bytes());
+    out.extend_from_slice(&[0; 2]);
+    payload(out);
+    let sum = checksum(flow, &out[start..]);
+    // A checksum of zero says that there is none (RFC 768).
+    let sum = if sum == 0 { u16::MAX } else { sum };
+    out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// The first `len` bytes of user data.

@@ -220,3 +220,67 @@ fn a_datagram_that_no_packet_can_hold_is_cut() {
         assert!(adds_up(&[&ip.pseudo_header, ip.body]));
     }
 }
+
+/// An association in UDP, both ways and from the first packet on: each packet is a datagram from port 9899 to port 9899
+/// (RFC 6951 section 5.2), no longer than the MTU, of which data takes what its headers leave.
+#[test]
+fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
+    use netrig_core::{Endpoint as _, Seeds, StreamId};
+    use netrig_transport::sctp::{self, Association, Config, Encapsulation, Endpoints, Listener, Response};
+    use netrig_transport::{Connection as _, Profile};
+    for (local, remote) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        let [local, remote] = [local, remote].map(|address| address.parse::<IpAddr>().unwrap());
+        let config = Config { encapsulation: Encapsulation::Udp, ..Config::of(Profile::Rfc) };
+        let seeds = Seeds::new(1);
+        let there = sctp::PathAddresses { local, remote };
+        let back = sctp::PathAddresses { local: remote, remote: local };
+        let endpoints = Endpoints {
+            local_port: 49_152,
+            remote_port: 5001,
+            primary: there,
+            alternates: vec![],
+            dscp: Dscp(0),
+        };
+        let mut client = Association::new(config.clone(), &endpoints, seeds.stream("client"));
+        let mut listener = Listener::new(config, 5001, vec![back], Dscp(0), seeds.stream("listener"));
+        let mut server: Option<Box<Association>> = None;
+        client.open(Instant::ZERO);
+        client.send(Instant::ZERO, StreamId(0), Data::Fill(20_000));
+        let mut longest = 0;
+        let mut see = |packet: &Packet| {
+            let mut bytes = Vec::new();
+            let len = packet.encode(&mut bytes);
+            assert_eq!((len as usize, len), (bytes.len(), packet.header.ip_len));
+            let ip = ip(&bytes);
+            assert_eq!((ip.protocol, be16(ip.body), be16(&ip.body[2..])), (17, 9899, 9899));
+            assert_eq!(usize::from(be16(&ip.body[4..])), ip.body.len());
+            assert!(adds_up(&[&ip.pseudo_header, ip.body]), "the datagram's checksum");
+            let Payload::Sctp(body) = &packet.payload else { panic!("SCTP") };
+            assert_eq!(sctp::wire::decode(&ip.body[8..]).unwrap().chunks.len(), body.chunks.len());
+            longest = longest.max(len);
+        };
+        // Nothing is lost, so it takes a few round trips of no time at all.
+        for _ in 0..100 {
+            while let Some(packet) = client.poll_transmit(Instant::ZERO) {
+                see(&packet);
+                let Some(server) = &mut server else {
+                    match listener.handle_packet(Instant::ZERO, packet).unwrap() {
+                        Response::Reply(reply) => {
+                            see(&reply);
+                            client.handle_packet(Instant::ZERO, reply);
+                        }
+                        Response::Accepted(accepted) => server = Some(accepted),
+                    }
+                    continue;
+                };
+                server.handle_packet(Instant::ZERO, packet);
+            }
+            while let Some(packet) = server.as_mut().and_then(|server| server.poll_transmit(Instant::ZERO)) {
+                see(&packet);
+                client.handle_packet(Instant::ZERO, packet);
+            }
+        }
+        // Headers of IPv4, UDP, SCTP and chunk are 56 B, those of IPv6 76 B, and chunks are multiples of four bytes.
+        assert_eq!((longest, client.unacknowledged()), (1500, 0), "{local}");
+    }
+}

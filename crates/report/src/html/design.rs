@@ -222,7 +222,10 @@ pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
             }
         };
         say("netrig", &results.build);
-        say("Substrates", &substrates(report).join(", "));
+        let substrates = substrates(report);
+        say("Substrates", &substrates.join(", "));
+        let whose = |name: &&str| Some(format!("{name}: {}", transports(name)?));
+        say("Transports", &substrates.iter().filter_map(whose).collect::<Vec<_>>().join("; "));
         say("Confidence", &format!("{} for every interval", percent(results.confidence)));
         if let Some(paper) = &report.experiment.design.paper {
             say("Paper", if paper.citation.is_empty() { &paper.title } else { &paper.citation });
@@ -236,6 +239,15 @@ pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
             m.element("code", &[], report.text)
         });
     });
+}
+
+/// Whose transports a substrate has.
+fn transports(substrate: &str) -> Option<&'static str> {
+    match substrate {
+        "sim" => Some("TCP and SCTP are netrig's own endpoints"),
+        "netns" => Some("TCP, Multipath TCP and UDP are the kernel's, SCTP is netrig's own endpoint"),
+        _ => None,
+    }
 }
 
 fn machine(m: &mut Markup, provenance: &Provenance) {

@@ -9,6 +9,30 @@ use super::wire::Checksum;
 use crate::TimerWheel;
 use crate::profile::constants;
 
+/// What carries SCTP packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encapsulation {
+    /// IP itself, as protocol 132.
+    #[default]
+    Ip,
+    /// UDP datagrams from port 9899 to port 9899 (RFC 6951). Their header takes its 8 bytes from the MTU.
+    Udp,
+}
+
+impl Encapsulation {
+    /// The port on which hosts take SCTP in UDP (RFC 6951 section 7: sctp-tunneling).
+    pub const UDP_PORT: u16 = 9899;
+
+    /// What it puts between the IP header and the packet, bytes.
+    pub const fn header_len(self) -> u32 {
+        match self {
+            Self::Ip => 0,
+            Self::Udp => 8,
+        }
+    }
+}
+
 /// Where lost DATA is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -323,6 +347,12 @@ constants! {
             rfc: B(1500), "Ethernet (RFC 894); RFC 9260 section 7.3 leaves it to path MTU discovery";
             linux: B(1500), "Ethernet (RFC 894)";
             ns2: B(1500), "tcl/lib/ns-default.tcl, mtu_";
+        }
+        /// What carries the packets.
+        encapsulation: Encapsulation {
+            rfc: Encapsulation::Ip, "RFC 9260 section 3; RFC 6951 is for where IP alone does not get through";
+            linux: Encapsulation::Ip, "net.sctp.udp_port is 0";
+            ns2: Encapsulation::Ip, "unused";
         }
         /// Most user bytes in one DATA chunk (SCTP_MAXSEG), besides what the MTU allows.
         max_chunk: Size {

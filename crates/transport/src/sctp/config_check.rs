@@ -31,9 +31,10 @@ impl Config {
     }
 
     /// Most user bytes for which a packet of `mtu` over IPv4 has room in a single DATA chunk, whatever `max_chunk` is:
-    /// 48 B are headers, and a chunk is padded to a multiple of four bytes (RFC 9260 section 3.2).
+    /// 48 B are headers, 56 B in UDP, and a chunk is padded to a multiple of four bytes (RFC 9260 section 3.2).
     pub fn room_of_a_packet(&self) -> Size {
-        Size::from_bytes(self.mtu.bytes().saturating_sub(48) / 4 * 4)
+        let headers = 48 + u64::from(self.encapsulation.header_len());
+        Size::from_bytes(self.mtu.bytes().saturating_sub(headers) / 4 * 4)
     }
 
     fn sizes(&self) -> [(bool, &'static str, &'static str); 7] {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use netrig_core::{Dscp, Header, Instant, Seeds, Stream};
+use netrig_core::{Dscp, Header, Instant, Seeds, Stream, protocol};
 
 use super::association::{
     Answerer, Association, CookieError, CookieKey, Endpoints, MOST_PATHS, PathAddresses, StateCookie,
     nonzero_tag, objection, own_init,
 };
-use super::config::Config;
+use super::config::{Config, Encapsulation};
 use super::packet::chunk::{Abort, Init};
 use super::packet::{Cause, Chunk, Chunks, Packet};
 use crate::{Payload, Serial};
@@ -65,18 +65,18 @@ impl Listener {
             Some(Chunk::Init(init)) => {
                 // RFC 9260 section 8.5.1 A.
                 let lawful = sctp.chunks.len() == 1 && sctp.verification_tag == 0;
-                lawful.then(|| self.answer_init(now, &header, init)).flatten().map(Response::Reply)
+                lawful.then(|| self.answer_init(now, &header, &sctp, init)).flatten().map(Response::Reply)
             }
             Some(Chunk::CookieEcho(cookie)) => {
                 match StateCookie::verify(cookie, &self.key, now) {
-                    Ok(cookie) if self.fits(&cookie, &header, &sctp) => {
+                    Ok(cookie) if self.fits(&cookie, &sctp) => {
                         Some(Response::Accepted(self.accept(now, &cookie, header, *sctp)))
                     }
-                    Err(CookieError::Stale { by, cookie }) if self.fits(&cookie, &header, &sctp) => {
+                    Err(CookieError::Stale { by, cookie }) if self.fits(&cookie, &sctp) => {
                         // RFC 9260 section 5.1.5 (5).
                         let micros = u32::try_from(by.as_nanos() / 1000).unwrap_or(u32::MAX);
                         let error = Chunk::Error(vec![Cause::StaleCookie(micros)]);
-                        Some(Response::Reply(reply(&header, cookie.peer_tag, error)))
+                        Some(Response::Reply(reply(&header, &sctp, cookie.peer_tag, error)))
                     }
                     _ => None,
                 }
@@ -85,10 +85,16 @@ impl Listener {
         }
     }
 
-    fn answer_init(&mut self, now: Instant, header: &Header, init: &Init) -> Option<crate::Packet> {
+    fn answer_init(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        packet: &Packet,
+        init: &Init,
+    ) -> Option<crate::Packet> {
         if let Some(causes) = objection(init) {
             let abort = Chunk::Abort(Abort { reflected: false, causes });
-            return (init.initiate_tag != 0).then(|| reply(header, init.initiate_tag, abort));
+            return (init.initiate_tag != 0).then(|| reply(header, packet, init.initiate_tag, abort));
         }
         let flow = header.flow;
         let locals = std::iter::once(flow.dst).chain(self.routes.iter().map(|route| route.local));
@@ -99,19 +105,19 @@ impl Listener {
             config: &self.config,
             key: &self.key,
             own,
-            ports: (self.port, flow.src_port),
+            ports: (self.port, packet.src_port),
             source: (flow.src, flow.dst),
             tie_tags: (0, 0),
         };
         let ack = Chunk::InitAck(Box::new(answerer.init_ack(now, init)));
-        Some(reply(header, init.initiate_tag, ack))
+        Some(reply(header, packet, init.initiate_tag, ack))
     }
 
     /// RFC 9260 section 5.1.5 (3): ports and tag must be those of the cookie.
-    fn fits(&self, cookie: &StateCookie, header: &Header, packet: &Packet) -> bool {
+    fn fits(&self, cookie: &StateCookie, packet: &Packet) -> bool {
         cookie.local_tag == packet.verification_tag
             && cookie.local_port == self.port
-            && cookie.peer_port == header.flow.src_port
+            && cookie.peer_port == packet.src_port
     }
 
     fn accept(
@@ -164,16 +170,18 @@ impl Listener {
     }
 }
 
-/// A packet with one chunk back to where one came from, with the code point that came.
-fn reply(to: &Header, verification_tag: u32, chunk: Chunk) -> crate::Packet {
+/// A packet with one chunk back to where one came from, with the code point and the encapsulation that came (RFC 6951
+/// section 5.4).
+fn reply(to: &Header, answered: &Packet, verification_tag: u32, chunk: Chunk) -> crate::Packet {
     let flow = to.flow.reversed();
     let packet = Packet {
-        src_port: flow.src_port,
-        dst_port: flow.dst_port,
+        src_port: answered.dst_port,
+        dst_port: answered.src_port,
         verification_tag,
         chunks: Chunks::from_iter([chunk]),
     };
-    let ip_len = flow.ip_header_len() + packet.wire_len();
+    let encapsulation = if flow.protocol == protocol::UDP { Encapsulation::Udp } else { Encapsulation::Ip };
+    let ip_len = flow.ip_header_len() + encapsulation.header_len() + packet.wire_len();
     let header = Header { flow, ip_len, dscp: to.dscp, ecn: netrig_core::Ecn::NotEct };
     crate::Packet { header, payload: Payload::Sctp(Box::new(packet)) }
 }
@@ -193,17 +201,18 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
     }
     // 5): the peer waits for the end of an association that is forgotten here.
     if has(|chunk| matches!(chunk, Chunk::ShutdownAck)) {
-        return Some(reply(header, tag, Chunk::ShutdownComplete { reflected: true }));
+        return Some(reply(header, packet, tag, Chunk::ShutdownComplete { reflected: true }));
     }
     match packet.chunks.first()? {
         // 3): INIT to nobody.
         Chunk::Init(init) if init.initiate_tag != 0 => Some(reply(
             header,
+            packet,
             init.initiate_tag,
             Chunk::Abort(Abort { reflected: false, causes: Vec::new() }),
         )),
         Chunk::Init(_) => None,
         // 8): all else.
-        _ => Some(reply(header, tag, Chunk::Abort(Abort { reflected: true, causes: Vec::new() }))),
+        _ => Some(reply(header, packet, tag, Chunk::Abort(Abort { reflected: true, causes: Vec::new() }))),
     }
 }

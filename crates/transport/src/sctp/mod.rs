@@ -20,8 +20,8 @@ pub mod wire;
 pub use association::{Association, Endpoints, PathAddresses};
 pub use checksum::crc32c;
 pub use config::{
-    ChunkCharge, Config, Counted, CwndUnit, HeartbeatLoss, IdleCwnd, InitialCwnd, InitialCwndRule,
-    InitialSsthresh, InitialSsthreshRule, LocalDrop, RetransmitTo, Scheduler, Settings,
+    ChunkCharge, Config, Counted, CwndUnit, Encapsulation, HeartbeatLoss, IdleCwnd, InitialCwnd,
+    InitialCwndRule, InitialSsthresh, InitialSsthreshRule, LocalDrop, RetransmitTo, Scheduler, Settings,
 };
 pub use config_check::LARGEST_CHUNK;
 pub use listener::{Listener, Response, out_of_the_blue};

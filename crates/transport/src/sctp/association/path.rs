@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use netrig_core::{Duration, FiveTuple, Instant, protocol};
 
 use crate::sctp::config::{
-    Config, Counted, CwndUnit, IdleCwnd, InitialCwnd, InitialCwndRule, InitialSsthresh, InitialSsthreshRule,
+    Config, Counted, CwndUnit, Encapsulation, IdleCwnd, InitialCwnd, InitialCwndRule, InitialSsthresh,
+    InitialSsthreshRule,
 };
 use crate::sctp::packet::COMMON_HEADER;
 use crate::sctp::packet::chunk::DATA_HEADER;
@@ -32,6 +33,7 @@ pub(super) struct Beat {
 /// Transmission state of one path (RFC 9260 section 14.3).
 #[derive(Debug)]
 pub(super) struct Path {
+    /// Addresses and ports that the network sees.
     pub(super) flow: FiveTuple,
     pub(super) state: PathState,
     /// The peer did not list the address: the path is not of this association.
@@ -66,7 +68,7 @@ pub(super) struct Path {
     pub(super) one_packet: bool,
     /// This host's interface is down.
     pub(super) interface_down: bool,
-    /// Length of the IP and common headers, bytes.
+    /// Length of the IP header, that of the encapsulation and the common header, bytes.
     pub(super) overhead: u32,
     /// What the SACK at hand does to this path.
     pub(super) sack: SackEffect,
@@ -88,14 +90,13 @@ pub(super) struct SackEffect {
 
 impl Path {
     pub(super) fn new(addresses: PathAddresses, ports: (u16, u16), config: &Config) -> Self {
-        let flow = FiveTuple {
-            src: addresses.local,
-            dst: addresses.remote,
-            src_port: ports.0,
-            dst_port: ports.1,
-            protocol: protocol::SCTP,
+        let (protocol, (src_port, dst_port)) = match config.encapsulation {
+            Encapsulation::Ip => (protocol::SCTP, ports),
+            Encapsulation::Udp => (protocol::UDP, (Encapsulation::UDP_PORT, Encapsulation::UDP_PORT)),
         };
-        let overhead = flow.ip_header_len() + COMMON_HEADER;
+        let flow = FiveTuple { src: addresses.local, dst: addresses.remote, src_port, dst_port, protocol };
+        // RFC 6951 section 5.6: the UDP header is taken off the path's MTU.
+        let overhead = flow.ip_header_len() + config.encapsulation.header_len() + COMMON_HEADER;
         let mtu = config.mtu.bytes();
         let pmdcs = mtu.saturating_sub(u64::from(overhead));
         let unit = if config.cwnd_unit == CwndUnit::Pmdcs { pmdcs } else { mtu };

@@ -1,0 +1,387 @@
+//! Associations of SCTP: netrig's own endpoint, in real time.
+//!
+//! The endpoint is the simulator's ([`netrig_transport::sctp`]), with the same constants and the same random streams; here
+//! the kernel's clock tells it the time, and the kernel's sockets of IP or UDP carry its packets.
+
+mod faults;
+mod options;
+mod socket;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use netrig_core::{
+    CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Quantity, Seeds, Stream, StreamId,
+};
+use netrig_traffic::ConnId;
+use netrig_transport::sctp::{
+    Association, Config, Endpoints, Listener, PathAddresses, Response, out_of_the_blue,
+};
+use netrig_transport::{Connection, Counters, Incident, Packet, PathId, PathStatus, Payload};
+
+pub use self::faults::SctpReport;
+pub use self::options::{SctpOptions, SctpPath, TimedControl};
+use self::socket::{PathSocket, Sent, Taken};
+use crate::clock::RealtimeOffset;
+use crate::order::{EndOrder, Side};
+use crate::socket::SocketError;
+use crate::sys::ReceiveBatch;
+use crate::udp::drops;
+use crate::{AgentError, Clock, Lateness};
+
+/// The first port of a flow's first end: RFC 6335's dynamic ports, of which there are so many.
+const CLIENT_PORT: u16 = 49_152;
+const CLIENT_PORTS: u32 = 16_384;
+
+/// Bytes that are kept of a packet: as many as the longest has.
+const LONGEST: usize = 65_535;
+
+/// One end's associations.
+pub(crate) struct SctpEnd {
+    side: Side,
+    name: String,
+    seeds: Seeds,
+    server_port: u16,
+    config: Arc<Config>,
+    dscp: Dscp,
+    paths: Vec<PathAddresses>,
+    /// One for each path.
+    sockets: Vec<PathSocket>,
+    listener: Option<Listener>,
+    /// By their places, which are never given twice.
+    associations: BTreeMap<u32, Conn>,
+    /// Their places by the client's port.
+    by_port: BTreeMap<u16, u32>,
+    made: u32,
+    failed: u32,
+    gone: Counters,
+    /// What is to be told to the associations yet.
+    controls: VecDeque<TimedControl>,
+    /// Sockets may have more than was taken.
+    more: bool,
+    /// Packets that were taken and not yet looked at.
+    arrived: VecDeque<Taken>,
+    batch: ReceiveBatch,
+    /// From the arrival of packets to when they were looked at.
+    lateness: Lateness,
+    no_room: u64,
+}
+
+/// An association, and how application and network call it.
+struct Conn {
+    id: ConnId,
+    client_port: u16,
+    association: Box<Association>,
+}
+
+/// A packet that was given to whom it is for.
+pub(crate) struct Handled {
+    /// When it arrived.
+    pub at: Instant,
+    /// Its length with its IP header, bytes, if user data is in it.
+    pub data: Option<u32>,
+    /// The place of the association that now has something to say.
+    pub place: Option<u32>,
+}
+
+impl SctpEnd {
+    /// Opens the sockets of all paths.
+    pub fn open(order: &EndOrder, options: &SctpOptions, seed: u64) -> Result<Self, SocketError> {
+        let config = Arc::new(options.config.clone());
+        let paths = options.paths_of(order.side);
+        let sockets = paths.iter().map(|path| PathSocket::open(*path, &config, order.dscp));
+        let sockets = sockets.collect::<Result<_, _>>()?;
+        let (seeds, dscp, server_port) = (Seeds::new(seed), Dscp(order.dscp), order.server.port());
+        let listener = (order.side == Side::Server).then(|| {
+            let random = seeds.stream(&format!("flow/{}/listener", order.name));
+            Listener::new(config.clone(), server_port, paths.clone(), dscp, random)
+        });
+        Ok(Self {
+            side: order.side,
+            name: order.name.clone(),
+            seeds,
+            server_port,
+            config,
+            dscp,
+            paths,
+            sockets,
+            listener,
+            associations: BTreeMap::new(),
+            by_port: BTreeMap::new(),
+            made: 0,
+            failed: 0,
+            gone: Counters::default(),
+            controls: options.controls.iter().copied().collect(),
+            more: false,
+            arrived: VecDeque::new(),
+            batch: ReceiveBatch::new(LONGEST),
+            lateness: Lateness::default(),
+            no_room: 0,
+        })
+    }
+
+    /// The sockets, whose places are their numbers.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(PathSocket::fd)
+    }
+
+    /// The kernel has reported a socket.
+    pub const fn is_ready(&mut self) {
+        self.more = true;
+    }
+
+    /// When it next has something to do by itself; [`Instant::ZERO`] if at once.
+    pub fn next(&self) -> Option<Instant> {
+        if self.more || !self.arrived.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        let timers = self.associations.values().filter_map(|conn| conn.association.poll_timeout());
+        timers.chain(self.controls.front().map(TimedControl::at)).min()
+    }
+
+    /// Whether there has been an association.
+    pub const fn has_been_used(&self) -> bool {
+        self.made > 0
+    }
+
+    /// Whether no association is left.
+    pub fn is_empty(&self) -> bool {
+        self.associations.is_empty()
+    }
+
+    /// Associations made so far, and those that ended before everything had arrived.
+    pub const fn tally(&self) -> [u32; 2] {
+        [self.made, self.failed]
+    }
+
+    /// Begins to open an association; its place.
+    pub fn connect(&mut self, id: ConnId, clock: &Clock) -> Result<Option<u32>, AgentError> {
+        let ConnId::Opened(number) = id else { return Ok(None) };
+        // Dynamic ports come round again; the earliest associations are over by then.
+        let client_port = CLIENT_PORT + (number % CLIENT_PORTS) as u16;
+        let endpoints = Endpoints {
+            local_port: client_port,
+            remote_port: self.server_port,
+            primary: self.paths[0],
+            alternates: self.paths[1..].to_vec(),
+            dscp: self.dscp,
+        };
+        let random = self.stream(&format!("connection/{}", 2 * number));
+        let mut association = Box::new(Association::new(self.config.clone(), &endpoints, random));
+        let now = clock.now();
+        association.open(now);
+        let place = self.enrol(id, client_port, association);
+        self.transmit(place, now)?;
+        Ok(Some(place))
+    }
+
+    /// This end's own random stream for one purpose, as in the simulator.
+    fn stream(&self, purpose: &str) -> Stream {
+        let side = if self.side == Side::Client { "client" } else { "server" };
+        self.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.name))
+    }
+
+    fn enrol(&mut self, id: ConnId, client_port: u16, association: Box<Association>) -> u32 {
+        let place = self.made;
+        self.made += 1;
+        self.associations.insert(place, Conn { id, client_port, association });
+        self.by_port.insert(client_port, place);
+        place
+    }
+
+    /// Gives the next packet that has arrived to whom it is for, if there is one.
+    pub fn handle_next(
+        &mut self,
+        clock: &Clock,
+        offset: &RealtimeOffset,
+    ) -> Result<Option<Handled>, AgentError> {
+        if self.arrived.is_empty() {
+            self.receive()?;
+        }
+        let Some(Taken { stamp, packet }) = self.arrived.pop_front() else { return Ok(None) };
+        let now = clock.now();
+        let at = stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now));
+        self.lateness.record(now - at);
+        let data = packet.payload.carries_data().then_some(packet.header.ip_len);
+        let place = self.handle(now, packet)?;
+        Ok(Some(Handled { at, data, place }))
+    }
+
+    /// Takes packets from the sockets.
+    fn receive(&mut self) -> Result<(), AgentError> {
+        let Self { side, server_port, sockets, batch, arrived, .. } = self;
+        let wanted = |source, destination| match side {
+            Side::Client => source == *server_port,
+            Side::Server => destination == *server_port,
+        };
+        if !std::mem::take(&mut self.more) {
+            return Ok(());
+        }
+        for socket in sockets {
+            let more = socket.receive(batch, wanted, |taken| arrived.push_back(taken));
+            self.more |= more.map_err(AgentError::kernel("recvmmsg"))?;
+        }
+        // What the paths brought together is looked at in the order of its arrival.
+        arrived.make_contiguous().sort_by_key(|taken| taken.stamp);
+        Ok(())
+    }
+
+    /// A packet arrived. The place of the association that has it.
+    fn handle(&mut self, now: Instant, packet: Packet) -> Result<Option<u32>, AgentError> {
+        let Payload::Sctp(body) = &packet.payload else { return Ok(None) };
+        let client_port = if self.side == Side::Client { body.dst_port } else { body.src_port };
+        if let Some(place) = self.by_port.get(&client_port).copied() {
+            if let Some(conn) = self.associations.get_mut(&place) {
+                conn.association.handle_packet(now, packet);
+            }
+            self.transmit(place, now)?;
+            return Ok(Some(place));
+        }
+        let response = match &mut self.listener {
+            Some(listener) => listener.handle_packet(now, packet),
+            None => out_of_the_blue(&packet.header, body).map(Response::Reply),
+        };
+        match response {
+            Some(Response::Reply(reply)) => {
+                self.send(&reply)?;
+                Ok(None)
+            }
+            Some(Response::Accepted(association)) => {
+                // Those that this end has opened or accepted are numbered apart; a server only accepts.
+                let place = self.enrol(ConnId::Accepted(self.made), client_port, association);
+                self.transmit(place, now)?;
+                Ok(Some(place))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Does what is due by now; the places of those that may have something to say are added to `turns`.
+    pub fn expire(&mut self, clock: &Clock, turns: &mut VecDeque<u32>) -> Result<(), AgentError> {
+        let now = clock.now();
+        while let Some(TimedControl { control, .. }) = self.controls.pop_front_if(|due| due.at() <= now) {
+            for place in self.places() {
+                self.change(place, clock, |association, now| association.control(now, control))?;
+                turns.push_back(place);
+            }
+        }
+        let is_due = |conn: &Conn| conn.association.poll_timeout().is_some_and(|at| at <= now);
+        let due: Vec<_> =
+            self.associations.iter().filter(|(_, conn)| is_due(conn)).map(|(place, _)| *place).collect();
+        for place in due {
+            self.change(place, clock, |association, now| association.handle_timeout(now))?;
+            turns.push_back(place);
+        }
+        Ok(())
+    }
+
+    fn places(&self) -> Vec<u32> {
+        self.associations.keys().copied().collect()
+    }
+
+    /// The place of the application's connection, if it still is.
+    pub fn place_of(&self, id: ConnId) -> Option<u32> {
+        self.associations.iter().find(|(_, conn)| conn.id == id).map(|(place, _)| *place)
+    }
+
+    /// The application gives data to be sent.
+    pub fn give(
+        &mut self,
+        place: u32,
+        stream: StreamId,
+        data: Data,
+        clock: &Clock,
+    ) -> Result<(), AgentError> {
+        self.change(place, clock, |association, now| association.send(now, stream, data))
+    }
+
+    /// The application closes.
+    pub fn close(&mut self, place: u32, clock: &Clock) -> Result<(), AgentError> {
+        self.change(place, clock, |association, now| association.close(now))
+    }
+
+    /// Changes an association, and sends what follows from it at once.
+    fn change(
+        &mut self,
+        place: u32,
+        clock: &Clock,
+        change: impl FnOnce(&mut Association, Instant),
+    ) -> Result<(), AgentError> {
+        let now = clock.now();
+        if let Some(conn) = self.associations.get_mut(&place) {
+            change(&mut conn.association, now);
+        }
+        self.transmit(place, now)
+    }
+
+    /// Sends all that an association has to send.
+    fn transmit(&mut self, place: u32, now: Instant) -> Result<(), AgentError> {
+        while let Some(conn) = self.associations.get_mut(&place)
+            && let Some(packet) = conn.association.poll_transmit(now)
+        {
+            self.send(&packet)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, packet: &Packet) -> Result<(), AgentError> {
+        let Packet { header, payload: Payload::Sctp(body) } = packet else { return Ok(()) };
+        let named = PathAddresses { local: header.flow.src, remote: header.flow.dst };
+        // Both ends know the same pairs, so there is no other.
+        let Some(socket) = self.sockets.iter().find(|socket| socket.addresses() == named) else {
+            return Ok(());
+        };
+        let sent = socket.send(body).map_err(AgentError::kernel("send"))?;
+        self.no_room += u64::from(sent == Sent::NoRoom);
+        Ok(())
+    }
+
+    /// What an association has to say: to the application, and to who watches. Its name, if it still is.
+    pub fn hear(
+        &mut self,
+        place: u32,
+        events: &mut Vec<ConnectionEvent>,
+        incidents: &mut Vec<Incident>,
+    ) -> Option<ConnId> {
+        let Conn { id, association, .. } = self.associations.get_mut(&place)?;
+        events.extend(std::iter::from_fn(|| association.poll_event()));
+        incidents.extend(std::iter::from_fn(|| association.poll_incident()));
+        Some(*id)
+    }
+
+    /// Forgets an association that is over; what it has counted stays. SCTP has not to answer for it: what comes late is
+    /// out of the blue.
+    pub fn forget(&mut self, place: u32, reason: CloseReason) {
+        self.failed += u32::from(reason != CloseReason::Finished);
+        let Some(conn) = self.associations.remove(&place) else { return };
+        self.gone += conn.association.counters();
+        if self.by_port.get(&conn.client_port) == Some(&place) {
+            self.by_port.remove(&conn.client_port);
+        }
+    }
+
+    /// What the associations, those that are over too, have counted.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.gone;
+        self.associations.values().for_each(|conn| counters += conn.association.counters());
+        counters
+    }
+
+    /// The state of every path of the end's first association that stands.
+    pub fn path_levels(&self) -> impl Iterator<Item = (u8, &'static Quantity, f64)> {
+        let first = self.associations.values().next().map(|conn| &conn.association);
+        let status = move |path: u8| Some((path, first?.path_status(PathId(path))?));
+        let levels = |(path, status): (u8, PathStatus)| {
+            status.levels().map(move |(quantity, value)| (path, quantity, value))
+        };
+        (0..self.paths.len() as u8).filter_map(status).flat_map(levels)
+    }
+
+    /// What kept it from its work.
+    pub fn report(&self) -> Result<SctpReport, AgentError> {
+        let dropped: Result<Vec<_>, _> = self.fds().map(drops).collect();
+        let dropped = dropped.map_err(AgentError::kernel("SO_MEMINFO"))?.into_iter().sum();
+        Ok(SctpReport { socket_dropped: dropped, no_room: self.no_room, lateness: self.lateness.clone() })
+    }
+}

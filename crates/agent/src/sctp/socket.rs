@@ -1,0 +1,170 @@
+//! SCTP packets over a socket: of IP itself, or of UDP (RFC 6951).
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netrig_core::{Data, Dscp, Ecn, FiveTuple, Header, protocol};
+use netrig_transport::sctp::packet::Chunk;
+use netrig_transport::sctp::wire::{self, Checksum};
+use netrig_transport::sctp::{self, Encapsulation, PathAddresses};
+use netrig_transport::{Packet, Payload};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketType, ipproto};
+
+use crate::outbox::is_loss;
+use crate::socket::{Making, SocketError, refused};
+use crate::sys::{Incoming, MESSAGES, ReceiveBatch};
+use crate::udp::STAMPS;
+
+/// Room for what comes while a thread is kept from looking, bytes of which the kernel takes its share.
+const ROOM: usize = 8 << 20;
+
+/// Ports and verification tag: what of a packet says whose it is.
+const PORTS: usize = 4;
+
+/// Takes and gives the packets between two addresses. The kernel writes the IP header and, of UDP, its header.
+///
+/// A raw socket gets what comes for its protocol, whoever else does, and keeps the kernel from answering that there is
+/// nobody (ICMP's protocol unreachable).
+pub(super) struct PathSocket {
+    socket: OwnedFd,
+    addresses: PathAddresses,
+    encapsulation: Encapsulation,
+    checksum: Checksum,
+}
+
+/// A packet, and the kernel's stamp of its arrival, nanoseconds of `CLOCK_REALTIME`.
+pub(super) struct Taken {
+    pub stamp: Option<u64>,
+    pub packet: Packet,
+}
+
+/// What became of a packet that was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The kernel has it.
+    Given,
+    /// It is lost, as on a link: there is no way now, the interface is down, or it is longer than that takes.
+    Lost,
+    /// The socket had no room for it.
+    NoRoom,
+}
+
+impl PathSocket {
+    /// Opens a socket that is bound to one address and connected to the other.
+    pub fn open(addresses: PathAddresses, config: &sctp::Config, dscp: u8) -> Result<Self, SocketError> {
+        let encapsulation = config.encapsulation;
+        let (kind, protocol, port) = match encapsulation {
+            Encapsulation::Ip => (SocketType::RAW, ipproto::SCTP, 0),
+            Encapsulation::Udp => (SocketType::DGRAM, ipproto::UDP, Encapsulation::UDP_PORT),
+        };
+        let [local, remote] = [addresses.local, addresses.remote].map(|ip| SocketAddr::new(ip, port));
+        let making = Making::open(kind, Some(protocol), local)?;
+        making.dscp(dscp)?;
+        making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
+        making.receive_at_least(ROOM)?;
+        // "PMTU discovery ... the DF bit" (RFC 9260 section 7.3): the transport says how long packets are, nobody cuts them.
+        if local.is_ipv4() {
+            let probe = libc::IP_PMTUDISC_PROBE;
+            making.number("IP_MTU_DISCOVER", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, probe)?;
+        } else {
+            let probe = libc::IPV6_PMTUDISC_PROBE;
+            making.number("IPV6_MTU_DISCOVER", libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe)?;
+        }
+        let socket = making.bound()?;
+        rustix::net::connect(&socket, &remote).map_err(|error| refused("connect", local, error))?;
+        Ok(Self { socket, addresses, encapsulation, checksum: config.checksum })
+    }
+
+    /// The socket.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// This host's address.
+    pub const fn addresses(&self) -> PathAddresses {
+        self.addresses
+    }
+
+    /// Sends a packet.
+    pub fn send(&self, packet: &sctp::Packet) -> io::Result<Sent> {
+        let bytes = wire::encode_with(packet, self.checksum);
+        loop {
+            match rustix::net::send(&self.socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(Sent::Given),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(Sent::NoRoom),
+                Err(Errno::INTR) => {}
+                Err(Errno::MSGSIZE) => return Ok(Sent::Lost),
+                Err(error) if is_loss(&error.into()) => return Ok(Sent::Lost),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Takes what waits, at most one batch; gives each whole packet whose ports are `wanted` (source, destination).
+    /// Whether there may be more.
+    pub fn receive(
+        &self,
+        batch: &mut ReceiveBatch,
+        wanted: impl Fn(u16, u16) -> bool,
+        mut each: impl FnMut(Taken),
+    ) -> io::Result<bool> {
+        let count = match batch.receive(&self.socket) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        for at in 0..count {
+            let Some(incoming) = batch.get(at) else { continue };
+            let Some(bytes) = self.body(&incoming) else { continue };
+            let Some([a, b, c, d]) = bytes.first_chunk::<PORTS>() else { continue };
+            if !wanted(u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])) {
+                continue;
+            }
+            // "the receiver SHOULD silently discard" what is damaged (RFC 9260 section 6.8).
+            let Ok(packet) = wire::decode_with(bytes, self.checksum) else { continue };
+            let header = self.header(&packet, bytes.len());
+            let packet = Packet { header, payload: Payload::Sctp(Box::new(with_fill(packet))) };
+            each(Taken { stamp: incoming.stamp, packet });
+        }
+        Ok(count == MESSAGES)
+    }
+
+    /// The SCTP packet in what a socket gives: a raw one of IPv4 has the IP header before it (raw(7)).
+    fn body<'a>(&self, incoming: &Incoming<'a>) -> Option<&'a [u8]> {
+        if incoming.len > incoming.head.len() {
+            return None;
+        }
+        let has_header = self.encapsulation == Encapsulation::Ip && self.addresses.local.is_ipv4();
+        let skipped = if has_header { usize::from(*incoming.head.first()? & 0x0f) * 4 } else { 0 };
+        incoming.head.get(skipped..)
+    }
+
+    /// What the network saw of a packet of `len` bytes.
+    fn header(&self, packet: &sctp::Packet, len: usize) -> Header {
+        let PathAddresses { local: dst, remote: src } = self.addresses;
+        let (protocol, src_port, dst_port) = match self.encapsulation {
+            Encapsulation::Ip => (protocol::SCTP, packet.src_port, packet.dst_port),
+            Encapsulation::Udp => (protocol::UDP, Encapsulation::UDP_PORT, Encapsulation::UDP_PORT),
+        };
+        let flow = FiveTuple { src, dst, src_port, dst_port, protocol };
+        // At most 65,535.
+        let ip_len = flow.ip_header_len() + self.encapsulation.header_len() + len as u32;
+        Header { flow, ip_len, dscp: Dscp::BE, ecn: Ecn::NotEct }
+    }
+}
+
+/// Zeros are fill, which need not be carried around.
+fn with_fill(mut packet: sctp::Packet) -> sctp::Packet {
+    for chunk in &mut packet.chunks {
+        if let Chunk::Data(piece) = chunk
+            && let Data::Bytes(bytes) = &piece.data
+            && bytes.iter().all(|byte| *byte == 0)
+        {
+            piece.data = Data::Fill(bytes.len() as u64);
+        }
+    }
+    packet
+}

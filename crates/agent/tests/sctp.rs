@@ -1,0 +1,276 @@
+//! Associations of netrig's own SCTP in real time: in UDP over the loopback interface, and, as root, over IP itself.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
+)]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Mutex;
+use std::time::Duration as StdDuration;
+
+use netrig_agent::{
+    Carrier, Clock, EndOrder, EndReport, PreparedRun, Progress, RunOrder, RunSignals, Samples, SctpOptions,
+    SctpPath, Side, TimedControl,
+};
+use netrig_core::{Dscp, Duration, Endpoint as _, Instant, Quantity, Seeds, Subject, quantity};
+use netrig_transport::sctp::{Association, Config, Encapsulation, Endpoints, LocalDrop, PathAddresses, wire};
+use netrig_transport::{Connection as _, Control, PathId, Payload, Profile};
+
+const SEED: u64 = 11;
+const SERVER_PORT: u16 = 5001;
+
+/// Longer than a machine with much else to do needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A host has one port for SCTP in UDP: one test at a time has it.
+static PORT: Mutex<()> = Mutex::new(());
+
+/// A path between addresses of this host: each test has some of its own.
+fn path(number: u8) -> SctpPath {
+    let [client, server] = [1, 2].map(|end| [127, 132, number, end].into());
+    SctpPath { name: format!("path {number}"), client, server }
+}
+
+fn config(encapsulation: Encapsulation) -> Config {
+    // Loopback carries what no line does; the window keeps it to what a test can wait for.
+    Config { encapsulation, ..Config::of(Profile::Rfc) }
+}
+
+fn end(side: Side, application: &str, options: &SctpOptions) -> EndOrder {
+    let SctpPath { client, server, .. } = options.paths[0];
+    EndOrder {
+        flow: 0,
+        name: "flow".into(),
+        side,
+        application: serde_json::from_str(application).unwrap(),
+        carrier: Carrier::Sctp(Box::new(options.clone())),
+        client,
+        server: SocketAddr::new(server, SERVER_PORT),
+        dscp: 10,
+        start_ns: 0,
+        stop_ns: PATIENCE.as_nanos(),
+        datagram_headers: 28,
+    }
+}
+
+fn order(ends: Vec<EndOrder>) -> RunOrder {
+    RunOrder {
+        seed: SEED,
+        duration_ns: PATIENCE.as_nanos(),
+        grace_ns: 0,
+        sample_every_ns: Duration::from_millis(20).as_nanos(),
+        sysctls: vec![],
+        ends,
+    }
+}
+
+/// Both ends, until `done` says so of what was measured.
+fn both(
+    application: &str,
+    [client, server]: [&SctpOptions; 2],
+    done: impl Fn(&Samples) -> bool,
+) -> (Vec<EndReport>, Samples) {
+    let ends = vec![end(Side::Client, application, client), end(Side::Server, application, server)];
+    let run = PreparedRun::prepare(order(ends)).unwrap();
+    let (mut samples, signals) = (Samples::new(), RunSignals::default());
+    let deliver = |progress| {
+        let Progress::Samples(more) = progress else { return };
+        samples.extend(more);
+        if done(&samples) {
+            signals.end();
+        }
+    };
+    let reports = run.run(Clock::starting_in(Duration::from_millis(5)), &signals, deliver).unwrap();
+    (reports, samples)
+}
+
+fn values(samples: &Samples, of: &Quantity) -> Vec<f64> {
+    let of = samples.iter().filter(|(_, sample)| sample.quantity.name == of.name);
+    of.map(|(_, sample)| sample.value).collect()
+}
+
+fn sum(samples: &Samples, of: &Quantity) -> f64 {
+    values(samples, of).iter().sum()
+}
+
+fn is_closed(samples: &Samples) -> bool {
+    !values(samples, &quantity::CLOSED).is_empty()
+}
+
+/// Of 300,000 B in messages of 1000 B every byte arrives, in packets of the lengths that RFC 9260 gives them.
+fn a_transfer(encapsulation: Encapsulation, path: SctpPath) {
+    let ip_header = if path.client.is_ipv4() { 20.0 } else { 40.0 };
+    let application = r#"{ "bulk": { "bytes": "300 KB", "message": "1000 B" } }"#;
+    let config = Config { bundling: false, ..config(encapsulation) };
+    let options = SctpOptions { config, paths: vec![path], controls: vec![] };
+    let (reports, samples) = both(application, [&options; 2], is_closed);
+    let [client, server] = &reports[..] else { panic!("{reports:?}") };
+    assert_eq!((client.connections, client.failed), (1, 0), "{client:?}");
+    assert_eq!((server.connections, server.failed), (1, 0), "{server:?}");
+    assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), 300_000.0);
+    assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), 300_000.0);
+    assert_eq!(values(&samples, &quantity::CLOSED), [0.0]);
+    assert_eq!(values(&samples, &quantity::ESTABLISHED).len(), 1);
+    // IP, common header, chunk header and, where there is one, the UDP header.
+    let packet = ip_header + 12.0 + 16.0 + 1000.0 + f64::from(encapsulation.header_len());
+    let packets = sum(&samples, &quantity::DATA_PACKETS_RECEIVED);
+    assert!(packets >= 300.0);
+    assert_eq!(sum(&samples, &quantity::WIRE_BYTES), packets * packet);
+    assert_eq!(sum(&samples, &quantity::DATA_PACKETS_SENT), packets);
+    assert!(sum(&samples, &quantity::PACKETS_SENT) > packets);
+    let report = server.sctp.as_ref().unwrap();
+    assert!(report.lateness.count() as f64 >= packets && report.socket_dropped == 0);
+}
+
+#[test]
+fn a_file_arrives_in_udp() {
+    let _alone = PORT.lock();
+    a_transfer(Encapsulation::Udp, path(1));
+}
+
+#[test]
+fn a_file_arrives_over_ip_itself() {
+    if !may_open_raw_sockets() {
+        return;
+    }
+    a_transfer(Encapsulation::Ip, path(2));
+    // Both ends at one address: each takes what has its ports.
+    let [client, server] = [[0, 0, 0, 0, 0, 0, 0, 1].into(); 2];
+    a_transfer(Encapsulation::Ip, SctpPath { name: "six".into(), client, server });
+}
+
+/// Whether this process may open raw sockets; says so if not, past the harness.
+fn may_open_raw_sockets() -> bool {
+    let config = config(Encapsulation::Ip);
+    let options = SctpOptions { config, paths: vec![path(9)], controls: vec![] };
+    let application = r#"{ "bulk": { "bytes": "1 B" } }"#;
+    let may = PreparedRun::prepare(order(vec![end(Side::Server, application, &options)])).is_ok();
+    if !may {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "skipped: needs raw sockets (CAP_NET_RAW)");
+    }
+    may
+}
+
+/// The first packet is, byte for byte, that of an association with the same random stream in virtual time.
+#[test]
+fn tags_and_numbers_are_those_of_virtual_time() {
+    let _alone = PORT.lock();
+    let SctpPath { client: local, server: remote, .. } = path(3);
+    let config = config(Encapsulation::Udp);
+    let options = SctpOptions { config: config.clone(), paths: vec![path(3)], controls: vec![] };
+    let endpoints = Endpoints {
+        local_port: 49_152,
+        remote_port: SERVER_PORT,
+        primary: PathAddresses { local, remote },
+        alternates: vec![],
+        dscp: Dscp(10),
+    };
+    let random = Seeds::new(SEED).stream("flow/flow/client/connection/0");
+    let mut twin = Association::new(config, &endpoints, random);
+    twin.open(Instant::ZERO);
+    let Payload::Sctp(init) = twin.poll_transmit(Instant::ZERO).unwrap().payload else { panic!("SCTP") };
+    let peer = UdpSocket::bind((remote, Encapsulation::UDP_PORT)).unwrap();
+    peer.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
+    let application = r#"{ "bulk": { "bytes": "1 B" } }"#;
+    let run = PreparedRun::prepare(order(vec![end(Side::Client, application, &options)])).unwrap();
+    let signals = RunSignals::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| run.run(Clock::starting_in(Duration::ZERO), &signals, |_| {}).unwrap());
+        let mut buffer = [0; 2000];
+        let (len, from) = peer.recv_from(&mut buffer).unwrap();
+        signals.end();
+        assert_eq!(from, SocketAddr::new(local, Encapsulation::UDP_PORT));
+        assert_eq!(&buffer[..len], wire::encode(&init));
+    });
+}
+
+/// A peer that never answers: the opening is given up after the retransmissions and the time that the constants say.
+#[test]
+fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
+    let _alone = PORT.lock();
+    let SctpPath { server: remote, .. } = path(4);
+    let silent = UdpSocket::bind((remote, Encapsulation::UDP_PORT)).unwrap();
+    let ms = Duration::from_millis;
+    let config = Config {
+        rto_initial: ms(20),
+        rto_min: ms(20),
+        rto_max: ms(60_000),
+        init_max_retrans: 3,
+        ..config(Encapsulation::Udp)
+    };
+    let options = SctpOptions { config, paths: vec![path(4)], controls: vec![] };
+    let application = r#"{ "bulk": { "bytes": "1 KB" } }"#;
+    let run = PreparedRun::prepare(order(vec![end(Side::Client, application, &options)])).unwrap();
+    let (mut samples, signals) = (Samples::new(), RunSignals::default());
+    let deliver = |progress| {
+        let Progress::Samples(more) = progress else { return };
+        samples.extend(more);
+        if is_closed(&samples) {
+            signals.end();
+        }
+    };
+    let reports = run.run(Clock::starting_in(Duration::from_millis(5)), &signals, deliver).unwrap();
+    assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
+    let closed = samples.iter().find(|(_, sample)| sample.quantity.name == "closed").unwrap().1;
+    // 20 + 40 + 80 + 160 ms, never earlier; the value of a time-out.
+    assert!(closed.at >= Instant::ZERO + ms(300), "{}", closed.at);
+    assert_eq!(closed.value, 2.0);
+    silent.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 2000];
+    let inits = std::iter::from_fn(|| silent.recv(&mut buffer).ok()).count();
+    assert_eq!(inits, 4, "INIT and three retransmissions");
+}
+
+/// Where new data goes from a moment on, told by the sender.
+fn data_paths(samples: &Samples) -> Vec<(Instant, f64)> {
+    let moments = samples.iter().filter(|(_, sample)| sample.quantity.name == "data_path");
+    moments.map(|(_, sample)| (sample.at, sample.value)).collect()
+}
+
+#[test]
+fn the_user_and_the_interfaces_choose_the_path_at_their_times() {
+    let _alone = PORT.lock();
+    let ms = Duration::from_millis;
+    let config = Config { local_drop: LocalDrop::FailOver, ..config(Encapsulation::Udp) };
+    let at = |at: u64, control| TimedControl { at_ns: ms(at).as_nanos(), control };
+    let controls = vec![at(150, Control::SetPrimary(PathId(1))), at(300, Control::InterfaceDown(PathId(1)))];
+    let told = SctpOptions { config, paths: vec![path(5), path(6)], controls };
+    let untold = SctpOptions { controls: vec![], ..told.clone() };
+    let application =
+        r#"{ "web": { "interarrival": { "constant": "5 ms" }, "size": { "constant": "500 B" } } }"#;
+    let done = |samples: &Samples| data_paths(samples).len() >= 2;
+    let (_, samples) = both(application, [&told, &untold], done);
+    let [(first, to_second), (second, to_first), ..] = data_paths(&samples)[..] else {
+        panic!("{:?}", data_paths(&samples))
+    };
+    assert_eq!((to_second, to_first), (1.0, 0.0));
+    assert!(first >= Instant::ZERO + ms(150) && second >= Instant::ZERO + ms(300));
+    let second_path = |(subject, _): &&_| *subject == Subject::Path(0, 1);
+    let cwnd = samples.iter().filter(second_path).filter(|(_, sample)| sample.quantity.name == "cwnd");
+    assert!(cwnd.count() > 0, "each path is traced");
+    assert!(values(&samples, &quantity::OBJECTS_RECEIVED).len() > 10);
+}
+
+#[test]
+fn constants_survive_the_control_protocol() {
+    for profile in Profile::ALL {
+        let config = Config { rto_min: Duration::from_nanos(1_234_567), ..Config::of(profile) };
+        let options = SctpOptions { config, paths: vec![path(7)], controls: vec![] };
+        let back: SctpOptions = serde_json::from_str(&serde_json::to_string(&options).unwrap()).unwrap();
+        assert_eq!(back, options);
+    }
+}
+
+#[test]
+fn an_association_needs_a_path_and_carries_no_datagrams() {
+    let options = SctpOptions { config: config(Encapsulation::Udp), paths: vec![path(8)], controls: vec![] };
+    let why = |order| PreparedRun::prepare(order).err().unwrap().to_string();
+    let datagrams = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
+    assert!(why(order(vec![end(Side::Client, datagrams, &options)])).contains("sends datagrams"));
+    let mut pathless = end(Side::Client, r#"{ "bulk": {} }"#, &options);
+    pathless.carrier = Carrier::Sctp(Box::new(SctpOptions { paths: vec![], ..options }));
+    assert!(why(order(vec![pathless])).contains("no path"));
+}

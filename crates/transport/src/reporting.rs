@@ -1,0 +1,97 @@
+//! What connections report, in the quantities that every substrate has: by the simulator as by an agent.
+
+use netrig_core::{CloseReason, Quantity, Subject, quantity};
+
+use crate::{Counters, Incident, PathId, PathState, PathStatus};
+
+/// Whose count it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Of the end that sends the flow's data; what the other says in answer is no part of it.
+    Sender,
+    /// Of both.
+    Both,
+}
+
+/// Takes one number out of an endpoint's counters.
+pub type Count = fn(&Counters) -> u64;
+
+impl Counters {
+    /// Quantities that endpoints count themselves, once per sampling interval.
+    pub const REPORTED: [(&'static Quantity, Whose, Count); 6] = [
+        (&quantity::PACKETS_SENT, Whose::Both, |c| c.packets_sent),
+        (&quantity::DATA_PACKETS_SENT, Whose::Sender, |c| c.data_packets_sent),
+        (&quantity::RETRANSMITTED_BYTES, Whose::Sender, |c| c.bytes_retransmitted),
+        (&quantity::FAST_RETRANSMISSIONS, Whose::Sender, |c| c.fast_retransmissions),
+        (&quantity::TIMEOUT_RETRANSMISSIONS, Whose::Sender, |c| c.timeout_retransmissions),
+        (&quantity::TIMEOUTS, Whose::Both, |c| c.timeouts),
+    ];
+}
+
+impl PathStatus {
+    /// The levels that a trace of a path has.
+    pub fn levels(self) -> impl Iterator<Item = (&'static Quantity, f64)> {
+        [
+            (&quantity::CWND, Some(self.cwnd as f64)),
+            (&quantity::FLIGHT, Some(self.flight as f64)),
+            (&quantity::RTO, Some(self.rto.as_secs_f64())),
+            (&quantity::SSTHRESH, (self.ssthresh != u64::MAX).then_some(self.ssthresh as f64)),
+            (&quantity::SRTT, self.srtt.map(|span| span.as_secs_f64())),
+        ]
+        .into_iter()
+        .filter_map(|(quantity, value)| Some((quantity, value?)))
+    }
+}
+
+impl Incident {
+    /// The moment of flow `flow` that it marks, if it marks one: whose, which, and its detail.
+    pub fn moment(&self, flow: u32) -> Option<(Subject, &'static Quantity, f64)> {
+        let path = |path: PathId| Subject::Path(flow, path.0);
+        Some(match *self {
+            Self::Established => (Subject::Flow(flow), &quantity::ESTABLISHED, 0.0),
+            Self::Timeout { path: on, errors, .. } => (path(on), &quantity::PATH_TIMEOUT, f64::from(errors)),
+            Self::PathChanged { path: on, state: PathState::Active } => {
+                (path(on), &quantity::PATH_ACTIVE, 0.0)
+            }
+            Self::PathChanged { path: on, state } if state != PathState::Unconfirmed => {
+                (path(on), &quantity::PATH_FAILED, f64::from(u8::from(state == PathState::Inactive)))
+            }
+            Self::DataPathChanged { path: on } => (path(on), &quantity::DATA_PATH, f64::from(on.0)),
+            Self::Closed(reason) => (Subject::Flow(flow), &quantity::CLOSED, f64::from(reason as u8)),
+            _ => return None,
+        })
+    }
+
+    /// It in the words of a run's time line; `path` names the connection's paths, and `timer` is what its protocol calls
+    /// the retransmission timer (`T3-rtx` in SCTP).
+    pub fn words<'a>(&self, timer: &str, path: impl Fn(PathId) -> &'a str) -> String {
+        match *self {
+            Self::Established => "connection established".to_owned(),
+            Self::Timeout { path: on, rto, errors, limit, cwnd } => {
+                let (path, rto) = (path(on), rto.as_secs_f64());
+                format!("{timer} on {path}, RTO {rto:.3} s: cwnd {cwnd} B, error count {errors} of {limit}")
+            }
+            Self::ControlTimeout { timer, rto, errors, limit } => {
+                format!("{timer}, RTO {:.3} s: error count {errors} of {limit}", rto.as_secs_f64())
+            }
+            Self::FastRetransmit { path: on, cwnd } => {
+                format!("fast retransmit on {}: cwnd {cwnd} B", path(on))
+            }
+            Self::Recovered { path: on, cwnd } => format!("recovered on {}: cwnd {cwnd} B", path(on)),
+            Self::SpuriousTimeout { path: on } => format!("the time-out on {} was spurious", path(on)),
+            Self::TailLossProbe { path: on } => format!("tail loss probe on {}", path(on)),
+            Self::PathChanged { path: on, state } => format!("{} is {state}", path(on)),
+            Self::DataPathChanged { path: on } => format!("new data goes over {}", path(on)),
+            Self::PrimaryChanged { path: on } => format!("the primary path is {}", path(on)),
+            Self::EcnReduction { path: on, cwnd } => {
+                format!("ECN: congestion on {}, cwnd {cwnd} B", path(on))
+            }
+            Self::Closed(CloseReason::Finished) => "connection closed".to_owned(),
+            Self::Closed(CloseReason::Aborted) => "connection aborted by the peer".to_owned(),
+            Self::Closed(CloseReason::TimedOut) => {
+                "connection given up: retransmissions exhausted".to_owned()
+            }
+            Self::Closed(CloseReason::Refused) => "connection refused".to_owned(),
+        }
+    }
+}
