@@ -57,6 +57,7 @@ pub(crate) struct UdpEnd {
     foreign: u64,
     unstamped: u64,
     reported_drops: u32,
+    reported_sent: u64,
     reported: Arrivals,
 }
 
@@ -85,8 +86,9 @@ pub struct UdpReport {
     pub receive_buffer: u32,
 }
 
-/// What became of receiving since it was last told, for samples.
+/// What was sent and what became of receiving since it was last told, for samples.
 pub(crate) struct UdpCounts {
+    pub sent: u64,
     pub duplicated: u64,
     pub reordered: u64,
     pub socket_dropped: u32,
@@ -137,6 +139,7 @@ impl UdpEnd {
             foreign: 0,
             unstamped: 0,
             reported_drops: 0,
+            reported_sent: 0,
             reported: Arrivals::default(),
         })
     }
@@ -222,7 +225,10 @@ impl UdpEnd {
         let in_all = drops(&self.socket)?;
         let dropped = in_all.wrapping_sub(self.reported_drops);
         (self.reported, self.reported_drops) = (now, in_all);
+        let sent = self.outbox.sent() - self.reported_sent;
+        self.reported_sent = self.outbox.sent();
         Ok(UdpCounts {
+            sent,
             duplicated: now.duplicated - before.duplicated,
             reordered: now.reordered - before.reordered,
             socket_dropped: dropped,

@@ -117,6 +117,10 @@ impl Sink for Both {
         }
     }
 
+    fn untold(&mut self, subject: Subject, quantity: &'static Quantity) {
+        self.reduction.untold(subject, quantity);
+    }
+
     fn wants(&self, quantity: &'static Quantity) -> bool {
         self.reduction.wants(quantity) || self.trace.as_ref().is_some_and(|trace| trace.wants(quantity))
     }
