@@ -38,6 +38,7 @@ mod pacer;
 mod precedence;
 pub mod probe;
 pub mod quantity;
+mod rtp;
 mod run;
 mod signals;
 mod socket;

@@ -188,6 +188,14 @@ impl Flow {
         [self.dscp, self.answer_dscp.unwrap_or(self.dscp)]
     }
 
+    /// The video that it carries, if it carries one.
+    pub fn video(&self) -> Option<&netrig_traffic::Video> {
+        match &self.application {
+            netrig_traffic::Settings::Video(video) => Some(video),
+            _ => None,
+        }
+    }
+
     /// What a rate of its datagrams counts of a packet beside the payload, bytes.
     pub fn rate_headers(&self) -> u32 {
         match (&self.carrier, self.layer) {

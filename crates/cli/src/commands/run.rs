@@ -31,7 +31,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     let cancel = until_interrupted()?;
     let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
-    let report = of(&request, &results, &provenance, &cancel)?;
+    let report = of(&request, &results, &provenance, &store, &cancel)?;
     if arguments.json {
         print(report.json(true).trim_end())?;
     } else {
