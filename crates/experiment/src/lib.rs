@@ -20,6 +20,7 @@ mod media;
 mod paper;
 mod plan;
 mod points;
+mod program;
 mod reduce;
 mod resolve;
 mod response;
@@ -45,6 +46,7 @@ pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};
+pub use program::{NotReady, Program, Ready};
 pub use reduce::{Cut, Measured, Reduction, Trace};
 pub use response::{
     Amount, AmountError, IntervalMethod, Of, OfError, Per, ResponseSpec, Statistic, StatisticError,

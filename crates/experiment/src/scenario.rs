@@ -12,6 +12,8 @@ use netrig_transport::{sctp, tcp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::program::Program;
+
 /// What a run simulates or builds. Nodes, links and flows are known by their places in these lists, which
 /// are also the numbers of [`netrig_core::Subject`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +46,9 @@ pub struct Node {
     /// What it takes as a host to receive a packet; no time, if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive: Option<Reception>,
+    /// Programs of others that it runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
 }
 
 /// What it costs a host to receive packets: they wait for one processor and are served one after the other, each for

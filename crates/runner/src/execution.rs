@@ -152,7 +152,8 @@ impl Sink for Both {
     }
 
     fn note(&mut self, note: Note) {
-        if self.wants_notes() {
+        // What programs of others wrote is told without being asked for, and is all that is left of them.
+        if self.wants_notes() || matches!(note.subject, Subject::Node(_)) {
             self.trace.note(note);
         }
     }
