@@ -62,8 +62,7 @@ impl FileTransfer {
         let before = InterruptionCounts::read();
         let is_over = || signals.has_ended() || clock.now() >= self.until;
         wait(clock, self.order.start(), &is_over);
-        let transferred =
-            if is_over() { None } else { self.transfer(clock, &is_over, progress).transpose() };
+        let transferred = if is_over() { None } else { self.transfer(clock, &is_over, progress).transpose() };
         let counts = transferred.transpose()?.unwrap_or_default();
         let Self { order, until, .. } = &self;
         // Nobody listens any more once the run was given up.

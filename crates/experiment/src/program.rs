@@ -80,45 +80,18 @@ impl<'de> Deserialize<'de> for NodeApplications {
                 f.write_str("`{ kind = \"program\", command = [ … ] }`, or a list of these")
             }
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<NodeApplications, A::Error> {
-                let one = Named::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(NodeApplications(vec![one.into()]))
+                let one = NodeApplication::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(NodeApplications(vec![one]))
             }
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut several: A) -> Result<NodeApplications, A::Error> {
                 let mut all = Vec::new();
-                while let Some(one) = several.next_element::<Named>()? {
-                    all.push(one.into());
+                while let Some(one) = several.next_element()? {
+                    all.push(one);
                 }
                 Ok(NodeApplications(all))
             }
         }
         deserializer.deserialize_any(OneOrSeveral)
-    }
-}
-
-/// An application with its `kind` beside its other keys, as a file has it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Named {
-    kind: Kind,
-    command: Vec<String>,
-    #[serde(default)]
-    ready: Option<Ready>,
-    #[serde(default)]
-    packages: Vec<String>,
-    #[serde(default)]
-    files: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Program,
-}
-
-impl From<Named> for NodeApplication {
-    fn from(named: Named) -> Self {
-        let Named { kind: Kind::Program, command, ready, packages, files } = named;
-        Self::Program(Program { command, ready, packages, files })
     }
 }
 

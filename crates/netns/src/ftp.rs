@@ -61,7 +61,7 @@ fn server(address: SocketAddr) -> Program {
         "{listen}\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
          anon_upload_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\nanon_root={{folder}}/{ROOT}\n\
          allow_writeable_chroot=YES\nno_anon_password=YES\nrun_as_launching_user=YES\nxferlog_enable=NO\n\
-         secure_chroot_dir={{folder}}/{EMPTY}\nseccomp_sandbox=NO\nreverse_lookup_enable=NO\n",
+         secure_chroot_dir={{folder}}/{EMPTY}\nseccomp_sandbox=NO\n",
         address.port()
     );
     Program {
@@ -72,14 +72,51 @@ fn server(address: SocketAddr) -> Program {
     }
 }
 
-/// What gives the sockets of a server, which nobody here opens, the window and the congestion control of its transport.
-pub(crate) fn server_sysctls(receive: Option<u32>, congestion: Option<&str>) -> Vec<(String, String)> {
+/// What gives the sockets of a flow's server, which nobody here opens, the window and the congestion control of its
+/// transport. The congestion control of who only receives is of no consequence.
+///
+/// # Errors
+/// If the server sends, and its namespace may not have the congestion control.
+pub(crate) fn server_sysctls(
+    flow: &Flow,
+    receive: Option<u32>,
+    congestion: Option<&str>,
+) -> Result<Vec<(String, String)>, Unsupported> {
     let mut sysctls = Vec::new();
     if let Some(receive) = receive {
         // SO_RCVBUF takes twice what it is told, for book-keeping (socket(7)); this is what it has then.
         let buffer = receive.saturating_mul(2);
-        sysctls.push(("net.ipv4.tcp_rmem".to_owned(), format!("{} {buffer} {buffer}", LEAST_BUFFER.min(buffer))));
+        let values = format!("{} {buffer} {buffer}", LEAST_BUFFER.min(buffer));
+        sysctls.push(("net.ipv4.tcp_rmem".to_owned(), values));
     }
-    sysctls.extend(congestion.map(|name| ("net.ipv4.tcp_congestion_control".to_owned(), name.to_owned())));
-    sysctls
+    let sends = of(flow).is_some_and(|ftp| ftp.direction == FtpDirection::Fetch);
+    // A new namespace has what the host has.
+    let Some(wanted) = congestion.filter(|name| sends && !words("tcp_congestion_control").contains(name))
+    else {
+        return Ok(sysctls);
+    };
+    // "The tcp_allowed_congestion_control [...] is a subset of those listed in tcp_available_congestion_control" (ip-sysctl);
+    // no other can be the default of a namespace, and a server of others asks for none.
+    if !words("tcp_allowed_congestion_control").contains(wanted) {
+        return unsupported(format!(
+            "the server of flow `{}` sends, and this kernel gives no namespace the congestion control `{wanted}`; sysctl \
+             net.ipv4.tcp_allowed_congestion_control lists those that it gives",
+            flow.name
+        ));
+    }
+    sysctls.push(("net.ipv4.tcp_congestion_control".to_owned(), wanted.to_owned()));
+    Ok(sysctls)
+}
+
+/// The words of a setting of the host's kernel.
+fn words(name: &str) -> Words {
+    Words(std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default())
+}
+
+struct Words(String);
+
+impl Words {
+    fn contains(&self, word: &str) -> bool {
+        self.0.split_whitespace().any(|known| known == word)
+    }
 }

@@ -54,7 +54,7 @@ fn serve(
     orders: &mut BTreeMap<usize, RunOrder>,
 ) -> Result<(), Unsupported> {
     let Carried::Tcp(options) = carrier else { return Ok(()) };
-    let sysctls = ftp::server_sysctls(options.buffers.receive, options.congestion.as_deref());
+    let sysctls = ftp::server_sysctls(flow, options.buffers.receive, options.congestion.as_deref())?;
     let order = orders.entry(flow.to).or_insert_with(|| idle(run));
     let name = &run.scenario.nodes[flow.to].name;
     sysctls.iter().try_for_each(|setting| agree(order, setting, name))

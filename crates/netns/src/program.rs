@@ -330,9 +330,13 @@ impl<'a> Names<'a> {
             let value = match (name, name.strip_prefix("address:")) {
                 ("folder", _) => Some(self.folder.display().to_string()),
                 ("address", _) => self.own.map(|address| address.to_string()),
-                (_, Some(node)) => Some(self.addresses.get(node).map(IpAddr::to_string).ok_or_else(|| {
-                    RunError::Failed(format!("`{{{name}}}` of a program: there is no node `{node}` with an address"))
-                })?),
+                (_, Some(node)) => {
+                    Some(self.addresses.get(node).map(IpAddr::to_string).ok_or_else(|| {
+                        RunError::Failed(format!(
+                            "`{{{name}}}` of a program: there is no node `{node}` with an address"
+                        ))
+                    })?)
+                }
                 _ => None,
             };
             match value {

@@ -163,7 +163,8 @@ impl Clip {
 
     /// The picture of such a stream that packet `number` belongs to.
     fn picture_of(&self, number: u64) -> u64 {
-        let (round, place) = (number / self.packets.len() as u64, (number % self.packets.len() as u64) as usize);
+        let (round, place) =
+            (number / self.packets.len() as u64, (number % self.packets.len() as u64) as usize);
         round * self.pictures.len() as u64
             + self.pictures.partition_point(|picture| picture.packets.end <= place) as u64
     }

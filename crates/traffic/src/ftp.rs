@@ -115,7 +115,9 @@ impl Client {
 impl Application for Client {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
-            AppEvent::Started => self.actions.push_back(AppAction::Open { conn: CONNECTION, to: self.server }),
+            AppEvent::Started => {
+                self.actions.push_back(AppAction::Open { conn: CONNECTION, to: self.server })
+            }
             AppEvent::Connection { event: ConnectionEvent::Received { data, .. }, .. } => {
                 self.take(now, data.size());
             }
@@ -229,7 +231,10 @@ mod tests {
         let Ends { mut client, mut server } = ends("size = '1000 B'");
         let accepted = ConnId::Accepted(0);
         assert_eq!(upon(&mut *client, at(0), AppEvent::Started), (0, vec![], false));
-        let connected = AppEvent::Connection { conn: accepted, event: ConnectionEvent::Connected { peer: ([10, 0, 0, 1], 1).into() } };
+        let connected = AppEvent::Connection {
+            conn: accepted,
+            event: ConnectionEvent::Connected { peer: ([10, 0, 0, 1], 1).into() },
+        };
         assert_eq!(upon(&mut *server, at(20), connected).0, BEGINS);
         assert_eq!(upon(&mut *client, at(30), received(CONNECTION, 10)), (1000, vec![], false));
         assert_eq!(upon(&mut *client, at(31), received(CONNECTION, BEGINS - 10)), (0, vec![], false));
@@ -241,8 +246,10 @@ mod tests {
     #[test]
     fn a_file_is_fetched_to_its_last_byte() {
         let Ends { mut client, mut server } = ends("size = '1000 B'\ndirection = 'fetch'");
-        let connected =
-            AppEvent::Connection { conn: ConnId::Accepted(0), event: ConnectionEvent::Connected { peer: ([10, 0, 0, 1], 1).into() } };
+        let connected = AppEvent::Connection {
+            conn: ConnId::Accepted(0),
+            event: ConnectionEvent::Connected { peer: ([10, 0, 0, 1], 1).into() },
+        };
         assert_eq!(upon(&mut *server, at(20), connected).0, BEGINS + 1000);
         assert_eq!(upon(&mut *client, at(30), received(CONNECTION, BEGINS + 999)), (0, vec![], false));
         assert_eq!(upon(&mut *client, at(50), received(CONNECTION, 1)), (0, vec![0.02], true));

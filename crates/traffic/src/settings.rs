@@ -4,7 +4,9 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bulk, Cbr, Ends, File, FlowContext, Ftp, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web};
+use crate::{
+    Bulk, Cbr, Ends, File, FlowContext, Ftp, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web,
+};
 
 /// A value that an application cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

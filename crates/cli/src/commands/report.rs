@@ -11,8 +11,8 @@ use netrig_report::Report;
 use netrig_runner::{found, provenance};
 use netrig_store::{Provenance, Store};
 
-use crate::arguments;
 use super::watched::watched;
+use crate::arguments;
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
 use crate::output;

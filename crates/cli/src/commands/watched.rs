@@ -29,7 +29,9 @@ pub fn watched<'a>(
     (id, spec): (&str, &FigureSpec),
 ) -> Result<Report<'a>, Failure> {
     if !has_ffmpeg() {
-        eprintln!("ffmpeg is not here, so figure `{id}` shows no pictures; on Debian: apt-get install ffmpeg");
+        eprintln!(
+            "ffmpeg is not here, so figure `{id}` shows no pictures; on Debian: apt-get install ffmpeg"
+        );
         return Ok(report.with_figure(spec.watched(id, &request.experiment.design, &[])));
     }
     let viewers = viewers(request, results, store, spec)?;
@@ -44,12 +46,20 @@ pub fn watched<'a>(
             substrate: viewer.substrate,
             point: &viewer.run.point,
             flow: tells_flow.then_some(viewer.flow.as_str()),
-            values: viewer.viewing.watched.shown.iter().map(|s| if is_psnr { s.psnr_db } else { s.ssim }).collect(),
+            values: viewer
+                .viewing
+                .watched
+                .shown
+                .iter()
+                .map(|s| if is_psnr { s.psnr_db } else { s.ssim })
+                .collect(),
         })
         .collect();
     let report = report.with_figure(spec.watched(id, design, &runs));
     let watched: Vec<&Watched> = viewers.iter().map(|viewer| &viewer.viewing.watched).collect();
-    let (Some(place), Some(first)) = (worst(&watched, 0..usize::MAX), watched.first()) else { return Ok(report) };
+    let (Some(place), Some(first)) = (worst(&watched, 0..usize::MAX), watched.first()) else {
+        return Ok(report);
+    };
     let Some(sent) = first.frame_sent(place) else { return Ok(report) };
     let picture = |title: String, says: String, frame: &Frame| -> Result<Picture, Failure> {
         Ok(Picture { title, says, png: png(frame).map_err(Failure::failed)? })
@@ -82,7 +92,8 @@ fn viewers<'a>(
     let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
     let mut viewers = Vec::new();
     for point in results.points.iter().filter(shown) {
-        let Some(Replication { number, run: stored, .. }) = kept.get(&(point.substrate.clone(), point.factors.clone()))
+        let Some(Replication { number, run: stored, .. }) =
+            kept.get(&(point.substrate.clone(), point.factors.clone()))
         else {
             continue;
         };

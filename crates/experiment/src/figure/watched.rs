@@ -24,10 +24,7 @@ impl FigureSpec {
     pub fn flows_of(&self, scenario: &Scenario) -> Vec<usize> {
         let Some(Of::Flow(name)) = &self.of else { return Vec::new() };
         let flows = scenario.flows.iter().enumerate();
-        flows
-            .filter(|(_, flow)| flow.name == *name || flow.group == *name)
-            .map(|(place, _)| place)
-            .collect()
+        flows.filter(|(_, flow)| flow.name == *name || flow.group == *name).map(|(place, _)| place).collect()
     }
 
     /// What a line of the figure is called, of a run at this point: its levels, and the substrate if there are several.

@@ -12,8 +12,8 @@ use super::{
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::Reader;
-use crate::program::{MOST, NodeApplication, NodeApplications, Program};
 use crate::file::sections::{IpVersion, LINE_KEYS, LinkSection, NodeSection, WIFI_KEYS};
+use crate::program::{MOST, NodeApplication, NodeApplications, Program};
 use crate::{LinkSpec, Node, WifiLane, channels};
 
 /// Nodes and links with their names.

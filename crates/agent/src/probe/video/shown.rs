@@ -72,7 +72,8 @@ impl Watched {
 
 /// The picture that was damaged most to anybody, of those at these places; nothing without viewers, or if there are none.
 pub fn worst(viewers: &[&Watched], places: Range<usize>) -> Option<usize> {
-    let damage = |viewer: &&Watched| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
+    let damage =
+        |viewer: &&Watched| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
     let all = viewers.iter().flat_map(damage).filter(|(place, _)| places.contains(place));
     all.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }

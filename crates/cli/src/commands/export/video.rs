@@ -55,6 +55,7 @@ pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failu
 
 /// The places of the pictures that are sent in the part of a run that was asked for, if the first is sent after `begins`.
 fn window(wanted: &Capture, begins: Duration, per_s: u32) -> Range<usize> {
-    let place = |at: Duration| ((at.as_secs_f64() - begins.as_secs_f64()).max(0.0) * f64::from(per_s)) as usize;
+    let place =
+        |at: Duration| ((at.as_secs_f64() - begins.as_secs_f64()).max(0.0) * f64::from(per_s)) as usize;
     place(wanted.from.unwrap_or_default())..wanted.to.map_or(usize::MAX, place)
 }
