@@ -73,17 +73,12 @@ fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     point(document, substrate)["responses"][response]["runs"][0]["value"].as_f64()
 }
 
-/// The time line of the run on `netns`.
-fn time_line(folder: &Path) -> String {
+/// The time lines of all runs of the store.
+fn time_lines(folder: &Path) -> String {
     let list = text(&netrig(folder, &["list"]).stdout);
-    let of_run = |line: &&str| line.contains("netns");
-    let id = list
-        .lines()
-        .filter(of_run)
-        .flat_map(str::split_whitespace)
-        .find(|word| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let shown = netrig(folder, &["show", "run", id.unwrap_or_else(|| panic!("no run on netns: {list}"))]);
-    text(&shown.stdout)
+    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let ids = list.split_whitespace().filter(is_id);
+    ids.map(|id| text(&netrig(folder, &["show", "run", id]).stdout)).collect()
 }
 
 /// One million bytes take 2 s on a line of 4 Mbit/s, and with 52 B of headers to each 1448 of them 3.6 % more; the rest is
@@ -94,7 +89,7 @@ fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
         return;
     }
     let _alone = ALONE.lock();
-    for (direction, stores) in [("store", true), ("fetch", false)] {
+    for direction in ["store", "fetch"] {
         let folder = experiment(&format!(
             r#"
 [node.b]
@@ -117,9 +112,12 @@ metric = "retransmission_share"
         for time in [modelled, real] {
             assert!((2.0..2.4).contains(&time), "{direction}: {modelled} s modelled, {real} s real");
         }
-        let again = value(&document, "netns", "again");
-        assert_eq!(again.is_some(), stores, "{direction}: only a sender's kernel tells: {again:?}");
-        let line = time_line(folder.path());
+        // The window opens beyond what the queue holds, so both send something again.
+        let shares = ["sim", "netns"].map(|on| value(&document, on, "again"));
+        for share in shares {
+            assert!(share.is_some_and(|share| (0.01..0.2).contains(&share)), "{direction}: {shares:?}");
+        }
+        let line = time_lines(folder.path());
         assert!(line.contains("vsftpd") && line.contains("SHA-256"), "{line}");
     }
 }
@@ -157,7 +155,7 @@ fn a_program_runs_on_its_node_if_it_is_allowed_to() {
     let why = point(&document, "sim")["why"].as_str().unwrap_or_default();
     assert!(why.contains("node `b` runs `sh`"), "{why}");
     assert_eq!(value(&document, "netns", "loss"), Some(0.0), "{document:#}");
-    let line = time_line(folder.path());
+    let line = time_lines(folder.path());
     assert!(line.contains("sh: ready at 10.0.0.2 for 10.0.0.1"), "{line}");
     // Journals tell of a folder before it is made, so nothing of it is left when they are gone.
     let left = netrig(folder.path(), &["doctor"]);
@@ -187,7 +185,7 @@ fn a_program_that_ends_before_it_is_ready_fails_its_run() {
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", "exit 3").replace("says:ready", "tcp:5060"));
     let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
     assert_eq!(code, Some(1), "{told}");
-    let said = document.to_string() + &told + &time_line(folder.path());
+    let said = document.to_string() + &told + &time_lines(folder.path());
     assert!(
         said.contains("before it was ready (tcp:5060)") && said.contains("its last words: ready at"),
         "{said}"

@@ -13,6 +13,9 @@ use crate::program::Errand;
 const ROOT: &str = "root";
 const EMPTY: &str = "empty";
 
+/// What time stamps take of a segment, bytes (RFC 7323 appendix A).
+const TIMESTAMPS: u64 = 12;
+
 /// What Linux has as the least and the usual receive buffer of TCP, bytes (tcp(7)).
 const LEAST_BUFFER: u32 = 4096;
 
@@ -32,12 +35,12 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
     let mut servers = Vec::new();
     for (number, flow) in (0..).zip(&scenario.flows) {
         let Some(ftp) = of(flow) else { continue };
-        if !matches!(flow.carrier, Carrier::Tcp(_)) {
+        let Carrier::Tcp(tcp) = &flow.carrier else {
             return unsupported(format!(
                 "flow `{}` is FTP, whose servers and clients speak TCP (transport `{}`)",
                 flow.name, flow.transport
             ));
-        }
+        };
         let address = flow.paths.first().and_then(|path| scenario.address(flow.to, path.hops.last()?.link));
         let Some(address) = address else { return unsupported(format!("flow `{}` has no path", flow.name)) };
         let mut errand =
@@ -45,6 +48,8 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
         errand.folders = vec![ROOT, EMPTY];
         if ftp.direction == FtpDirection::Fetch {
             errand.zeros.push((format!("{ROOT}/{SERVED_FILE}"), ftp.size.bytes()));
+            let options = if tcp.timestamps { TIMESTAMPS } else { 0 };
+            errand.sends = Some((number, tcp.mss.bytes().saturating_sub(options)));
         }
         servers.push(errand);
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use netrig_agent::{Clock, monotonic_nanos};
-use netrig_core::{Note, Sink, Subject};
+use netrig_core::{Note, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
 use sha2::{Digest, Sha256};
 
@@ -49,6 +49,8 @@ pub(crate) struct Errand {
     /// Folders that it needs in its own, and files there of zeros, by their lengths in bytes.
     pub folders: Vec<&'static str>,
     pub zeros: Vec<(String, u64)>,
+    /// The flow whose data it sends, by its number, and the user bytes of a full segment.
+    pub sends: Option<(u32, u64)>,
 }
 
 impl Errand {
@@ -69,7 +71,7 @@ impl Errand {
                 program.name()
             ));
         };
-        Ok(Self { node, executable, program, folders: Vec::new(), zeros: Vec::new() })
+        Ok(Self { node, executable, program, folders: Vec::new(), zeros: Vec::new(), sends: None })
     }
 
     /// Which program it is: its file and a hash of it, with the versions of its packages.
@@ -235,6 +237,10 @@ impl Running {
         let note = |at, text| Note { at, subject, text };
         sink.note(note(netrig_core::Instant::ZERO, format!("runs {}", self.version)));
         if early.is_none() {
+            if let (Some((flow, segment)), Some(again)) = (self.errand.sends, sent_again(self.process.id())) {
+                let (quantity, value) = (&quantity::RETRANSMITTED_BYTES, (again * segment) as f64);
+                sink.sample(Subject::Flow(flow), Sample { at: clock.now(), quantity, value });
+            }
             let _status = self.ask_to_end()?;
         }
         let deadline = Instant::now() + LAST_WORDS;
@@ -259,6 +265,15 @@ impl Running {
     fn ask_to_end(&mut self) -> Result<std::process::ExitStatus, RunError> {
         self.process.ask_to_stop(PARTING).map_err(failed)
     }
+}
+
+/// Segments that TCP has sent again in the namespace of a process, which is as old as the run (RFC 4022, tcpRetransSegs).
+fn sent_again(pid: u32) -> Option<u64> {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/snmp")).ok()?;
+    let mut tcp = table.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (tcp.next()?, tcp.next()?);
+    let place = names.split_whitespace().position(|name| name == "RetransSegs")?;
+    values.split_whitespace().nth(place)?.parse().ok()
 }
 
 /// What a program has written, line by line, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
@@ -400,6 +415,12 @@ mod tests {
         assert!(find("sh").is_some_and(|path| path.is_absolute()));
         assert_eq!(find("/bin/sh"), Some("/bin/sh".into()));
         assert_eq!((find("no-such-program"), find("/etc/passwd")), (None, None));
+    }
+
+    #[test]
+    fn the_kernel_tells_what_was_sent_again() {
+        assert!(sent_again(std::process::id()).is_some());
+        assert_eq!(sent_again(0), None);
     }
 
     #[test]
