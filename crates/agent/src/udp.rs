@@ -13,6 +13,7 @@ use crate::clock::RealtimeOffset;
 use crate::datagram::{Rest, STAMP_LEN, Stamp, answered};
 use crate::order::{EndOrder, Side};
 use crate::outbox::{LONGEST, Outbox, is_loss};
+use crate::rtp::RtpStream;
 use crate::socket::{Making, SocketError};
 use crate::sys::{MESSAGES, ReceiveBatch, option_bytes};
 use crate::{Buffers, Clock};
@@ -46,6 +47,8 @@ const SK_MEMINFO_DROPS: usize = 32;
 pub(crate) struct UdpEnd {
     socket: OwnedFd,
     flow: u32,
+    /// How datagrams are told that have no stamps.
+    rtp: Option<RtpStream>,
     /// What is to be sent.
     pub outbox: Outbox,
     receive: ReceiveBatch,
@@ -127,11 +130,13 @@ impl UdpEnd {
         let has_one_peer = order.side == Side::Client && order.application.is_one_way();
         let peer =
             has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
+        let (rtp, outbox) = (RtpStream::of(order), Outbox::new(order.flow, order.asked(), peer));
         Ok(Self {
             room,
             socket,
             flow: order.flow,
-            outbox: Outbox::new(order.flow, order.asked(), peer),
+            outbox: if rtp.is_some() { outbox.without_stamps() } else { outbox },
+            rtp,
             receive: ReceiveBatch::new(kept),
             look_every,
             next_look: None,
@@ -186,9 +191,14 @@ impl UdpEnd {
             };
             let arrived = piece.stamp.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
             for (head, len) in piece.datagrams() {
-                let whole = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);
-                let short = || Stamp::decode_short(head, self.flow, arrived, self.log.counts().expected);
-                let Some(stamp) = whole.or_else(short) else {
+                let expected = self.log.counts().expected;
+                let whole = || Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);
+                let short = || Stamp::decode_short(head, self.flow, arrived, expected);
+                let stamp = match &self.rtp {
+                    Some(rtp) => rtp.stamp(head, expected),
+                    None => whole().or_else(short),
+                };
+                let Some(stamp) = stamp else {
                     self.foreign += 1;
                     continue;
                 };
