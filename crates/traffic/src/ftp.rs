@@ -190,8 +190,8 @@ mod tests {
     use super::*;
     use crate::{Settings, react};
 
-    fn ends(text: &str) -> Ends {
-        let settings = Settings::Ftp(serde_json::from_str(text).unwrap());
+    fn ends(direction: FtpDirection) -> Ends {
+        let settings = Settings::Ftp(Ftp { size: "1000 B".parse().unwrap(), direction });
         settings.check().unwrap();
         settings.ends(&FlowContext {
             name: "file".into(),
@@ -228,7 +228,7 @@ mod tests {
     /// words come in pieces.
     #[test]
     fn a_file_is_stored_between_two_words_of_the_server() {
-        let Ends { mut client, mut server } = ends(r#"{ "size": "1000 B" }"#);
+        let Ends { mut client, mut server } = ends(FtpDirection::Store);
         let accepted = ConnId::Accepted(0);
         assert_eq!(upon(&mut *client, at(0), AppEvent::Started), (0, vec![], false));
         let connected = AppEvent::Connection {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_file_is_fetched_to_its_last_byte() {
-        let Ends { mut client, mut server } = ends(r#"{ "size": "1000 B", "direction": "fetch" }"#);
+        let Ends { mut client, mut server } = ends(FtpDirection::Fetch);
         let connected = AppEvent::Connection {
             conn: ConnId::Accepted(0),
             event: ConnectionEvent::Connected { peer: ([10, 0, 0, 1], 1).into() },
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn files_that_cannot_be() {
         for (size, why) in [("0 B", "at least one byte"), ("5 GiB", "at most 4 GiB")] {
-            let settings: Ftp = serde_json::from_str(&format!(r#"{{ "size": "{size}" }}"#)).unwrap();
+            let settings = Ftp { size: size.parse().unwrap(), direction: FtpDirection::Store };
             assert!(settings.check().unwrap_err().why.contains(why));
         }
     }
