@@ -44,9 +44,6 @@ const SLACK: Duration = Duration::from_secs(30);
 /// How often a served probe's connection is looked at.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Packets that are taken from the socket before they are answered.
-const TURN: usize = 1024;
-
 /// What a far end is to do.
 #[derive(Clone, Debug)]
 pub struct FarEndOrder {
@@ -217,21 +214,20 @@ fn reflect(
         sessions: order.stateful.then(Sessions::default),
     };
     let mut pacer = waiting(socket.fd())?;
-    let mut arrived = Vec::new();
+    let (mut arrived, mut more) = (Vec::new(), false);
     while !cancel.load(Ordering::Relaxed) {
-        pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
-        socket
-            .receive(|incoming| {
-                if arrived.len() < TURN {
-                    let received = incoming.stamp.unwrap_or_else(realtime_nanos);
-                    // RFC 5357 section 4.2.1: 255 if it is not known.
-                    let ttl = incoming.ttl.unwrap_or(255);
-                    let ingress =
-                        Ingress { from: incoming.from, received, ttl, class: incoming.class.unwrap_or(0) };
-                    arrived.push((incoming.head.to_vec(), ingress));
-                }
-            })
-            .map_err(ProbeError::kernel("recvmmsg"))?;
+        if !more {
+            pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        }
+        // Each batch is answered before the next is taken: what there is no time for stays in the socket, which counts it.
+        let took = socket.receive(|incoming| {
+            let received = incoming.stamp.unwrap_or_else(realtime_nanos);
+            // RFC 5357 section 4.2.1: 255 if it is not known.
+            let ttl = incoming.ttl.unwrap_or(255);
+            let ingress = Ingress { from: incoming.from, received, ttl, class: incoming.class.unwrap_or(0) };
+            arrived.push((incoming.head.to_vec(), ingress));
+        });
+        more = took.map_err(ProbeError::kernel("recvmmsg"))?;
         if arrived.is_empty() {
             continue;
         }

@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::schedule::Schedule;
-use super::socket::ProbeSocket;
+use super::socket::{FULL_BUFFER, ProbeSocket};
 use super::stream_packet::{Content, StreamPacket};
 use super::two_way::{BURST, Plan, is_refusal};
 use crate::source_report::{SourceMeter, SourceReport};
@@ -87,8 +87,8 @@ impl StreamEnd {
         self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
     }
 
-    /// Takes what has arrived, and answers questions.
-    pub fn take(&mut self, log: &mut Log) -> Result<(), ProbeError> {
+    /// Takes what has arrived, at most one batch, and answers questions; whether there may be more.
+    fn take(&mut self, log: &mut Log) -> Result<bool, ProbeError> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
         let mut questions = Vec::new();
         let mut learnt = None;
@@ -116,7 +116,8 @@ impl StreamEnd {
             }
         });
         // What a host on the way says of an earlier packet is no answer: what it kept back is lost.
-        took.or_else(|error| if is_refusal(&error) { Ok(()) } else { Err(error) })
+        let more = took
+            .or_else(|error| if is_refusal(&error) { Ok(true) } else { Err(error) })
             .map_err(ProbeError::kernel("recvmmsg"))?;
         if let Some(from) = learnt.filter(|_| !connected) {
             self.peer = from;
@@ -127,7 +128,7 @@ impl StreamEnd {
             let content = Content::Answer([sent, received, realtime_nanos()]);
             self.send(&StreamPacket { token, number, content }.encode(0))?;
         }
-        Ok(())
+        Ok(more)
     }
 
     /// Sends one datagram; whether there was room.
@@ -162,10 +163,11 @@ impl StreamEnd {
         let mut sent = SentStream { at: Vec::new(), stamped: 0, source: meter.report(), no_room: 0 };
         // Of each packet of the stream, which datagram of the socket it was.
         let mut datagrams = Vec::new();
+        let mut more = false;
         for at in Schedule::new(plan.gaps, plan.count, plan.seed) {
             while !clock.left_until(at).is_zero() && !stop() {
-                if !pacer.wait(at).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
-                    self.take(log)?;
+                if more || !pacer.wait(at).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
+                    more = self.take(log)?;
                     self.stamps(&datagrams, &mut sent)?;
                 }
             }
@@ -179,7 +181,7 @@ impl StreamEnd {
             sent.no_room += usize::from(!self.send(&bytes)?);
             meter.sent(at, clock.now());
             if number % BURST == BURST - 1 {
-                self.take(log)?;
+                more = self.take(log)?;
                 self.stamps(&datagrams, &mut sent)?;
             }
         }
@@ -214,11 +216,20 @@ impl StreamEnd {
         let clock = Clock::starting_in(Duration::ZERO);
         let mut pacer = self.pacer(clock, Duration::ZERO)?;
         let end = Instant::ZERO + span;
+        let mut more = false;
         while !clock.left_until(end).is_zero() && !stop() {
-            pacer.wait(end).map_err(ProbeError::kernel("ppoll"))?;
-            self.take(log)?;
+            if !more {
+                pacer.wait(end).map_err(ProbeError::kernel("ppoll"))?;
+            }
+            more = self.take(log)?;
         }
-        self.take(log)
+        // What had arrived by then, however much comes after it.
+        for _ in 0..FULL_BUFFER {
+            if !self.take(log)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Asks for the time, several times; whether there was an answer.
