@@ -1,6 +1,6 @@
 //! One end of a one-way stream: sends it, or logs what arrives; answers what the other asks about the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 
@@ -59,6 +59,8 @@ pub(super) struct StreamEnd {
     /// The other end; a far end learns its port from the first packet that has the token.
     peer: SocketAddr,
     connected: bool,
+    /// When questions were sent that have no answer yet.
+    open: BTreeSet<u64>,
     /// Datagrams sent until now, as the kernel counts them.
     datagrams: u32,
 }
@@ -67,12 +69,12 @@ impl StreamEnd {
     /// An end that knows the other's address.
     pub fn connected(socket: ProbeSocket, token: u64, peer: SocketAddr) -> io::Result<Self> {
         socket.connect(peer)?;
-        Ok(Self { socket, token, peer, connected: true, datagrams: 0 })
+        Ok(Self { socket, token, peer, connected: true, open: BTreeSet::new(), datagrams: 0 })
     }
 
     /// An end that hears from one host, and sends to the port from which that sends the token first.
     pub const fn listening(socket: ProbeSocket, token: u64, peer: SocketAddr) -> Self {
-        Self { socket, token, peer, connected: false, datagrams: 0 }
+        Self { socket, token, peer, connected: false, open: BTreeSet::new(), datagrams: 0 }
     }
 
     /// Makes a pacer that watches the socket under number 0.
@@ -90,6 +92,7 @@ impl StreamEnd {
     /// Takes what has arrived, at most one batch, and answers questions; whether there may be more.
     fn take(&mut self, log: &mut Log) -> Result<bool, ProbeError> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
+        let open = &mut self.open;
         let mut questions = Vec::new();
         let mut learnt = None;
         let took = self.socket.receive(|incoming| {
@@ -110,9 +113,11 @@ impl StreamEnd {
                 }
                 Content::Data => {}
                 Content::Question(sent) => questions.push((packet.number, sent, now)),
-                Content::Answer([sent, received, answered]) => {
-                    log.exchanges.push([sent, received, answered, now])
+                // One answer to each question: what nobody asked for, and copies, say nothing of the time.
+                Content::Answer([sent, received, answered]) if open.remove(&sent) => {
+                    log.exchanges.push([sent, received, answered, now]);
                 }
+                Content::Answer(_) => {}
             }
         });
         // What a host on the way says of an earlier packet is no answer: what it kept back is lost.
@@ -236,7 +241,9 @@ impl StreamEnd {
     pub fn ask(&mut self, log: &mut Log, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
         let before = log.exchanges.len();
         for number in 0..EXCHANGES {
-            let content = Content::Question(realtime_nanos());
+            let sent = realtime_nanos();
+            self.open.insert(sent);
+            let content = Content::Question(sent);
             self.send(&StreamPacket { token: self.token, number, content }.encode(0))?;
             self.linger(EXCHANGE_GAP, log, &stop)?;
         }
@@ -245,5 +252,44 @@ impl StreamEnd {
             self.linger(EXCHANGE_GAP, log, &stop)?;
         }
         Ok(log.exchanges.len() > before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// An end that answers what nobody asked, and each question three times, is heard once for each question.
+    #[test]
+    fn answers_are_kept_to_open_questions_only() {
+        const TOKEN: u64 = 7;
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
+        far.connect(socket.local().unwrap()).unwrap();
+        let mut end = StreamEnd::connected(socket, TOKEN, far.local_addr().unwrap()).unwrap();
+        let answer = |sent| {
+            let content = Content::Answer([sent, sent + 1, sent + 2]);
+            far.send(&StreamPacket { token: TOKEN, number: 0, content }.encode(0)).unwrap();
+        };
+        let mut log = Log::default();
+        (0..100).for_each(answer);
+        end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
+        assert_eq!(log.exchanges.len(), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut bytes = [0; 100];
+                for _ in 0..EXCHANGES {
+                    let len = far.recv(&mut bytes).unwrap();
+                    let packet = StreamPacket::decode(&bytes[..len]).unwrap();
+                    let Content::Question(sent) = packet.content else { panic!("no question") };
+                    (0..3).for_each(|_| answer(sent));
+                }
+            });
+            assert!(end.ask(&mut log, || false).unwrap());
+        });
+        end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
+        assert_eq!(log.exchanges.len(), EXCHANGES as usize);
     }
 }

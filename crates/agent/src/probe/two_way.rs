@@ -121,6 +121,8 @@ pub(crate) struct Course {
     pub sent: Vec<Sent>,
     /// The numbers of the packets that answers were to, as they arrived, copies too.
     pub arrivals: Vec<u64>,
+    /// Arrivals beyond those that are kept: two for each packet of the plan.
+    pub uncounted: u64,
     /// Packets with an answer.
     pub answered: usize,
     pub source: SourceReport,
@@ -172,6 +174,7 @@ impl<E: Exchange> TwoWay<'_, E> {
             plan,
             sent: Vec::new(),
             arrivals: Vec::new(),
+            uncounted: 0,
             answered: 0,
             source: meter.report(),
             foreign: 0,
@@ -251,13 +254,18 @@ impl<E: Exchange> TwoWay<'_, E> {
 
     /// Takes a batch of answers; whether there may be more.
     fn answers(&mut self, course: &mut Course) -> Result<bool, ProbeError> {
-        let Course { sent, arrivals, answered, foreign, refused, refusal, .. } = course;
+        let most = 2 * course.plan.count as usize;
+        let Course { sent, arrivals, uncounted, answered, foreign, refused, refusal, .. } = course;
         let exchange = &mut self.exchange;
         let took = self.socket.receive(|incoming| {
             let now = realtime_nanos();
             let Some((number, far)) = exchange.answer(incoming) else { return *foreign += 1 };
             let Some(packet) = sent.get_mut(number as usize) else { return *foreign += 1 };
-            arrivals.push(number.into());
+            if arrivals.len() < most {
+                arrivals.push(number.into());
+            } else {
+                *uncounted += 1;
+            }
             if packet.answer.is_none() {
                 *answered += 1;
                 packet.answer = Some(Answer {
@@ -287,6 +295,10 @@ impl<E: Exchange> TwoWay<'_, E> {
                 .faults
                 .push(format!("the sending socket had no room for {packets} packets: send more slowly"));
         }
+        if course.uncounted > 0 {
+            let copies = course.uncounted;
+            course.faults.push(format!("{copies} copies of answers arrived beyond those that are counted"));
+        }
         course.faults.extend(source_fault(&course.source, course.plan.gaps));
         let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
         if drops > 0 {
@@ -303,5 +315,56 @@ impl<E: Exchange> TwoWay<'_, E> {
             course.sent.retain(|packet| packet.answer.is_some() || packet.at() < still);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// Its packets are their numbers.
+    struct Numbers;
+
+    impl Exchange for Numbers {
+        fn packet(&mut self, number: u32, _: u64) -> Vec<u8> {
+            number.to_be_bytes().into()
+        }
+
+        fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)> {
+            Some((u32::from_be_bytes(*incoming.head.first_chunk()?), None))
+        }
+    }
+
+    /// A far end that answers everything five times does not fill our memory, and is told of.
+    #[test]
+    fn copies_of_answers_are_kept_up_to_a_bound() {
+        const COUNT: u32 = 20;
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = far.local_addr().unwrap();
+        let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
+        socket.connect(target).unwrap();
+        let plan = Plan {
+            count: COUNT,
+            gaps: Gaps::Periodic(Duration::from_millis(2)),
+            wait: Duration::from_secs(10),
+            seed: 1,
+        };
+        let cancel = AtomicBool::new(false);
+        let course = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut packet = [0; 4];
+                for _ in 0..COUNT {
+                    let (_, from) = far.recv_from(&mut packet).unwrap();
+                    (0..5).for_each(|_| assert_eq!(far.send_to(&packet, from).unwrap(), 4));
+                }
+            });
+            TwoWay { socket, target, exchange: Numbers, cancel: &cancel }.run(plan).unwrap()
+        });
+        assert_eq!((course.answered, course.arrivals.len()), (COUNT as usize, 2 * COUNT as usize));
+        // All but copies of the last answer had come before the last packet was answered.
+        assert!(course.uncounted > 0 && course.uncounted <= u64::from(3 * COUNT), "{}", course.uncounted);
+        assert!(course.faults.iter().any(|fault| fault.contains("copies of answers")), "{:?}", course.faults);
     }
 }
