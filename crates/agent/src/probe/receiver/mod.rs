@@ -13,8 +13,8 @@ mod server;
 use netrig_core::Duration;
 
 pub use protocol::Arrival;
-pub(super) use remote::FarClock;
 pub use remote::Remote;
+pub(super) use remote::{FarClock, Report};
 pub(super) use server::{generous, serve};
 
 /// Bytes of datagrams that a receiver keeps for one probe, book-keeping included: beyond that it refuses to go on.

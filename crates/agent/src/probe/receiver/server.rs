@@ -114,13 +114,15 @@ impl Talk<'_> {
         let (Ok(Some(Request::Sent)), Ok(heard)) = (said, heard) else {
             return self.say(&Answer::Error { why: "a report was not asked for".to_owned() });
         };
-        if let Err(error) = heard {
-            return self.refuse(&error);
-        }
+        let stepped = match heard {
+            Ok(stepped) => stepped,
+            Err(error) => return self.refuse(&error),
+        };
         let Ok(datagrams) = u32::try_from(ear.arrivals.len()) else {
             return self.say(&Answer::Error { why: "more came than can be counted".to_owned() });
         };
-        self.say(&Answer::Came { datagrams, dropped: ear.dropped()? })?;
+        let stepped_ns = stepped.map(Duration::as_nanos);
+        self.say(&Answer::Came { datagrams, dropped: ear.dropped()?, stepped_ns })?;
         for arrival in &ear.arrivals {
             write_arrival(&mut self.writer, arrival)?;
         }
@@ -231,14 +233,15 @@ impl Ear {
         Ok(Self { socket, port: bound.port(), from, batch, arrivals: Vec::new(), cost: 0 })
     }
 
-    /// Listens until `is_over`, and to the end of what has arrived then.
-    fn hear(&mut self, is_over: impl Fn() -> bool) -> io::Result<()> {
+    /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
+    /// which makes times before and after it incomparable.
+    fn hear(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
         let offset = RealtimeOffset::measure();
         loop {
             let over = is_over();
             let some = readable(&self.socket)? && self.take(&offset)?;
             if over && !some {
-                return Ok(());
+                return Ok(RealtimeOffset::measure().stepped_since(&offset));
             }
         }
     }

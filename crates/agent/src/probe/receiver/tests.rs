@@ -57,7 +57,7 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
             for number in 0..100_u8 {
                 socket.send_to(&[number; 10], to).unwrap();
             }
-            let (arrivals, dropped) = remote.came().unwrap();
+            let Report { arrivals, dropped, .. } = remote.came().unwrap();
             assert_eq!(dropped, 0);
             let numbers: Vec<u8> = arrivals.iter().map(|arrival| arrival.head[0]).collect();
             assert_eq!(numbers, (0..100).collect::<Vec<_>>());
