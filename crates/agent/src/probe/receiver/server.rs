@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketType, ipproto, sockopt};
 
 use super::protocol::{Answer, Arrival, Request, write_arrival};
-use super::{LONGEST, MOST_BYTES};
+use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::clock::RealtimeOffset;
 use crate::control::{ControlError, read_frame, write_frame};
 use crate::monotonic_nanos;
@@ -131,6 +131,10 @@ impl Talk<'_> {
 
     /// Takes connections, and throws away what comes over them.
     fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), ControlError> {
+        if connections > MOST_CONNECTIONS {
+            let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
+            return self.say(&Answer::Error { why });
+        }
         let listener = match TcpListener::bind((self.local, 0)) {
             Ok(listener) => listener,
             Err(error) => return self.refuse(&error),

@@ -134,6 +134,20 @@ fn guests_who_do_not_behave() {
     });
 }
 
+/// Each connection is a thread: nobody gets more of them than a transfer needs.
+#[test]
+fn more_connections_than_are_granted_are_refused_in_words() {
+    with_far_end(LOOPBACK[0], None, |address| {
+        let sink =
+            |connections| Remote::connect(address, None).unwrap().sink(connections, Duration::from_secs(5));
+        assert!(sink(MOST_CONNECTIONS).is_ok());
+        for connections in [MOST_CONNECTIONS + 1, u16::MAX] {
+            let why = sink(connections).unwrap_err().to_string();
+            assert!(why.ends_with(&format!("{connections} connections: expected at most 64")), "{why}");
+        }
+    });
+}
+
 #[test]
 fn nobody_there_is_a_sentence() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
