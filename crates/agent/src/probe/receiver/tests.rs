@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 use netrig_core::{Duration, Rate};
 
@@ -145,6 +146,29 @@ fn more_connections_than_are_granted_are_refused_in_words() {
             let why = sink(connections).unwrap_err().to_string();
             assert!(why.ends_with(&format!("{connections} connections: expected at most 64")), "{why}");
         }
+    });
+}
+
+/// Who is connected and silent, and who was promised an hour, keep nobody from ending the far end: none of them hangs up
+/// before it has ended.
+#[test]
+fn it_ends_with_probes_connected() {
+    let far_end = FarEnd::open(order(LOOPBACK[0], None)).unwrap();
+    let address = far_end.control_addresses()[0];
+    let (stop, (over, ended)) = (AtomicBool::new(false), mpsc::channel());
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || over.send(far_end.serve(stop).unwrap()));
+        let unknown = TcpStream::connect(address).unwrap();
+        let silent = Remote::connect(address, None).unwrap();
+        let mut busy = [(); 2].map(|()| Remote::connect(address, None).unwrap());
+        busy[0].receive(LONGEST, 4).unwrap();
+        busy[1].sink(1, LONGEST).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        // It is patient with each of them for 30 s and more.
+        let tally = ended.recv_timeout(std::time::Duration::from_secs(20));
+        drop((unknown, silent, busy));
+        assert_eq!(tally.expect("it has ended").failures.values().sum::<u64>(), 1);
     });
 }
 
