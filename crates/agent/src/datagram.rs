@@ -174,6 +174,8 @@ pub(crate) enum Body {
     Fill(u64),
     /// These bytes.
     Content(Arc<[u8]>),
+    /// These bytes, and no stamp before them: the whole datagram is the application's.
+    Whole(Arc<[u8]>),
 }
 
 #[cfg(test)]

@@ -448,7 +448,10 @@ impl FlowEnd {
         match &mut self.sockets {
             Sockets::Udp(udp) => {
                 let counts = udp.take_counts().map_err(AgentError::kernel("SO_MEMINFO"))?;
+                let data_sent = if self.order.sends_data() { counts.sent } else { 0 };
                 for (quantity, value) in [
+                    (&quantity::PACKETS_SENT, counts.sent),
+                    (&quantity::DATA_PACKETS_SENT, data_sent),
                     (&own::DATAGRAMS_DUPLICATED, counts.duplicated),
                     (&own::DATAGRAMS_REORDERED, counts.reordered),
                     (&own::SOCKET_DROPPED, counts.socket_dropped.into()),

@@ -44,6 +44,8 @@ const RETRY: Duration = Duration::from_micros(50);
 /// Datagrams of one end that are to be sent, numbered and stamped as they leave.
 pub(crate) struct Outbox {
     flow: u32,
+    /// Whether content leaves as it is, without a stamp.
+    bare: bool,
     /// To whom the socket is connected.
     peer: Option<SocketAddr>,
     next: u64,
@@ -79,6 +81,7 @@ impl Waiting {
         match self.body {
             Body::Short(len) => len,
             Body::Fill(_) | Body::Content(_) => STAMP_LEN,
+            Body::Whole(_) => 0,
         }
     }
 
@@ -99,6 +102,7 @@ impl Outbox {
     pub fn new(flow: u32, asked: Asked, peer: Option<SocketAddr>) -> Self {
         Self {
             flow,
+            bare: false,
             peer,
             next: 0,
             waiting: VecDeque::with_capacity(BACKLOG),
@@ -110,6 +114,11 @@ impl Outbox {
             stamps: Vec::with_capacity(SEGMENTS),
             single: vec![0; LONGEST as usize],
         }
+    }
+
+    /// The same for datagrams whose content is all of them.
+    pub fn without_stamps(self) -> Self {
+        Self { bare: true, ..self }
     }
 
     /// Whether more datagrams may be given.
@@ -172,6 +181,10 @@ impl Outbox {
     ) -> Result<(), String> {
         let size = data.size();
         let (rest, body) = match answers {
+            None if self.bare => match data {
+                Data::Bytes(bytes) => (Rest::Content, Some(Body::Whole(bytes))),
+                Data::Fill(_) => (Rest::Fill, body(data)),
+            },
             Some(answered) => (Rest::Answer, answer_body(answered, size)),
             None if matches!(data, Data::Bytes(_)) => (Rest::Content, body(data)),
             None => (Rest::Fill, body(data)),
@@ -315,7 +328,7 @@ impl Body {
         match self {
             Self::Short(_) => 0,
             Self::Fill(size) => *size,
-            Self::Content(bytes) => bytes.len() as u64,
+            Self::Content(bytes) | Self::Whole(bytes) => bytes.len() as u64,
         }
     }
 
@@ -324,7 +337,7 @@ impl Body {
             Self::Short(_) => &[],
             // `push` has made sure that no datagram is longer.
             Self::Fill(size) => &FILL[..*size as usize],
-            Self::Content(bytes) => bytes,
+            Self::Content(bytes) | Self::Whole(bytes) => bytes,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use crate::end::FlowEnd;
 use crate::event_loop::{DELIVERIES, EventLoop, Progress};
+use crate::file_transfer::FileTransfer;
 use crate::order::RunOrder;
 use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
@@ -13,6 +14,7 @@ use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 /// have associations of SCTP, for which a kernel would interrupt any thread.
 pub struct PreparedRun {
     loops: Vec<EventLoop>,
+    transfers: Vec<FileTransfer>,
 }
 
 impl PreparedRun {
@@ -27,10 +29,13 @@ impl PreparedRun {
         for (name, value) in &order.sysctls {
             sysctl::set(name, value)?;
         }
-        let (sources, others): (Vec<_>, Vec<_>) = order.ends.iter().cloned().partition(FlowEnd::is_precise);
+        let (transfers, ends): (Vec<_>, Vec<_>) = order.ends.iter().cloned().partition(FileTransfer::is_for);
+        let (sources, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(FlowEnd::is_precise);
         let (associations, others) = others.into_iter().partition(FlowEnd::is_association);
         let groups = [others, associations, sources].into_iter().filter(|ends| !ends.is_empty());
-        Ok(Self { loops: groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()? })
+        let loops = groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()?;
+        let transfers = transfers.into_iter().map(|end| FileTransfer::prepare(&order, end));
+        Ok(Self { loops, transfers: transfers.collect::<Result<_, _>>()? })
     }
 
     /// Carries the run out by `clock`, whose epoch is its start; ends early if `signals` say so. `deliver` gets what
@@ -46,14 +51,15 @@ impl PreparedRun {
     ) -> Result<Vec<EndReport>, AgentError> {
         let (progress, told) = mpsc::sync_channel(DELIVERIES);
         std::thread::scope(|scope| {
-            let threads: Vec<_> = self
-                .loops
-                .into_iter()
-                .map(|ends| {
-                    let progress = progress.clone();
-                    scope.spawn(move || ends.run(clock, signals, &progress))
-                })
-                .collect();
+            let mut threads = Vec::new();
+            for ends in self.loops {
+                let progress = progress.clone();
+                threads.push(scope.spawn(move || ends.run(clock, signals, &progress)));
+            }
+            for transfer in self.transfers {
+                let progress = progress.clone();
+                threads.push(scope.spawn(move || transfer.run(clock, signals, &progress)));
+            }
             drop(progress);
             told.into_iter().for_each(deliver);
             let mut reports = Vec::new();

@@ -91,7 +91,8 @@ impl SourceMeter {
             self.intended.add(-libm::expm1(-wanted / mean_ns));
             self.actual.add(-libm::expm1(-gap / mean_ns));
         }
-        self.off_schedule += u64::from((gap - wanted).abs() > TOLERANCE * wanted);
+        // What is due together has no gap to keep: it leaves one after the other, and how late that is `lateness` says.
+        self.off_schedule += u64::from(wanted > 0.0 && (gap - wanted).abs() > TOLERANCE * wanted);
         self.moments.add(gap);
         if self.first_gaps.len() < ANDERSON_DARLING_GAPS {
             // Two that leave together are less apart than the clock can tell.

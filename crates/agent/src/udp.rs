@@ -13,6 +13,7 @@ use crate::clock::RealtimeOffset;
 use crate::datagram::{Rest, STAMP_LEN, Stamp, answered};
 use crate::order::{EndOrder, Side};
 use crate::outbox::{LONGEST, Outbox, is_loss};
+use crate::rtp::RtpStream;
 use crate::socket::{Making, SocketError};
 use crate::sys::{MESSAGES, ReceiveBatch, option_bytes};
 use crate::{Buffers, Clock};
@@ -46,6 +47,8 @@ const SK_MEMINFO_DROPS: usize = 32;
 pub(crate) struct UdpEnd {
     socket: OwnedFd,
     flow: u32,
+    /// How datagrams are told that have no stamps.
+    rtp: Option<RtpStream>,
     /// What is to be sent.
     pub outbox: Outbox,
     receive: ReceiveBatch,
@@ -57,6 +60,7 @@ pub(crate) struct UdpEnd {
     foreign: u64,
     unstamped: u64,
     reported_drops: u32,
+    reported_sent: u64,
     reported: Arrivals,
 }
 
@@ -85,8 +89,9 @@ pub struct UdpReport {
     pub receive_buffer: u32,
 }
 
-/// What became of receiving since it was last told, for samples.
+/// What was sent and what became of receiving since it was last told, for samples.
 pub(crate) struct UdpCounts {
+    pub sent: u64,
     pub duplicated: u64,
     pub reordered: u64,
     pub socket_dropped: u32,
@@ -125,11 +130,13 @@ impl UdpEnd {
         let has_one_peer = order.side == Side::Client && order.application.is_one_way();
         let peer =
             has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
+        let (rtp, outbox) = (RtpStream::of(order), Outbox::new(order.flow, order.asked(), peer));
         Ok(Self {
             room,
             socket,
             flow: order.flow,
-            outbox: Outbox::new(order.flow, order.asked(), peer),
+            outbox: if rtp.is_some() { outbox.without_stamps() } else { outbox },
+            rtp,
             receive: ReceiveBatch::new(kept),
             look_every,
             next_look: None,
@@ -137,6 +144,7 @@ impl UdpEnd {
             foreign: 0,
             unstamped: 0,
             reported_drops: 0,
+            reported_sent: 0,
             reported: Arrivals::default(),
         })
     }
@@ -183,9 +191,14 @@ impl UdpEnd {
             };
             let arrived = piece.stamp.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
             for (head, len) in piece.datagrams() {
-                let whole = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);
-                let short = || Stamp::decode_short(head, self.flow, arrived, self.log.counts().expected);
-                let Some(stamp) = whole.or_else(short) else {
+                let expected = self.log.counts().expected;
+                let whole = || Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);
+                let short = || Stamp::decode_short(head, self.flow, arrived, expected);
+                let stamp = match &self.rtp {
+                    Some(rtp) => rtp.stamp(head, expected),
+                    None => whole().or_else(short),
+                };
+                let Some(stamp) = stamp else {
                     self.foreign += 1;
                     continue;
                 };
@@ -222,7 +235,10 @@ impl UdpEnd {
         let in_all = drops(&self.socket)?;
         let dropped = in_all.wrapping_sub(self.reported_drops);
         (self.reported, self.reported_drops) = (now, in_all);
+        let sent = self.outbox.sent() - self.reported_sent;
+        self.reported_sent = self.outbox.sent();
         Ok(UdpCounts {
+            sent,
             duplicated: now.duplicated - before.duplicated,
             reordered: now.reordered - before.reordered,
             socket_dropped: dropped,

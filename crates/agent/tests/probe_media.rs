@@ -16,7 +16,7 @@ use netrig_agent::probe::receiver::Remote;
 use netrig_agent::probe::stamp::{Format, Prefix};
 use netrig_agent::probe::transfer::{TcpOrder, tcp};
 use netrig_agent::probe::video::{
-    Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch,
+    Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_agent::probe::voice::{VoiceOrder, call};
 use netrig_agent::probe::{Delay, FarEnd, FarEndOrder};
@@ -151,7 +151,7 @@ fn the_decoder_agrees_on_what_is_intact() {
         assert!(by_packets <= by_eye && by_packets < 75, "{by_packets} and {by_eye}");
         assert!(watched.psnr_db() < 60.0 && watched.mean_ssim() < 1.0);
     }
-    let nothing = watch(&clip, &[]).unwrap();
+    let nothing = watch(&clip, &vec![false; clip.packets().len()]).unwrap();
     assert_eq!(nothing.share(State::Frozen), 1.0);
 }
 
@@ -206,11 +206,12 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
         assert_eq!((psnr_db(luma.0, luma.1), ssim(luma.0, luma.1, 320)), (Some(ours), Some(shown.ssim)));
     }
     assert!(psnrs.iter().any(|psnr| *psnr < 30.0), "the sample is lossy");
-    let (worst, both) = side_by_side(&[&watched], None).unwrap();
+    let worst = worst(&[&watched], 0..75).unwrap();
+    let both = side_by_side(&[&watched], worst).unwrap();
     assert!(watched.shown.iter().all(|shown| shown.ssim >= watched.shown[worst].ssim));
     assert_eq!(both, Frame::beside(&[&watched.sent[worst], &watched.shown[worst].frame]).unwrap());
     assert!(png(&both).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
-    assert!(side_by_side(&[&watched], Some(75)).is_none() && side_by_side(&[], None).is_none());
+    assert!(side_by_side(&[&watched], 75).is_none() && side_by_side(&[], 0).is_none());
 }
 
 fn clip_file(folder: &std::path::Path) -> std::path::PathBuf {

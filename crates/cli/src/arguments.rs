@@ -123,6 +123,9 @@ pub struct Run {
     /// End with exit code 1 if a claim is not supported
     #[arg(long)]
     pub require_claims: bool,
+    /// Let the experiment run the programs that its nodes name: on this machine, with your rights
+    #[arg(long)]
+    pub allow_programs: bool,
 }
 
 /// `netrig check`.

@@ -167,6 +167,12 @@ pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     }
 }
 
+/// From now on the substrates may run the programs that an experiment file names.
+pub fn allow_programs() {
+    #[cfg(target_os = "linux")]
+    namespaces().allow_programs();
+}
+
 /// The names of all substrates.
 pub const SUBSTRATES: &[&str] = if cfg!(target_os = "linux") { &["sim", "netns"] } else { &["sim"] };
 

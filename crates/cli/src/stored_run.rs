@@ -28,6 +28,11 @@ pub fn again(store: &Store, experiment: ExperimentId, replication: &Replication)
         let (other, this) = (&replication.build, &*BUILD);
         eprintln!("warning: the run was made by netrig {other}, and is made again by this one, {this}");
     }
+    described(store, experiment, replication)
+}
+
+/// What was run in a stored replication of an experiment.
+pub fn described(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<Run, Failure> {
     let text = store.experiment_file(experiment).map_err(Failure::failed)?;
     let experiment = Experiment::parse_runs("the stored file", &text).map_err(Failure::failed)?;
     let assignments: Vec<Assignment> = replication

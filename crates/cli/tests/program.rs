@@ -282,6 +282,11 @@ fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
     // The terminal's width breaks the sentence.
     let out = text(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains(wanted) && out.contains("0 runs made"), "{out}{}", text(&run.stderr));
+    let of_kernels = EXPERIMENT.replace("kind = \"tcp\"", "kind = \"tcp\"\ncongestion = \"bbr\"");
+    let folder = folder_with("small.toml", &of_kernels);
+    let check = netrig(folder.path(), &["check", "small.toml"]);
+    let wanted = "the simulator has no congestion control `bbr` (transport `tcp`); it has tahoe, reno, cubic, scalable";
+    assert!(text(&check.stdout).contains(wanted), "{}", text(&check.stdout));
 }
 
 /// A run of a study whose claims refer to a paper, which the store does not have.

@@ -66,6 +66,9 @@ metric = "offered_load"
 [response.loss]
 of = "flow.load"
 metric = "datagram_loss"
+[response.packets]
+of = "flow.load"
+metric = "data_packets_sent"
 "#;
 
 /// Real time is shared: one testbed at a time.
@@ -118,6 +121,8 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
     };
     let (sim, netns) = of("offered");
     assert_eq!(sim, netns, "every datagram of the one is a datagram of the other");
+    let (sim, netns) = of("packets");
+    assert!(netns > 0.0 && (sim - netns).abs() <= 1.0, "{sim} packets sent in the simulator, {netns} here");
     // The policer passes what its buckets allow, whoever carries the packets: late ones meet fuller buckets.
     let (sim, netns) = of("loss");
     assert!((sim - netns).abs() < 0.03, "loss {sim} in the simulator, {netns} in namespaces");

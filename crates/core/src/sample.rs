@@ -119,6 +119,12 @@ pub trait Sink {
         true
     }
 
+    /// This quantity of this subject is not counted in this run: that no sample of it comes does not mean zero. Told before
+    /// the run, by substrates that see less than others.
+    fn untold(&mut self, subject: Subject, quantity: &'static Quantity) {
+        let _ = (subject, quantity);
+    }
+
     /// Whether notes are wanted. Asked once per run.
     fn wants_notes(&self) -> bool {
         false

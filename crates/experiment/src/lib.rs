@@ -20,6 +20,7 @@ mod media;
 mod paper;
 mod plan;
 mod points;
+mod program;
 mod reduce;
 mod resolve;
 mod response;
@@ -33,8 +34,8 @@ pub use claim::{ClaimSpec, Exhibit, Expect, Names, Selection, Target, Written};
 pub use comparison::{Accord, constant_level, differing_constants};
 pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
 pub use figure::{
-    Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Panel,
-    PaperPoint, PaperSeries, Series, TIME, Theories, TheoryLine, TheorySpec, TracedRun,
+    Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, PICTURE, Panel,
+    PaperPoint, PaperSeries, Series, TIME, Theories, TheoryLine, TheorySpec, TracedRun, WatchedRun,
 };
 pub use file::{
     Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema, with_captures,
@@ -45,6 +46,7 @@ pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};
+pub use program::{NotReady, Program, Ready};
 pub use reduce::{Cut, Measured, Reduction, Trace};
 pub use response::{
     Amount, AmountError, IntervalMethod, Of, OfError, Per, ResponseSpec, Statistic, StatisticError,

@@ -12,6 +12,8 @@ use netrig_transport::{sctp, tcp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::program::Program;
+
 /// What a run simulates or builds. Nodes, links and flows are known by their places in these lists, which
 /// are also the numbers of [`netrig_core::Subject`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +46,9 @@ pub struct Node {
     /// What it takes as a host to receive a packet; no time, if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive: Option<Reception>,
+    /// Programs of others that it runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
 }
 
 /// What it costs a host to receive packets: they wait for one processor and are served one after the other, each for
@@ -186,6 +191,14 @@ impl Flow {
     /// The code points with which its first and its second end send.
     pub fn code_points(&self) -> [Dscp; 2] {
         [self.dscp, self.answer_dscp.unwrap_or(self.dscp)]
+    }
+
+    /// The video that it carries, if it carries one.
+    pub fn video(&self) -> Option<&netrig_traffic::Video> {
+        match &self.application {
+            netrig_traffic::Settings::Video(video) => Some(video),
+            _ => None,
+        }
     }
 
     /// What a rate of its datagrams counts of a packet beside the payload, bytes.

@@ -15,6 +15,7 @@ use netrig_experiment::{Outcome, Run, RunError};
 use crate::interfaces::{InterfaceReport, Interfaces};
 use crate::orders::grace;
 use crate::process::Process;
+use crate::program::{Errand, Programs};
 use crate::provenance;
 use crate::router::{Findings, Recognition, Report, Router, Routing};
 use crate::testbed::Testbed;
@@ -56,38 +57,45 @@ pub(crate) struct Conductor<'a> {
     run: &'a Run,
     // Before the testbed, for fields are dropped in their order.
     agents: Vec<Line>,
+    programs: Programs,
+    /// The ends of flows that agents have.
+    ends: BTreeSet<(u32, Side)>,
     testbed: Testbed,
     told: Receiver<Told>,
     tell: Sender<Told>,
 }
 
 impl<'a> Conductor<'a> {
-    /// Starts the agents, which are `program`, on `testbed`, and has them open their sockets.
+    /// Starts the agents, which are `program`, on `testbed`, has them open their sockets, and starts the programs of others.
     ///
     /// # Errors
-    /// If an agent cannot be started or cannot do what it is told.
+    /// If an agent cannot be started or cannot do what it is told, or a program does not become ready.
     pub fn prepare(
         run: &'a Run,
         mut testbed: Testbed,
         program: &Path,
         orders: BTreeMap<usize, RunOrder>,
+        errands: Vec<Errand>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
         let (tell, told) = mpsc::channel();
         let mut agents = Vec::with_capacity(orders.len());
+        let ends = orders.values().flat_map(|order| &order.ends).map(|end| (end.flow, end.side)).collect();
         for (node, order) in orders {
             let mut line = Line::start(&mut testbed, node, program, agents.len(), &tell)?;
             line.say(&Request::Hello { version: control::VERSION })?;
             line.say(&Request::Prepare { run: Box::new(order) })?;
             agents.push(line);
         }
-        let mut conductor = Self { run, agents, testbed, told, tell };
+        let mut conductor = Self { run, agents, programs: Programs::default(), ends, testbed, told, tell };
         let deadline = Instant::now() + PREPARATION;
         let mut waiting = conductor.agents.len();
         while waiting > 0 {
             let heard = conductor.hear(deadline, "does not prepare", cancel)?;
             waiting -= usize::from(matches!(heard, Heard::Reply(Reply::Prepared { .. })));
         }
+        // Now the settings of the nodes' kernels are those of the run.
+        conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, cancel)?;
         Ok(conductor)
     }
 
@@ -118,6 +126,7 @@ impl<'a> Conductor<'a> {
             findings.tell(sink);
         }
         self.agents.into_iter().try_for_each(Line::part)?;
+        self.programs.end(clock, sink)?;
         self.testbed.remove().map_err(failed)?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
@@ -130,8 +139,8 @@ impl<'a> Conductor<'a> {
         let lasts = LEAD + scenario.duration + grace(scenario);
         let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos()) + REPORTING;
         let (mut reports, mut waiting) = (Vec::new(), self.agents.len());
-        let mut busy: BTreeSet<_> =
-            scenario.ends_with.iter().flat_map(|flow| Side::BOTH.map(|side| (*flow as u32, side))).collect();
+        let awaited = |(flow, _): &&(u32, Side)| scenario.ends_with.contains(&(*flow as usize));
+        let mut busy: BTreeSet<_> = self.ends.iter().filter(awaited).copied().collect();
         while waiting > 0 {
             match self.hear(deadline, "does not report", cancel)? {
                 Heard::Findings(findings) if findings.is_drained() => {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 
 use crate::error::{TestbedError, Told};
 use crate::namespace::Inode;
@@ -25,7 +25,12 @@ pub(crate) enum Entry {
     Interface { namespace: String, name: String },
     /// A process in a namespace of these.
     Process(ProcessId),
+    /// A folder for the files of programs.
+    Folder(PathBuf),
 }
+
+/// What the name of a folder of programs begins with.
+pub(crate) const FOLDER: &str = "netrig-";
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +41,7 @@ impl fmt::Display for Entry {
             }
             Self::Interface { namespace, name } => write!(f, "interface {namespace} {name}"),
             Self::Process(ProcessId { pid, start }) => write!(f, "process {pid} {start}"),
+            Self::Folder(path) => write!(f, "folder {}", path.display()),
         }
     }
 }
@@ -47,6 +53,7 @@ impl Entry {
         let name = |name: &str| (!name.is_empty() && !name.contains('/')).then(|| name.to_owned());
         Some(match *words.as_slice() {
             ["owner", pid, start] => Self::Owner(ProcessId::read(pid, start)?),
+            ["folder", ref path @ ..] => Self::Folder(folder(&path.join(" "))?),
             ["process", pid, start] => Self::Process(ProcessId::read(pid, start)?),
             ["interface", namespace, interface] => {
                 Self::Interface { namespace: name(namespace)?, name: name(interface)? }
@@ -58,6 +65,14 @@ impl Entry {
             _ => return None,
         })
     }
+}
+
+/// A path that can be that of a folder of programs: whatever else a line names is not removed.
+fn folder(path: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(path);
+    let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(FOLDER));
+    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    (path.is_absolute() && plain && named).then_some(path)
 }
 
 /// The folder of the journals: one for each testbed that is up, or was left.

@@ -11,6 +11,7 @@ use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenari
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId};
 
+use crate::ftp;
 use crate::interfaces::TOO_LATE;
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
@@ -38,14 +39,33 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let (carrier, sysctls) = carrier_of(scenario, flow)?;
+        if ftp::of(flow).is_some() {
+            serve(run, flow, &carrier, &mut orders)?;
+        }
         for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
             let order = orders.entry(node).or_insert_with(|| idle(run));
-            order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
+            if ftp::of(flow).is_none() || side == Side::Client {
+                order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
+            }
             let name = &scenario.nodes[node].name;
             sysctls.iter().try_for_each(|setting| agree(order, setting, name))?;
         }
     }
     Ok(orders)
+}
+
+/// Has the node of an FTP server give that server's sockets what its transport says.
+fn serve(
+    run: &Run,
+    flow: &Flow,
+    carrier: &Carried,
+    orders: &mut BTreeMap<usize, RunOrder>,
+) -> Result<(), Unsupported> {
+    let Carried::Tcp(options) = carrier else { return Ok(()) };
+    let sysctls = ftp::server_sysctls(flow, options.buffers.receive, options.congestion.as_deref())?;
+    let order = orders.entry(flow.to).or_insert_with(|| idle(run));
+    let name = &run.scenario.nodes[flow.to].name;
+    sysctls.iter().try_for_each(|setting| agree(order, setting, name))
 }
 
 /// The order of an agent that has nothing to do.

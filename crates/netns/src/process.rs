@@ -157,11 +157,17 @@ impl Process {
     /// # Errors
     /// If the kernel does not let it be waited for.
     pub fn stop(mut self, grace: Duration) -> Result<ExitStatus, TestbedError> {
+        self.ask_to_stop(grace)
+    }
+
+    /// The same of one that is still asked for its output.
+    pub(crate) fn ask_to_stop(&mut self, grace: Duration) -> Result<ExitStatus, TestbedError> {
         // Refused only if it has ended.
         let _ = pidfd_send_signal(&self.handle, Signal::TERM);
         let ended = ended_within(&self.handle, grace);
         ended.told(&self.node, || format!("wait for `{}`", self.program))?;
-        self.end().told(&self.node, || format!("end `{}`", self.program))
+        let ended = self.end();
+        ended.told(&self.node, || format!("end `{}`", self.program))
     }
 
     /// Waits until it listens, at most so long.

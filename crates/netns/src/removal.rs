@@ -1,6 +1,8 @@
 //! Undoing exactly what a journal says was made.
 
+use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, pidfd_send_signal};
@@ -96,7 +98,20 @@ pub(crate) fn undo(journal: &Journal) -> Result<(), TestbedError> {
         let removed = remove_namespace(name, inode);
         outcome = outcome.and(removed);
     }
+    for entry in journal.entries() {
+        if let Entry::Folder(path) = entry {
+            outcome = outcome.and(remove_folder(path));
+        }
+    }
     outcome.and_then(|()| journal.close())
+}
+
+/// Removes a folder of programs with all that is in it; links in it are removed, and not followed.
+fn remove_folder(path: &Path) -> Result<(), TestbedError> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.told_of(path, "remove the folder"),
+    }
 }
 
 fn namespaces(journal: &Journal) -> impl Iterator<Item = (&str, namespace::Inode)> {

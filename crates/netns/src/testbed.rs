@@ -1,11 +1,12 @@
 //! The testbed: built from a wiring, gone when it is dropped.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::build::build;
 use crate::capabilities;
 use crate::error::{TestbedError, Told};
-use crate::journal::{Entry, Journal, Journals};
+use crate::journal::{Entry, FOLDER, Journal, Journals};
 use crate::namespace::{self, Namespace};
 use crate::netlink::Refusal;
 use crate::process::{Group, Process, ProcessId};
@@ -21,6 +22,8 @@ pub struct Testbed {
     nodes: Vec<Namespace>,
     router: Namespace,
     journal: Journal,
+    /// For the files of programs, once one is needed.
+    folder: Option<PathBuf>,
     removed: bool,
 }
 
@@ -88,7 +91,7 @@ impl Testbed {
         }
         let journal = journals.start(id.as_str())?;
         // From here on, dropping it undoes what was done.
-        let mut testbed = Self { wiring, nodes, router, journal, removed: false };
+        let mut testbed = Self { wiring, nodes, router, journal, folder: None, removed: false };
         testbed.write_down()?;
         for namespace in testbed.namespaces() {
             namespace.bind()?;
@@ -194,6 +197,24 @@ impl Testbed {
         let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);
         self.journal.record(started.map(Entry::Process))?;
         Ok(process)
+    }
+
+    /// A folder of its own for the files of programs. It goes with the testbed.
+    ///
+    /// # Errors
+    /// If it is there already, or cannot be made.
+    pub(crate) fn folder(&mut self) -> Result<PathBuf, TestbedError> {
+        if let Some(folder) = &self.folder {
+            return Ok(folder.clone());
+        }
+        let path = std::env::temp_dir().join(format!("{FOLDER}{}", self.journal.id()));
+        if std::fs::symlink_metadata(&path).is_ok() {
+            return Err(TestbedError::Collision(path));
+        }
+        self.journal.record([Entry::Folder(path.clone())])?;
+        std::fs::create_dir(&path).told_of(&path, "make the folder")?;
+        self.folder = Some(path.clone());
+        Ok(path)
     }
 
     fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {

@@ -83,7 +83,7 @@ impl<'a> Builder<'a> {
 
     /// The levels on the horizontal axis, if they are few enough to be its ticks.
     fn levels(&self) -> Option<Vec<f64>> {
-        if self.spec.is_some_and(FigureSpec::is_trace) {
+        if self.spec.is_some_and(FigureSpec::is_of_runs) {
             return None;
         }
         let mut levels: Vec<f64> = self.figure.panels.iter().flat_map(values_across).collect();
@@ -151,7 +151,7 @@ impl<'a> Builder<'a> {
         }
         let points =
             || self.figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
-        let trace = self.spec.is_some_and(FigureSpec::is_trace);
+        let trace = self.spec.is_some_and(FigureSpec::is_of_runs);
         if trace {
             said.push("single runs".to_owned());
         } else if let Some(n) = replications(points().map(|point| point.n)) {
@@ -206,7 +206,7 @@ impl<'a> Builder<'a> {
     }
 
     fn marks(&self) -> Marks {
-        let Some(spec) = self.spec.filter(|spec| spec.is_trace()) else { return Marks::Measured };
+        let Some(spec) = self.spec.filter(|spec| spec.is_of_runs()) else { return Marks::Measured };
         let traced = quantity::ALL.iter().find(|quantity| spec.y.contains(quantity.name));
         match traced.map(|quantity| quantity.kind) {
             Some(Kind::Mark | Kind::Value) => Marks::Events,

@@ -11,6 +11,7 @@
     reason = "drawing and rounding for people ask for no reproducible last bit"
 )]
 
+mod base64;
 mod board;
 pub mod chart;
 mod csv;
@@ -29,5 +30,5 @@ mod terminal;
 mod text_table;
 
 pub use delivery::delivery;
-pub use report::Report;
+pub use report::{Picture, Report};
 pub use sequence::sequence;

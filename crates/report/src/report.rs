@@ -1,5 +1,7 @@
 //! What a report is made from.
 
+use std::collections::BTreeMap;
+
 use netrig_experiment::{Experiment, FigureData, Results};
 use netrig_store::Provenance;
 
@@ -13,27 +15,46 @@ pub struct Report<'a> {
     pub(crate) text: &'a str,
     pub(crate) results: &'a Results,
     pub(crate) figures: Vec<FigureData>,
+    pub(crate) pictures: BTreeMap<String, Vec<Picture>>,
     pub(crate) readme: &'a str,
     pub(crate) provenance: &'a [Provenance],
 }
 
+/// A picture of a video, beside others in a figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Whose it is.
+    pub title: String,
+    /// What is to be said of it.
+    pub says: String,
+    /// The file.
+    pub png: Vec<u8>,
+}
+
 impl<'a> Report<'a> {
     /// A report of `results`, which `experiment` (read from `text`) led to. Its figures over the levels of factors
-    /// are worked out here; figures over time need traced runs: [`Report::with_figure`].
+    /// are worked out here; figures of single runs are given to it: [`Report::with_figure`].
     pub fn new(experiment: &'a Experiment, text: &'a str, results: &'a Results) -> Self {
         let design = &experiment.design;
-        let figures = design.figures.iter().filter(|(_, spec)| !spec.is_trace());
+        let figures = design.figures.iter().filter(|(_, spec)| !spec.is_of_runs());
         let figures = figures.map(|(id, spec)| spec.evaluate(id, design, results)).collect();
-        Self { experiment, text, results, figures, readme: "", provenance: &[] }
+        Self { experiment, text, results, figures, pictures: BTreeMap::new(), readme: "", provenance: &[] }
     }
 
-    /// The same with a figure over time; it stands where the file has it.
+    /// The same with a figure of single runs; it stands where the file has it.
     #[must_use]
     pub fn with_figure(mut self, figure: FigureData) -> Self {
         let place = |id: &str| self.experiment.design.figures.iter().position(|(known, _)| known == id);
         self.figures.retain(|known| known.id != figure.id);
         let at = self.figures.partition_point(|known| place(&known.id) < place(&figure.id));
         self.figures.insert(at, figure);
+        self
+    }
+
+    /// The same with pictures beside each other in the figure of this name.
+    #[must_use]
+    pub fn with_pictures(mut self, figure: &str, pictures: Vec<Picture>) -> Self {
+        self.pictures.insert(figure.to_owned(), pictures);
         self
     }
 
@@ -81,6 +102,13 @@ impl<'a> Report<'a> {
     pub fn figures_svg(&self, theme: Theme) -> Vec<(String, String)> {
         let charts = self.figures.iter().map(|figure| (figure, self.chart(figure)));
         charts.map(|(figure, chart)| (figure.id.clone(), chart.svg(figure::width(&chart), theme))).collect()
+    }
+
+    /// Each picture, by its figure's name in the file and its own place in it, from 1.
+    pub fn pictures_png(&self) -> impl Iterator<Item = (String, &Picture)> {
+        self.pictures.iter().flat_map(|(figure, pictures)| {
+            (1..).zip(pictures).map(move |(place, picture): (u32, _)| (format!("{figure}-{place}"), picture))
+        })
     }
 
     /// A figure, ready to be drawn.

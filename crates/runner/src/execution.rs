@@ -1,12 +1,12 @@
 //! One run, from the samples that its substrate delivers to what the store keeps.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use netrig_core::{Note, Quantity, Sample, Sink, Subject};
+use netrig_core::{Note, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Balance, Experiment, Reduction, Run, RunError, Scenario, Substrate, Trace};
 use netrig_store::{End, NoteLine, Response, Series};
 
@@ -57,11 +57,11 @@ fn attempt(
     let responses = &experiment.design.responses;
     let mut both = Both {
         reduction: Reduction::new(responses, experiment.warm_up, &run.scenario),
-        trace: traced.then(Trace::new),
+        trace: Trace::new(),
+        keeps: if traced { Keeps::All } else { Keeps::video_of(&run.scenario) },
     };
     let outcome = substrate.run(run, &mut both, cancel)?;
-    let Both { reduction, trace } = both;
-    let trace = trace.unwrap_or_default();
+    let Both { reduction, trace, .. } = both;
     if !outcome.balance.holds() {
         return Err(RunError::Failed(imbalance(&outcome.balance)));
     }
@@ -97,32 +97,77 @@ fn message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("it did not say why")
 }
 
-/// The reduction, and the trace if it is wanted.
+/// The reduction, and the trace of what is kept.
 struct Both {
     reduction: Reduction,
-    trace: Option<Trace>,
+    trace: Trace,
+    keeps: Keeps,
 }
+
+/// What of a run is kept beside its responses.
+enum Keeps {
+    /// Time series and time line, for that was asked for.
+    All,
+    /// Of these flows of video which packets came and when: the pictures in a report are made of it, and a run in real
+    /// time is not made again.
+    Video(BTreeSet<u32>),
+}
+
+impl Keeps {
+    fn video_of(scenario: &Scenario) -> Self {
+        let flows = (0..).zip(&scenario.flows);
+        let video = flows.filter(|(_, flow)| flow.video().is_some());
+        Self::Video(video.map(|(place, _)| place).collect())
+    }
+
+    /// Whether it may keep samples of the quantity.
+    fn wants(&self, quantity: &'static Quantity) -> bool {
+        match self {
+            Self::All => true,
+            Self::Video(flows) => {
+                !flows.is_empty() && VIDEO.iter().any(|wanted| std::ptr::eq(*wanted, quantity))
+            }
+        }
+    }
+
+    fn takes(&self, subject: Subject, quantity: &'static Quantity) -> bool {
+        let of_it = match (self, subject) {
+            (Self::All, _) => true,
+            (Self::Video(flows), Subject::Flow(flow)) => flows.contains(&flow),
+            (Self::Video(_), _) => false,
+        };
+        of_it && self.wants(quantity)
+    }
+}
+
+/// What tells which packets of a video came, and when.
+static VIDEO: [&Quantity; 3] = [&quantity::DATAGRAMS_SENT, &quantity::MEDIA_NUMBER, &quantity::MEDIA_DELAY];
 
 impl Sink for Both {
     fn sample(&mut self, subject: Subject, sample: Sample) {
         self.reduction.sample(subject, sample);
-        if let Some(trace) = &mut self.trace {
-            trace.sample(subject, sample);
+        if self.keeps.takes(subject, sample.quantity) {
+            self.trace.sample(subject, sample);
         }
     }
 
     fn note(&mut self, note: Note) {
-        if let Some(trace) = &mut self.trace {
-            trace.note(note);
+        // What programs of others wrote is told without being asked for, and is all that is left of them.
+        if self.wants_notes() || matches!(note.subject, Subject::Node(_)) {
+            self.trace.note(note);
         }
     }
 
+    fn untold(&mut self, subject: Subject, quantity: &'static Quantity) {
+        self.reduction.untold(subject, quantity);
+    }
+
     fn wants(&self, quantity: &'static Quantity) -> bool {
-        self.reduction.wants(quantity) || self.trace.as_ref().is_some_and(|trace| trace.wants(quantity))
+        self.reduction.wants(quantity) || self.keeps.wants(quantity) && self.trace.wants(quantity)
     }
 
     fn wants_notes(&self) -> bool {
-        self.trace.is_some()
+        matches!(self.keeps, Keeps::All)
     }
 }
 

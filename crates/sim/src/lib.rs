@@ -39,6 +39,15 @@ impl Substrate for Simulator {
     }
 
     fn check(&self, run: &Run) -> Result<(), Unsupported> {
+        for node in &run.scenario.nodes {
+            if let Some(program) = node.programs.first() {
+                return Err(Unsupported(format!(
+                    "node `{}` runs `{}`, and the simulator has no programs of others; `--on netns` has",
+                    node.name,
+                    program.name()
+                )));
+            }
+        }
         for flow in &run.scenario.flows {
             let datagrams = flow.application.sends_datagrams();
             match flow.carrier {

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use netrig_core::Duration;
+
 use crate::rtp::{AccessUnit, Packet, Packetizer, access_units};
 
 /// RTP's clock for video (RFC 6184 section 8.2.1), ticks per second.
@@ -128,6 +130,45 @@ impl Clip {
         self.pictures.iter().map(intact).collect()
     }
 
+    /// Packet `number`, from 0, of a stream that plays the clip over and over: sequence number and time go on where the clip
+    /// begins again, and around where they end.
+    pub fn streamed(&self, number: u64) -> Vec<u8> {
+        let mut packet = self.packets[(number % self.packets.len() as u64) as usize].clone();
+        let ticks = u128::from(self.picture_of(number)) * u128::from(TICKS_PER_S);
+        let timestamp = (ticks / u128::from(self.frames_per_s)) as u32;
+        // Section 5.1 of RFC 3550; every packet of the clip has the fixed header.
+        packet[2..4].copy_from_slice(&(number as u16).to_be_bytes());
+        packet[4..8].copy_from_slice(&timestamp.to_be_bytes());
+        packet
+    }
+
+    /// The place in such a stream of a packet that arrived when number `expected` was the next; nothing of one that is none
+    /// of the stream's, or that was changed on its way.
+    pub fn number_of(&self, packet: &[u8], expected: u64) -> Option<u64> {
+        let ahead = Packet::parse(packet).ok()?.sequence.wrapping_sub(expected as u16).cast_signed();
+        let number = expected.checked_add_signed(ahead.into())?;
+        (self.streamed(number) == packet).then_some(number)
+    }
+
+    /// When packet `number` of such a stream is due, from its start: with all of its picture.
+    pub fn due(&self, number: u64) -> Duration {
+        self.due_of_picture(self.picture_of(number))
+    }
+
+    /// When picture `number` of such a stream is due, from its start. Reckoned from there, so that no rounding adds up.
+    pub fn due_of_picture(&self, number: u64) -> Duration {
+        let nanos = u128::from(number) * 1_000_000_000 / u128::from(self.frames_per_s);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// The picture of such a stream that packet `number` belongs to.
+    fn picture_of(&self, number: u64) -> u64 {
+        let (round, place) =
+            (number / self.packets.len() as u64, (number % self.packets.len() as u64) as usize);
+        round * self.pictures.len() as u64
+            + self.pictures.partition_point(|picture| picture.packets.end <= place) as u64
+    }
+
     /// The mean payload of its UDP datagrams, bytes.
     pub fn mean_packet(&self) -> f64 {
         self.bytes() as f64 / self.packets.len() as f64
@@ -195,6 +236,31 @@ mod tests {
             clip.intact(&came).iter().enumerate().filter(|(_, intact)| !**intact).map(|(at, _)| at).collect();
         assert_eq!(damaged, (30..50).collect::<Vec<_>>());
         assert!(clip.intact(&[]).iter().all(|intact| !intact));
+    }
+
+    /// The fifth round is the clip again, but for numbers and times, which go on by steps of one and of 3600 ticks at 25
+    /// pictures per second; each packet is known again also where 16 bits went around, and none that was changed.
+    #[test]
+    fn a_stream_goes_on_where_the_clip_begins_again() {
+        let clip = Clip::moving();
+        let round = clip.packets().len() as u64;
+        for number in [0, 1, round - 1, round, 4 * round + 7, 70_000] {
+            let bytes = clip.streamed(number);
+            let (packet, original) =
+                (Packet::parse(&bytes).unwrap(), &clip.packets()[(number % round) as usize]);
+            assert_eq!(packet.sequence, number as u16);
+            assert_eq!(packet.payload, Packet::parse(original).unwrap().payload);
+            assert_eq!(clip.due(number).as_nanos(), u64::from(packet.timestamp) * 1_000_000_000 / 90_000);
+            for expected in [number, number + 900, number.saturating_sub(900)] {
+                assert_eq!(clip.number_of(&bytes, expected), Some(number));
+            }
+            let mut changed = bytes.clone();
+            *changed.last_mut().unwrap() ^= 1;
+            assert_eq!(clip.number_of(&changed, number), None);
+        }
+        assert_eq!(clip.due(round), Duration::from_secs(3));
+        assert_eq!(clip.number_of(b"nothing", 0), None);
+        assert_eq!(clip.number_of(&clip.streamed(65_535), 0), None, "before the start there is nothing");
     }
 
     #[test]

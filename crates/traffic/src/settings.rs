@@ -4,7 +4,9 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bulk, Cbr, Ends, File, FlowContext, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web};
+use crate::{
+    Bulk, Cbr, Ends, File, FlowContext, Ftp, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web,
+};
 
 /// A value that an application cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -194,6 +196,8 @@ applications! {
     Ping(Ping);
     /// Files, one after the other, each over a connection of its own.
     File(File);
+    /// One file by FTP.
+    Ftp(Ftp);
     /// Video in segments, fetched ahead of a player over one connection.
     Segments(Segments);
     /// One direction of a telephone call, over RTP.

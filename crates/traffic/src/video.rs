@@ -87,17 +87,17 @@ struct Player {
 }
 
 impl Player {
-    /// When picture number `shown` is due. Reckoned from the start, so that no rounding adds up.
+    /// When picture number `shown` is due.
     fn due(&self) -> Instant {
-        let nanos = u128::from(self.shown) * 1_000_000_000 / u128::from(self.clip.frames_per_s());
-        self.start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        self.start + self.clip.due_of_picture(self.shown)
     }
 
     fn send(&mut self) {
         let pictures = self.clip.pictures();
-        let picture = &pictures[(self.shown % pictures.len() as u64) as usize];
-        for packet in &self.clip.packets()[picture.packets.clone()] {
-            let data = Data::Fill(packet.len() as u64);
+        let (round, place) = (self.shown / pictures.len() as u64, self.shown % pictures.len() as u64);
+        let first = round * self.clip.packets().len() as u64;
+        for packet in pictures[place as usize].packets.clone() {
+            let data = Data::Bytes(self.clip.streamed(first + packet as u64).into());
             self.actions.push_back(AppAction::Datagram { to: self.server, data });
         }
         self.shown += 1;

@@ -19,7 +19,7 @@ use crate::SourceReport;
 use crate::control::{ControlError, read_frame, write_frame};
 
 /// The version of what is said: both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The port on which a far end listens by default.
 pub const PORT: u16 = 8620;

@@ -5,7 +5,6 @@
 //! to the host of that connection and to no other.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,6 +23,7 @@ use super::stamp::reflect::Sessions;
 use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Prefix, Reflector, Unanswered};
 use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
+use super::wire::Wire;
 use crate::control::{ControlError, read_frame, write_frame};
 use crate::socket::{Making, refused};
 use crate::sys::KernelClock;
@@ -43,9 +43,6 @@ const SLACK: Duration = Duration::from_secs(30);
 
 /// How often a served probe's connection is looked at.
 const TICK: Duration = Duration::from_millis(20);
-
-/// Packets that are taken from the socket before they are answered.
-const TURN: usize = 1024;
 
 /// What a far end is to do.
 #[derive(Clone, Debug)]
@@ -217,21 +214,20 @@ fn reflect(
         sessions: order.stateful.then(Sessions::default),
     };
     let mut pacer = waiting(socket.fd())?;
-    let mut arrived = Vec::new();
+    let (mut arrived, mut more) = (Vec::new(), false);
     while !cancel.load(Ordering::Relaxed) {
-        pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
-        socket
-            .receive(|incoming| {
-                if arrived.len() < TURN {
-                    let received = incoming.stamp.unwrap_or_else(realtime_nanos);
-                    // RFC 5357 section 4.2.1: 255 if it is not known.
-                    let ttl = incoming.ttl.unwrap_or(255);
-                    let ingress =
-                        Ingress { from: incoming.from, received, ttl, class: incoming.class.unwrap_or(0) };
-                    arrived.push((incoming.head.to_vec(), ingress));
-                }
-            })
-            .map_err(ProbeError::kernel("recvmmsg"))?;
+        if !more {
+            pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        }
+        // Each batch is answered before the next is taken: what there is no time for stays in the socket, which counts it.
+        let took = socket.receive(|incoming| {
+            let received = incoming.stamp.unwrap_or_else(realtime_nanos);
+            // RFC 5357 section 4.2.1: 255 if it is not known.
+            let ttl = incoming.ttl.unwrap_or(255);
+            let ingress = Ingress { from: incoming.from, received, ttl, class: incoming.class.unwrap_or(0) };
+            arrived.push((incoming.head.to_vec(), ingress));
+        });
+        more = took.map_err(ProbeError::kernel("recvmmsg"))?;
         if arrived.is_empty() {
             continue;
         }
@@ -322,33 +318,6 @@ enum ServeError {
     Refused(String),
 }
 
-/// A connection of somebody unknown: all that it says has to come until a moment.
-struct Stranger<'a> {
-    control: &'a mut TcpStream,
-    until: StdInstant,
-}
-
-impl Read for Stranger<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(StdInstant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.control.set_read_timeout(Some(left))?;
-        self.control.read(buffer)
-    }
-}
-
-impl Write for Stranger<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.control.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.control.flush()
-    }
-}
-
 /// Serves one probe; how many streams were carried out.
 fn serve(
     mut control: TcpStream,
@@ -356,21 +325,21 @@ fn serve(
     order: &FarEndOrder,
     cancel: &AtomicBool,
 ) -> Result<u64, ServeError> {
-    let set = control.set_nonblocking(false).and_then(|()| control.set_read_timeout(Some(PATIENCE)));
-    let set =
-        set.and_then(|()| control.set_write_timeout(Some(PATIENCE))).and_then(|()| control.set_nodelay(true));
-    set.map_err(ControlError::from)?;
+    control.set_nodelay(true).map_err(ControlError::from)?;
+    let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(ControlError::from)?;
     // Until it has shown the key, whoever calls holds a place for no longer than this.
-    let mut stranger = Stranger { control: &mut control, until: StdInstant::now() + PATIENCE };
-    control::greet_probe(&mut stranger, order.key.as_ref(), boot().unwrap_or_default())?;
-    control.set_read_timeout(Some(PATIENCE)).map_err(ControlError::from)?;
-    let stream = match read_frame(&mut control)? {
+    wire.until = Some(StdInstant::now() + PATIENCE);
+    control::greet_probe(&mut wire, order.key.as_ref(), boot().unwrap_or_default())?;
+    wire.until = None;
+    let stream = match read_frame(&mut wire)? {
         Some(FromProbe::Stream(stream)) => stream,
         Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), cancel)?),
         // Somebody looked whether the key is right.
         None => return Ok(0),
         _ => return Err(GreetingError::Unexpected.into()),
     };
+    let set = control.set_nonblocking(false).and_then(|()| control.set_read_timeout(Some(PATIENCE)));
+    set.and_then(|()| control.set_write_timeout(Some(PATIENCE))).map_err(ControlError::from)?;
     if let Err(why) = check(&stream, order) {
         write_frame(&mut control, &FromFarEnd::Refused { why: why.clone() })?;
         return Err(ServeError::Refused(why));

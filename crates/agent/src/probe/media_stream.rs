@@ -1,13 +1,14 @@
 //! Datagrams to a receiver, each at its moment, and what came of them.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 use rustix::net::{SocketType, ipproto};
 
 use super::ProbeFailure;
-use super::receiver::{Arrival, FarClock, Remote, generous};
+use super::receiver::{Arrival, FarClock, Remote, Report, generous};
+use super::two_way::is_refusal;
 use crate::pacer::{Pacer, SPIN};
 use crate::socket::Making;
 use crate::sys::{Outgoing, send_one};
@@ -53,8 +54,10 @@ pub struct Came {
 /// What became of a stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Datagrams that were sent.
+    /// Datagrams that were sent, or should have been.
     pub sent: u64,
+    /// Those of them for which this host's socket had no room: the path never saw them.
+    pub no_room: u64,
     /// Those that arrived, in the order of their arrival, copies included.
     pub came: Vec<Came>,
     /// What their delays are measured by.
@@ -63,6 +66,8 @@ pub struct Stream {
     pub latest: Duration,
     /// Datagrams that reached the far host and that its socket had no room for.
     pub dropped: u32,
+    /// By how much the far host's wall clock, of which the kernel's stamps are, was stepped meanwhile.
+    pub stepped: Option<Duration>,
 }
 
 /// Sends what is scheduled, in the order of time, and asks what came. `number_of` tells the place in the schedule of what
@@ -81,7 +86,7 @@ pub(super) fn send(
     let socket = making.bound()?;
     let ours = Clock::starting_in(LEAD);
     let mut pacer = Pacer::new(ours, SPIN).map_err(ProbeFailure::step("timer slack"))?;
-    let (mut sent, mut latest) = (Vec::with_capacity(schedule.len()), Duration::ZERO);
+    let (mut sent, mut no_room, mut latest) = (Vec::with_capacity(schedule.len()), 0, Duration::ZERO);
     for datagram in schedule {
         while !ours.left_until(datagram.at).is_zero() {
             pacer.wait(datagram.at).map_err(ProbeFailure::step("poll"))?;
@@ -90,27 +95,25 @@ pub(super) fn send(
         latest = latest.max(Duration::from_nanos(now.saturating_sub(datagram.at.as_nanos())));
         sent.push(now);
         let pieces = [IoSlice::new(&datagram.bytes)];
-        match send_one(&socket, &Outgoing { to: Some(to), pieces: &pieces, segment: None }) {
-            // A queue of this host that has no room loses it, as any other would.
-            Ok(()) => {}
-            Err(error) if is_loss(&error) => {}
-            Err(error) => return Err(ProbeFailure::step("send")(error)),
-        }
+        let given = send_one(&socket, &Outgoing { to: Some(to), pieces: &pieces, segment: None });
+        no_room += u64::from(!had_room(given).map_err(ProbeFailure::step("send"))?);
     }
-    let (arrivals, dropped) = remote.came()?;
+    let Report { arrivals, dropped, stepped } = remote.came()?;
     let round_trip = match remote.clock() {
         FarClock::Ours => None,
         FarClock::Another => Some(remote.round_trip()),
     };
     let (came, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
-    Ok(Stream { sent: sent.len() as u64, came, delay, latest, dropped })
+    Ok(Stream { sent: sent.len() as u64, no_room, came, delay, latest, dropped, stepped })
 }
 
-fn is_loss(error: &std::io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOBUFS | libc::EAGAIN | libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ECONNREFUSED)
-    )
+/// Whether there was room for a datagram that was given to the kernel. One that finds no way is lost as on any other host.
+fn had_room(given: io::Result<()>) -> io::Result<bool> {
+    match given {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => Ok(false),
+        Err(error) if !is_refusal(&error) => Err(error),
+        _ => Ok(true),
+    }
 }
 
 /// Matches what arrived with what was sent. Of a clock that is not ours, the shortest delay is taken for half of
@@ -151,6 +154,17 @@ mod tests {
 
     fn number(head: &[u8]) -> Option<u64> {
         head.first().copied().map(u64::from)
+    }
+
+    /// What this host has no room for is its own fault, and no loss of the path's.
+    #[test]
+    fn no_room_here_is_not_loss_there() {
+        let given = |errno| had_room(Err(io::Error::from_raw_os_error(errno)));
+        assert!(had_room(Ok(())).unwrap());
+        assert!([libc::EAGAIN, libc::ENOBUFS].iter().all(|errno| !given(*errno).unwrap()));
+        let no_way = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::ECONNREFUSED];
+        assert!(no_way.iter().all(|errno| given(*errno).unwrap()));
+        assert!([libc::EPERM, libc::EMSGSIZE].iter().all(|errno| given(*errno).is_err()));
     }
 
     /// Three sent at 0, 10, 20 ms after an epoch of 1 s; the second is lost, the third takes 5 ms, the first 3; one that was

@@ -35,6 +35,7 @@ pub mod transfer;
 mod two_way;
 pub mod video;
 pub mod voice;
+mod wire;
 
 pub use error::ProbeError;
 pub use failure::ProbeFailure;

@@ -197,7 +197,11 @@ impl<'a> Session<'a> {
         let mut faults = source_faults(&sent, order.plan.gaps, "this host");
         loop {
             match self.hear()? {
-                FromFarEnd::Packets { numbers, at } => log.arrivals.extend(numbers.into_iter().zip(at)),
+                FromFarEnd::Packets { numbers, at }
+                    if log.arrivals.len() + at.len() <= 2 * order.plan.count as usize =>
+                {
+                    log.arrivals.extend(numbers.into_iter().zip(at));
+                }
                 FromFarEnd::Done(done) => {
                     log = Log { stamped: done.stamped, dscps: done.dscps, ttls: done.ttls, ..log };
                     faults.extend(done.faults);
@@ -225,7 +229,9 @@ impl<'a> Session<'a> {
             }
             if is_readable(&self.control) {
                 match self.hear()? {
-                    FromFarEnd::Packets { at, .. } => sent.extend(at),
+                    FromFarEnd::Packets { at, .. } if sent.len() + at.len() <= plan.count as usize => {
+                        sent.extend(at);
+                    }
                     FromFarEnd::Done(done) => break done,
                     _ => return Err(ungreeted(self.order.target, &GreetingError::Unexpected)),
                 }

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{Protocol, SocketType, sockopt};
 
 use crate::socket::{Making, SocketError};
-use crate::sys::{Incoming, Outgoing, ReceiveBatch, TransmitStamp, option_bytes, send_one, set_option_int};
+use crate::sys::{
+    Incoming, MESSAGES, Outgoing, ReceiveBatch, TransmitStamp, option_bytes, send_one, set_option_int,
+};
 
 /// The longest payload of UDP over IPv4.
 pub(crate) const LONGEST: usize = 65_507;
@@ -25,6 +27,10 @@ const SK_MEMINFO_DROPS: usize = 32;
 
 /// The receive buffer that is asked for, bytes: as much of it as the system grants.
 const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Batches in which a full buffer is emptied: the kernel doubles what is asked for, and charges at least 512 bytes for a
+/// datagram. Who takes so many has all that had arrived before, however fast more comes.
+pub(crate) const FULL_BUFFER: usize = 2 * RECEIVE_BUFFER / 512 / MESSAGES;
 
 /// A socket for datagrams with kernel stamps, which tells TTL, DSCP and ECN of what it receives.
 pub(crate) struct ProbeSocket {
@@ -105,18 +111,18 @@ impl ProbeSocket {
         send_one(&self.socket, &Outgoing { to: Some(to), pieces: &pieces, segment: None })
     }
 
-    /// Takes all that has arrived.
-    pub fn receive(&mut self, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<()> {
-        loop {
-            let count = match self.received.receive(&self.socket) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                other => other?,
-            };
-            (0..count).filter_map(|at| self.received.get(at)).for_each(|incoming| each(&incoming));
-        }
+    /// Takes what has arrived, at most one batch; whether there may be more.
+    pub fn receive(&mut self, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<bool> {
+        let count = match self.received.receive(&self.socket) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            other => other?,
+        };
+        (0..count).filter_map(|at| self.received.get(at)).for_each(|incoming| each(&incoming));
+        Ok(count == MESSAGES)
     }
 
-    /// Takes all transmit stamps that have come.
+    /// Takes all transmit stamps that have come. There is an end of them: each is of a datagram that was sent before, and
+    /// nothing else comes to this queue.
     pub fn transmit_stamps(&mut self, mut each: impl FnMut(TransmitStamp)) -> io::Result<()> {
         loop {
             let count = match self.errors.receive_errors(&self.socket) {
@@ -133,5 +139,27 @@ impl ProbeSocket {
         let len = option_bytes(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
         let drops = words[..len].get(SK_MEMINFO_DROPS..).and_then(|word| word.first_chunk());
         Ok(drops.copied().map_or(0, u32::from_ne_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever sends faster than we take cannot keep us from looking at anything else.
+    #[test]
+    fn one_batch_is_taken_at_a_time() {
+        let localhost = "127.0.0.1:0".parse().unwrap();
+        let (from, mut to) =
+            (ProbeSocket::udp(localhost, 0).unwrap(), ProbeSocket::udp(localhost, 0).unwrap());
+        let target = to.local().unwrap();
+        (0..2 * MESSAGES + 1).for_each(|number| from.send(target, &[number as u8]).unwrap());
+        let mut numbers = Vec::new();
+        for (so_many, more) in [(MESSAGES, true), (2 * MESSAGES, true), (2 * MESSAGES + 1, false)] {
+            assert_eq!(to.receive(|incoming| numbers.push(incoming.head[0])).unwrap(), more);
+            assert_eq!(numbers.len(), so_many);
+        }
+        assert!(numbers.iter().enumerate().all(|(place, number)| place == usize::from(*number)));
+        assert!(!to.receive(|_| panic!("nothing is left")).unwrap());
     }
 }

@@ -1,6 +1,6 @@
 //! One end of a one-way stream: sends it, or logs what arrives; answers what the other asks about the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::schedule::Schedule;
-use super::socket::ProbeSocket;
+use super::socket::{FULL_BUFFER, ProbeSocket};
 use super::stream_packet::{Content, StreamPacket};
 use super::two_way::{BURST, Plan, is_refusal};
 use crate::source_report::{SourceMeter, SourceReport};
@@ -59,6 +59,8 @@ pub(super) struct StreamEnd {
     /// The other end; a far end learns its port from the first packet that has the token.
     peer: SocketAddr,
     connected: bool,
+    /// When questions were sent that have no answer yet.
+    open: BTreeSet<u64>,
     /// Datagrams sent until now, as the kernel counts them.
     datagrams: u32,
 }
@@ -67,12 +69,12 @@ impl StreamEnd {
     /// An end that knows the other's address.
     pub fn connected(socket: ProbeSocket, token: u64, peer: SocketAddr) -> io::Result<Self> {
         socket.connect(peer)?;
-        Ok(Self { socket, token, peer, connected: true, datagrams: 0 })
+        Ok(Self { socket, token, peer, connected: true, open: BTreeSet::new(), datagrams: 0 })
     }
 
     /// An end that hears from one host, and sends to the port from which that sends the token first.
     pub const fn listening(socket: ProbeSocket, token: u64, peer: SocketAddr) -> Self {
-        Self { socket, token, peer, connected: false, datagrams: 0 }
+        Self { socket, token, peer, connected: false, open: BTreeSet::new(), datagrams: 0 }
     }
 
     /// Makes a pacer that watches the socket under number 0.
@@ -87,9 +89,10 @@ impl StreamEnd {
         self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
     }
 
-    /// Takes what has arrived, and answers questions.
-    pub fn take(&mut self, log: &mut Log) -> Result<(), ProbeError> {
+    /// Takes what has arrived, at most one batch, and answers questions; whether there may be more.
+    fn take(&mut self, log: &mut Log) -> Result<bool, ProbeError> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
+        let open = &mut self.open;
         let mut questions = Vec::new();
         let mut learnt = None;
         let took = self.socket.receive(|incoming| {
@@ -110,13 +113,16 @@ impl StreamEnd {
                 }
                 Content::Data => {}
                 Content::Question(sent) => questions.push((packet.number, sent, now)),
-                Content::Answer([sent, received, answered]) => {
-                    log.exchanges.push([sent, received, answered, now])
+                // One answer to each question: what nobody asked for, and copies, say nothing of the time.
+                Content::Answer([sent, received, answered]) if open.remove(&sent) => {
+                    log.exchanges.push([sent, received, answered, now]);
                 }
+                Content::Answer(_) => {}
             }
         });
         // What a host on the way says of an earlier packet is no answer: what it kept back is lost.
-        took.or_else(|error| if is_refusal(&error) { Ok(()) } else { Err(error) })
+        let more = took
+            .or_else(|error| if is_refusal(&error) { Ok(true) } else { Err(error) })
             .map_err(ProbeError::kernel("recvmmsg"))?;
         if let Some(from) = learnt.filter(|_| !connected) {
             self.peer = from;
@@ -127,7 +133,7 @@ impl StreamEnd {
             let content = Content::Answer([sent, received, realtime_nanos()]);
             self.send(&StreamPacket { token, number, content }.encode(0))?;
         }
-        Ok(())
+        Ok(more)
     }
 
     /// Sends one datagram; whether there was room.
@@ -162,10 +168,11 @@ impl StreamEnd {
         let mut sent = SentStream { at: Vec::new(), stamped: 0, source: meter.report(), no_room: 0 };
         // Of each packet of the stream, which datagram of the socket it was.
         let mut datagrams = Vec::new();
+        let mut more = false;
         for at in Schedule::new(plan.gaps, plan.count, plan.seed) {
             while !clock.left_until(at).is_zero() && !stop() {
-                if !pacer.wait(at).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
-                    self.take(log)?;
+                if more || !pacer.wait(at).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
+                    more = self.take(log)?;
                     self.stamps(&datagrams, &mut sent)?;
                 }
             }
@@ -179,7 +186,7 @@ impl StreamEnd {
             sent.no_room += usize::from(!self.send(&bytes)?);
             meter.sent(at, clock.now());
             if number % BURST == BURST - 1 {
-                self.take(log)?;
+                more = self.take(log)?;
                 self.stamps(&datagrams, &mut sent)?;
             }
         }
@@ -214,18 +221,29 @@ impl StreamEnd {
         let clock = Clock::starting_in(Duration::ZERO);
         let mut pacer = self.pacer(clock, Duration::ZERO)?;
         let end = Instant::ZERO + span;
+        let mut more = false;
         while !clock.left_until(end).is_zero() && !stop() {
-            pacer.wait(end).map_err(ProbeError::kernel("ppoll"))?;
-            self.take(log)?;
+            if !more {
+                pacer.wait(end).map_err(ProbeError::kernel("ppoll"))?;
+            }
+            more = self.take(log)?;
         }
-        self.take(log)
+        // What had arrived by then, however much comes after it.
+        for _ in 0..FULL_BUFFER {
+            if !self.take(log)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Asks for the time, several times; whether there was an answer.
     pub fn ask(&mut self, log: &mut Log, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
         let before = log.exchanges.len();
         for number in 0..EXCHANGES {
-            let content = Content::Question(realtime_nanos());
+            let sent = realtime_nanos();
+            self.open.insert(sent);
+            let content = Content::Question(sent);
             self.send(&StreamPacket { token: self.token, number, content }.encode(0))?;
             self.linger(EXCHANGE_GAP, log, &stop)?;
         }
@@ -234,5 +252,44 @@ impl StreamEnd {
             self.linger(EXCHANGE_GAP, log, &stop)?;
         }
         Ok(log.exchanges.len() > before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// An end that answers what nobody asked, and each question three times, is heard once for each question.
+    #[test]
+    fn answers_are_kept_to_open_questions_only() {
+        const TOKEN: u64 = 7;
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
+        far.connect(socket.local().unwrap()).unwrap();
+        let mut end = StreamEnd::connected(socket, TOKEN, far.local_addr().unwrap()).unwrap();
+        let answer = |sent| {
+            let content = Content::Answer([sent, sent + 1, sent + 2]);
+            far.send(&StreamPacket { token: TOKEN, number: 0, content }.encode(0)).unwrap();
+        };
+        let mut log = Log::default();
+        (0..100).for_each(answer);
+        end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
+        assert_eq!(log.exchanges.len(), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut bytes = [0; 100];
+                for _ in 0..EXCHANGES {
+                    let len = far.recv(&mut bytes).unwrap();
+                    let packet = StreamPacket::decode(&bytes[..len]).unwrap();
+                    let Content::Question(sent) = packet.content else { panic!("no question") };
+                    (0..3).for_each(|_| answer(sent));
+                }
+            });
+            assert!(end.ask(&mut log, || false).unwrap());
+        });
+        end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
+        assert_eq!(log.exchanges.len(), EXCHANGES as usize);
     }
 }

@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::schedule::{Gaps, Schedule, source_fault};
-use super::socket::ProbeSocket;
+use super::socket::{FULL_BUFFER, ProbeSocket};
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
 use crate::clock::RealtimeOffset;
 use crate::source_report::{SourceMeter, SourceReport};
@@ -23,6 +23,9 @@ const HEAD_START: Duration = Duration::from_millis(20);
 
 /// Packets that a sender that is late sends before it looks at what has arrived.
 pub(crate) const BURST: u32 = 64;
+
+/// Batches of answers that are taken before it is seen whether a packet is due.
+const LOOK: usize = 8;
 
 /// How many packets, when, and how long an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +121,10 @@ pub(crate) struct Course {
     pub sent: Vec<Sent>,
     /// The numbers of the packets that answers were to, as they arrived, copies too.
     pub arrivals: Vec<u64>,
+    /// Arrivals beyond those that are kept: two for each packet of the plan.
+    pub uncounted: u64,
+    /// Packets with an answer.
+    pub answered: usize,
     pub source: SourceReport,
     /// Packets that were no answers.
     pub foreign: u64,
@@ -167,6 +174,8 @@ impl<E: Exchange> TwoWay<'_, E> {
             plan,
             sent: Vec::new(),
             arrivals: Vec::new(),
+            uncounted: 0,
+            answered: 0,
             source: meter.report(),
             foreign: 0,
             refused: 0,
@@ -175,18 +184,17 @@ impl<E: Exchange> TwoWay<'_, E> {
             faults: Vec::new(),
             interrupted: false,
         };
-        let (mut due, mut end, mut answered) = (schedule.next(), None, 0);
+        let (mut due, mut end, mut more) = (schedule.next(), None, false);
         loop {
             course.interrupted = self.cancel.load(Ordering::Relaxed);
-            let over =
-                end.is_some_and(|end| clock.left_until(end).is_zero() || answered == course.sent.len());
+            let over = end
+                .is_some_and(|end| clock.left_until(end).is_zero() || course.answered == course.sent.len());
             if over || course.interrupted {
                 break;
             }
             let next = due.or(end).unwrap_or(Instant::ZERO);
-            let ready = !pacer.wait(next).map_err(ProbeError::kernel("ppoll"))?.is_empty();
-            if ready {
-                answered += self.collect(&mut course)?;
+            if more || !pacer.wait(next).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
+                more = self.collect(&mut course, LOOK)?;
             }
             // However many are due, answers are looked at between them.
             for _ in 0..BURST {
@@ -197,7 +205,7 @@ impl<E: Exchange> TwoWay<'_, E> {
                 end = due.is_none().then(|| clock.now() + plan.wait);
             }
         }
-        self.collect(&mut course)?;
+        self.collect(&mut course, FULL_BUFFER)?;
         course.source = meter.report();
         self.judge(&mut course, &offset)?;
         Ok(course)
@@ -224,18 +232,42 @@ impl<E: Exchange> TwoWay<'_, E> {
         Ok(())
     }
 
-    /// Takes answers and stamps; to how many packets an answer is the first.
-    fn collect(&mut self, course: &mut Course) -> Result<usize, ProbeError> {
-        let Course { sent, arrivals, foreign, refused, refusal, .. } = course;
-        let mut answered = 0;
+    /// Takes answers, at most so many batches, and stamps; whether there may be more answers.
+    fn collect(&mut self, course: &mut Course, batches: usize) -> Result<bool, ProbeError> {
+        let mut more = true;
+        for _ in 0..batches {
+            more = self.answers(course)?;
+            if !more {
+                break;
+            }
+        }
+        let stamps = self.socket.transmit_stamps(|stamp| {
+            let packet = course.sent.get_mut(stamp.number as usize);
+            // A stamp from before the packet was made is another packet's.
+            packet.filter(|packet| stamp.at >= packet.given).into_iter().for_each(|packet| {
+                packet.stamped.get_or_insert(stamp.at);
+            });
+        });
+        stamps.map_err(ProbeError::kernel("the error queue"))?;
+        Ok(more)
+    }
+
+    /// Takes a batch of answers; whether there may be more.
+    fn answers(&mut self, course: &mut Course) -> Result<bool, ProbeError> {
+        let most = 2 * course.plan.count as usize;
+        let Course { sent, arrivals, uncounted, answered, foreign, refused, refusal, .. } = course;
         let exchange = &mut self.exchange;
         let took = self.socket.receive(|incoming| {
             let now = realtime_nanos();
             let Some((number, far)) = exchange.answer(incoming) else { return *foreign += 1 };
             let Some(packet) = sent.get_mut(number as usize) else { return *foreign += 1 };
-            arrivals.push(number.into());
+            if arrivals.len() < most {
+                arrivals.push(number.into());
+            } else {
+                *uncounted += 1;
+            }
             if packet.answer.is_none() {
-                answered += 1;
+                *answered += 1;
                 packet.answer = Some(Answer {
                     at: incoming.stamp.unwrap_or(now),
                     stamped: incoming.stamp.is_some(),
@@ -249,18 +281,10 @@ impl<E: Exchange> TwoWay<'_, E> {
             Err(error) if is_refusal(&error) => {
                 *refused += 1;
                 *refusal = error.to_string();
+                Ok(true)
             }
-            other => other.map_err(ProbeError::kernel("recvmmsg"))?,
+            other => other.map_err(ProbeError::kernel("recvmmsg")),
         }
-        let stamps = self.socket.transmit_stamps(|stamp| {
-            let packet = sent.get_mut(stamp.number as usize);
-            // A stamp from before the packet was made is another packet's.
-            packet.filter(|packet| stamp.at >= packet.given).into_iter().for_each(|packet| {
-                packet.stamped.get_or_insert(stamp.at);
-            });
-        });
-        stamps.map_err(ProbeError::kernel("the error queue"))?;
-        Ok(answered)
     }
 
     /// Whether the tester was the limit.
@@ -270,6 +294,10 @@ impl<E: Exchange> TwoWay<'_, E> {
             course
                 .faults
                 .push(format!("the sending socket had no room for {packets} packets: send more slowly"));
+        }
+        if course.uncounted > 0 {
+            let copies = course.uncounted;
+            course.faults.push(format!("{copies} copies of answers arrived beyond those that are counted"));
         }
         course.faults.extend(source_fault(&course.source, course.plan.gaps));
         let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
@@ -287,5 +315,56 @@ impl<E: Exchange> TwoWay<'_, E> {
             course.sent.retain(|packet| packet.answer.is_some() || packet.at() < still);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// Its packets are their numbers.
+    struct Numbers;
+
+    impl Exchange for Numbers {
+        fn packet(&mut self, number: u32, _: u64) -> Vec<u8> {
+            number.to_be_bytes().into()
+        }
+
+        fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)> {
+            Some((u32::from_be_bytes(*incoming.head.first_chunk()?), None))
+        }
+    }
+
+    /// A far end that answers everything five times does not fill our memory, and is told of.
+    #[test]
+    fn copies_of_answers_are_kept_up_to_a_bound() {
+        const COUNT: u32 = 20;
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = far.local_addr().unwrap();
+        let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
+        socket.connect(target).unwrap();
+        let plan = Plan {
+            count: COUNT,
+            gaps: Gaps::Periodic(Duration::from_millis(2)),
+            wait: Duration::from_secs(10),
+            seed: 1,
+        };
+        let cancel = AtomicBool::new(false);
+        let course = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut packet = [0; 4];
+                for _ in 0..COUNT {
+                    let (_, from) = far.recv_from(&mut packet).unwrap();
+                    (0..5).for_each(|_| assert_eq!(far.send_to(&packet, from).unwrap(), 4));
+                }
+            });
+            TwoWay { socket, target, exchange: Numbers, cancel: &cancel }.run(plan).unwrap()
+        });
+        assert_eq!((course.answered, course.arrivals.len()), (COUNT as usize, 2 * COUNT as usize));
+        // All but copies of the last answer had come before the last packet was answered.
+        assert!(course.uncounted > 0 && course.uncounted <= u64::from(3 * COUNT), "{}", course.uncounted);
+        assert!(course.faults.iter().any(|fault| fault.contains("copies of answers")), "{:?}", course.faults);
     }
 }

@@ -14,6 +14,8 @@ mod run;
 mod schema;
 mod show;
 mod version;
+mod viewing;
+mod watched;
 
 pub use agent::agent;
 pub use check::check;

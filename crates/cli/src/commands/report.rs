@@ -11,6 +11,7 @@ use netrig_report::Report;
 use netrig_runner::{found, provenance};
 use netrig_store::{Provenance, Store};
 
+use super::watched::watched;
 use crate::arguments;
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
@@ -21,9 +22,9 @@ use crate::request::Request;
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let request = Request::new(&arguments.which)?;
     let out = arguments.out.as_deref().map(|out| Ok((out, Form::of(out)?))).transpose()?;
-    let results = stored(&request, &arguments.place.store)?;
+    let (store, results) = stored(&request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
-    let report = of(&request, &results, &provenance, &AtomicBool::new(false))?;
+    let report = of(&request, &results, &provenance, &store, &AtomicBool::new(false))?;
     match out {
         Some((out, form)) => {
             form.write(&report, out)?;
@@ -34,8 +35,8 @@ pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the store has of an experiment as it was asked for, judged. Nothing is run.
-pub fn stored(request: &Request, path: &Path) -> Result<Results, Failure> {
+/// The store, and what it has of an experiment as it was asked for, judged. Nothing is run.
+pub fn stored(request: &Request, path: &Path) -> Result<(Store, Results), Failure> {
     if !path.exists() {
         return Err(Failure::request(format!(
             "there is no store {}; `netrig run` makes one",
@@ -51,22 +52,28 @@ pub fn stored(request: &Request, path: &Path) -> Result<Results, Failure> {
             path.display()
         )));
     }
-    Ok(Results::judge(&request.experiment.design, &ended.points, &BUILD))
+    let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
+    Ok((store, results))
 }
 
-/// The report of results, with its figures over time.
+/// The report of results, with its figures of single runs.
 pub fn of<'a>(
     request: &'a Request,
     results: &'a Results,
     provenance: &'a [Provenance],
+    store: &Store,
     cancel: &AtomicBool,
 ) -> Result<Report<'a>, Failure> {
     let mut report = Report::new(&request.experiment, &request.text, results).with_provenance(provenance);
     if let Some(readme) = &request.readme {
         report = report.with_readme(readme);
     }
-    for (id, spec) in request.experiment.design.figures.iter().filter(|(_, spec)| spec.is_trace()) {
-        report = report.with_figure(traced(request, id, spec, results, cancel)?);
+    for (id, spec) in &request.experiment.design.figures {
+        if spec.is_trace() {
+            report = report.with_figure(traced(request, id, spec, results, cancel)?);
+        } else if spec.is_watched() {
+            report = watched(report, (request, results, store), (id, spec))?;
+        }
     }
     Ok(report)
 }

@@ -15,7 +15,7 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::{until_interrupted, until_taken_down};
 use crate::output::tell;
 use crate::progress::ProgressLine;
-use crate::request::Request;
+use crate::request::{Request, allow_programs};
 
 /// Runs what the store does not have, prints responses and verdicts, and writes the report.
 pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
@@ -23,6 +23,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     for warning in request.experiment.warnings().all() {
         eprintln!("warning: {}", warning.message);
     }
+    permit(&request, arguments.allow_programs)?;
     let beside = || beside(&arguments.place.store, &request.experiment.design.name);
     let out = arguments.out.clone().unwrap_or_else(beside);
     let form = Form::of(&out)?;
@@ -33,7 +34,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     let cancel = if in_memory { until_interrupted()? } else { until_taken_down()? };
     let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
-    let report = of(&request, &results, &provenance, &cancel)?;
+    let report = of(&request, &results, &provenance, &store, &cancel)?;
     if arguments.json {
         print(report.json(true).trim_end())?;
     } else {
@@ -54,6 +55,31 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(code(&results, arguments.require_claims))
+}
+
+/// Lets the experiment run programs of others if that was allowed, and refuses one that was not and would.
+fn permit(request: &Request, allowed: bool) -> Result<(), Failure> {
+    if allowed {
+        allow_programs();
+        return Ok(());
+    }
+    let plan = request.experiment.plan();
+    for place in 0..plan.len() {
+        // What is wrong with a point is told where it is run.
+        let Ok(run) = plan.run(place, 1) else { continue };
+        let named = run.scenario.nodes.iter().find_map(|node| Some((node, node.programs.first()?)));
+        let Some((node, program)) = named else { continue };
+        if let Some(on) = request.substrates.iter().find(|on| on.check(&run).is_ok()) {
+            return Err(Failure::request(format!(
+                "node `{}` runs `{}` on this machine with your rights (--on {}); if you trust the experiment file, allow it by \
+                 --allow-programs",
+                node.name,
+                program.name(),
+                on.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn carry(

@@ -34,7 +34,7 @@ impl Design {
         let shows = move |figure: &FigureSpec| {
             let fits =
                 || claim.varied().is_none_or(|factor| figure.tells(factor)) && meet(&figure.at, &claim.at);
-            !figure.is_trace() && figure.y.contains(&claim.response) && (!fitting || fits())
+            !figure.is_of_runs() && figure.y.contains(&claim.response) && (!fitting || fits())
         };
         let figures = self.figures.iter().filter(move |(_, figure)| shows(figure));
         figures.map(|(name, _)| Exhibit::Figure(name))

@@ -138,8 +138,8 @@ const CURVE_POINTS: usize = 121;
 pub(super) type Key = BTreeMap<String, Level>;
 
 impl FigureSpec {
-    /// The numbers of the figure. Empty panels for a figure over time: those come from traces
-    /// ([`FigureSpec::trace`]).
+    /// The numbers of the figure. Empty panels for a figure of single runs: those come from traces
+    /// ([`FigureSpec::trace`]) or from a decoder ([`FigureSpec::watched`]).
     pub fn evaluate(&self, id: &str, design: &Design, results: &Results) -> FigureData {
         let axis = XAxis::new(self, design);
         let unit = self.y.0.first().map_or("1".to_owned(), |response| design.unit_of(response));
@@ -157,7 +157,7 @@ impl FigureSpec {
             }
         };
         let panels =
-            if self.is_trace() { Vec::new() } else { self.pictures(design).iter().map(picture).collect() };
+            if self.is_of_runs() { Vec::new() } else { self.pictures(design).iter().map(picture).collect() };
         FigureData {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),

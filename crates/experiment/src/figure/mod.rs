@@ -4,13 +4,15 @@ mod course;
 mod evaluate;
 mod expression;
 mod spec;
+mod watched;
 
 pub use course::TracedRun;
 pub use evaluate::{
     AxisData, FigureData, FigurePoint, Grid, Panel, PaperPoint, PaperSeries, Series, TheoryLine,
 };
 pub use expression::{Expression, ExpressionError};
-pub use spec::{Axis, FigureSpec, TIME, Theories, TheorySpec};
+pub use spec::{Axis, FigureSpec, PICTURE, TIME, Theories, TheorySpec};
+pub use watched::WatchedRun;
 
 #[cfg(test)]
 mod tests;

@@ -19,24 +19,32 @@ use crate::response::amount;
 /// What stands for the time of a run on the x axis.
 pub const TIME: &str = "time";
 
+/// What stands for the pictures of a video on the x axis.
+pub const PICTURE: &str = "picture";
+
+/// What can be told of each picture of a video, with its unit: how like it is to the one that was sent.
+const LIKENESS: [(&str, &str); 2] = [("ssim", "1"), ("psnr", "dB")];
+
 /// The most levels of a factor of panels: more pictures nobody compares.
 const MOST_PANELS: usize = 12;
 
 /// The most columns of a grid: with more its panels are narrower than their labels.
 const MOST_COLUMNS: usize = 6;
 
-/// A figure: a response over the levels of a factor, or a traced quantity over the time of a run.
+/// A figure: a response over the levels of a factor, a traced quantity over the time of a run, or what a video looked like
+/// that came through a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
     /// Its caption; its name without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The factor on the x axis, or `time`.
+    /// The factor on the x axis; or `time`, or `picture`.
     pub x: String,
-    /// The response on the y axis, or several; over `time` the traced quantity, such as `cwnd`.
+    /// The response on the y axis, or several; over `time` the traced quantity, such as `cwnd`; over `picture` `ssim` or
+    /// `psnr`, of each picture that was shown to the one that was sent.
     pub y: Names,
-    /// Over `time`: whose trace.
+    /// Over `time`: whose trace. Over `picture`: the flow of video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Of>,
     /// The factors whose combinations of levels are the lines of a panel.
@@ -229,6 +237,22 @@ impl FigureSpec {
         self.x == TIME
     }
 
+    /// Whether it shows the pictures of a video, of single runs.
+    pub fn is_watched(&self) -> bool {
+        self.x == PICTURE
+    }
+
+    /// Whether it shows single runs, and not what responses are on the whole.
+    pub fn is_of_runs(&self) -> bool {
+        self.is_trace() || self.is_watched()
+    }
+
+    /// The unit of what it tells of each picture.
+    pub(super) fn unit_of_pictures(&self) -> &'static str {
+        let wanted = |(name, _): &&(&str, &str)| self.y.contains(name);
+        LIKENESS.iter().find(wanted).map_or("1", |(_, unit)| unit)
+    }
+
     /// Whether it tells the levels of a factor apart.
     pub(crate) fn tells(&self, factor: &str) -> bool {
         let named = [&self.series, &self.panels, &self.rows];
@@ -243,6 +267,8 @@ impl FigureSpec {
         }
         if self.is_trace() {
             self.check_trace(&mut errors)
+        } else if self.is_watched() {
+            self.check_watched(&mut errors)
         } else {
             self.check_responses(design, &mut errors)
         }
@@ -306,6 +332,22 @@ impl FigureSpec {
         }
     }
 
+    fn check_watched(&self, errors: &mut Vec<SpecError>) {
+        let known = LIKENESS.map(|(name, _)| name);
+        for name in self.y.0.iter().filter(|name| !known.contains(&name.as_str())) {
+            refuse(errors, "y", one_of(&format!("a picture has no `{name}`"), name, &known));
+        }
+        if self.y.0.len() > 1 {
+            refuse(errors, "y", "one axis cannot show both `ssim` and `psnr`");
+        }
+        if !matches!(self.of, Some(Of::Flow(_))) {
+            refuse(errors, "of", "a figure over `picture` needs to know which video it shows: `flow.<name>`");
+        }
+        if !self.theory.is_empty() {
+            refuse(errors, "theory", "there are no curves over `picture`");
+        }
+    }
+
     fn check_responses(&self, design: &Design, errors: &mut Vec<SpecError>) {
         match design.factor(&self.x) {
             Some(_) => {}
@@ -321,7 +363,7 @@ impl FigureSpec {
             refuse(errors, "y", format!("one axis cannot show both {} and {other}", units[0]));
         }
         if self.of.is_some() {
-            refuse(errors, "of", "only a figure over `time` shows a trace");
+            refuse(errors, "of", "only a figure over `time` or `picture` is of a subject");
         }
     }
 

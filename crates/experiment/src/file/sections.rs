@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::claim::selection::Selection;
+use crate::program::NodeApplications;
 use crate::{Precision, RateLayer, Reception, WarmUp};
 
 /// What holds for the whole experiment: the keys above the first section.
@@ -121,6 +122,9 @@ pub(crate) struct NodeSection {
     /// What it costs to receive packets; nothing if not given.
     #[serde(default)]
     pub(crate) receive: Option<Reception>,
+    /// Programs of others that it runs, one or a list.
+    #[serde(default)]
+    pub(crate) application: NodeApplications,
 }
 
 /// The keys of a link besides those of its line.

@@ -82,6 +82,8 @@ pub struct Reduction {
     stores: Vec<Store>,
     routes: Routes,
     warm_up: WarmUp,
+    /// What nobody counts in this run.
+    untold: Vec<(Subject, &'static Quantity)>,
 }
 
 /// One response with its members.
@@ -132,7 +134,8 @@ impl Reduction {
 
     pub(crate) fn over(responses: &[(String, ResponseSpec)], warm_up: WarmUp, layout: Layout) -> Self {
         let routes = Routes::for_layout(&layout);
-        let mut reduction = Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up };
+        let mut reduction =
+            Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up, untold: Vec::new() };
         let mut shared = Shared::new();
         for (name, spec) in responses {
             let members = match spec.metric() {
@@ -238,6 +241,10 @@ impl Reduction {
         let mut views = Vec::new();
         let mut cut = None;
         for member in &task.members {
+            if let Some(quantity) = self.untold_of(member) {
+                let (name, of) = (quantity.name, &task.spec.of);
+                return Measured::not(format!("nobody counts `{name}` of `{of}` on this substrate"));
+            }
             let mut view = self.view(task, member, outcome, end);
             if self.seeks_warm_up(&task.spec) {
                 match find_warm_up(&mut view, metric) {
@@ -251,6 +258,16 @@ impl Reduction {
             Measured::Value { value, .. } => Measured::Value { value, warm_up: cut },
             other => other,
         }
+    }
+
+    /// A quantity that a member needs and that nobody counts.
+    fn untold_of(&self, member: &Member) -> Option<&'static Quantity> {
+        let is_untold = |quantity: &'static Quantity| {
+            self.untold
+                .iter()
+                .any(|(subject, untold)| *subject == member.subject && std::ptr::eq(*untold, quantity))
+        };
+        member.kept.iter().map(|(quantity, _)| *quantity).find(|quantity| is_untold(quantity))
     }
 
     fn view<'a>(&'a self, task: &Task, member: &Member, outcome: &'a Outcome, end: Instant) -> View<'a> {
@@ -280,6 +297,10 @@ impl Sink for Reduction {
                 self.stores[route.store].take(subject, sample);
             }
         }
+    }
+
+    fn untold(&mut self, subject: Subject, quantity: &'static Quantity) {
+        self.untold.push((subject, quantity));
     }
 
     fn wants(&self, quantity: &'static Quantity) -> bool {

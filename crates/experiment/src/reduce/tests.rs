@@ -1,6 +1,8 @@
 //! Windows, members, warm-up and what is wanted.
 
-use netrig_core::quantity::{LINK_BUSY, OBJECT_TIME, QUEUE_LENGTH, RECEIVED_BYTES, WAITING_TIME, WIRE_BYTES};
+use netrig_core::quantity::{
+    LINK_BUSY, OBJECT_TIME, QUEUE_LENGTH, RECEIVED_BYTES, TIMEOUT_RETRANSMISSIONS, WAITING_TIME, WIRE_BYTES,
+};
 use netrig_core::{Duration, Instant};
 
 use super::bench::{Bench, flow, link, place};
@@ -49,6 +51,25 @@ fn observations_of_members_are_pooled() {
     assert_eq!(bench.measure(&format!("{text}\nstatistic = 'p50'")), Ok(2.0));
     let why = bench.measure(&format!("{text}\nper = 'mean'")).unwrap_err();
     assert_eq!(why, "web#2: there were no observations");
+}
+
+/// What nobody has counted is not zero; of another flow it may be.
+#[test]
+fn what_nobody_counts_is_not_measured() {
+    let responses = |of: &str| {
+        let text = format!("of = 'flow.{of}'\nmetric = 'timeout_retransmissions'");
+        vec![("r".to_owned(), toml::from_str(&text).unwrap())]
+    };
+    let bench = with_three_members();
+    let measured = |of: &str| {
+        let mut reduction = Reduction::over(&responses(of), WarmUp::None, bench.layout.clone());
+        reduction.untold(Subject::Flow(1), &TIMEOUT_RETRANSMISSIONS);
+        reduction.finish(&bench.outcome, Bench::at(10.0)).remove("r").unwrap()
+    };
+    assert_eq!(measured("web#1").value(), Some(0.0));
+    let why = "nobody counts `timeout_retransmissions` of `flow.web#2` on this substrate";
+    assert!(matches!(measured("web#2"), Measured::NotMeasured(said) if said == why));
+    assert_eq!(measured("web").value(), None);
 }
 
 #[test]

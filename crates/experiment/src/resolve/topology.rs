@@ -13,6 +13,7 @@ use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::Reader;
 use crate::file::sections::{IpVersion, LINE_KEYS, LinkSection, NodeSection, WIFI_KEYS};
+use crate::program::{MOST, NodeApplication, NodeApplications, Program};
 use crate::{LinkSpec, Node, WifiLane, channels};
 
 /// Nodes and links with their names.
@@ -101,6 +102,7 @@ impl Topology {
                 return None;
             }
         }
+        let programs = programs(&section.application, entry, reader)?;
         let number = section.count.unwrap_or(1) as usize;
         let total = (self.nodes.len() as u64).saturating_add(number as u64);
         if number == 0 || total > MAX_NODES {
@@ -117,6 +119,7 @@ impl Topology {
             name: count.name(&entry.key, i),
             group: entry.key.clone(),
             receive: section.receive,
+            programs: programs.clone(),
         }));
         self.node_groups.insert(entry.key.clone(), first..self.nodes.len());
         named.then_some(())
@@ -330,4 +333,22 @@ fn addresses(n: usize, ip: IpVersion) -> [IpAddr; 2] {
             IpAddr::V6(Ipv6Addr::new(0xfd00, 0, high, low, 0, 0, 0, u16::from(host)))
         }
     })
+}
+
+/// The programs of a node.
+fn programs(applications: &NodeApplications, entry: &Entry, reader: &Reader<'_>) -> Option<Vec<Program>> {
+    if applications.0.len() > MOST {
+        let why = format!("{} programs; at most {MOST} can be run on a node", applications.0.len());
+        reader.report(reader.about(&entry.value, &["application"], why));
+        return None;
+    }
+    let mut programs = Vec::new();
+    for NodeApplication::Program(program) in &applications.0 {
+        if let Err((key, why)) = program.check() {
+            reader.report(reader.about(&entry.value, &["application"], format!("`{key}`: {why}")));
+            return None;
+        }
+        programs.push(program.clone());
+    }
+    Some(programs)
 }

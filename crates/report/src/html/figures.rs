@@ -4,11 +4,12 @@ use netrig_core::quantity;
 use netrig_experiment::{FigureData, FigureSpec};
 
 use super::{aside, details, headings, table};
-use crate::Report;
+use crate::base64::encoded;
 use crate::chart::{Chart, Marks};
 use crate::figure;
 use crate::markup::Markup;
 use crate::sheet::words;
+use crate::{Picture, Report};
 
 /// Panels are drawn anew for a page this narrow, in pixels; below what width that is, the style says.
 const NARROW: f64 = 440.0;
@@ -27,7 +28,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
         m.inside("div", &[("class", "beside"), ("id", &id)], |m| {
             one(m, report, data, &format!("{id}-title"), spec.and_then(|spec| spec.note.as_deref()));
             let (responses, traced): (Vec<&str>, Vec<_>) = match spec {
-                Some(spec) if spec.is_trace() => (Vec::new(), traced(spec)),
+                Some(spec) if spec.is_of_runs() => (Vec::new(), traced(spec)),
                 Some(spec) => (spec.y.0.iter().map(String::as_str).collect(), Vec::new()),
                 None => (Vec::new(), Vec::new()),
             };
@@ -55,12 +56,32 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
             drawn(m, "scroll narrow", &silent(&chart.plot(NARROW)));
         }
         m.element("figcaption", &[], &chart.caption);
+        pictures(m, report.pictures.get(&data.id).map_or(&[], Vec::as_slice));
         super::note(m, note);
         let sources = sources(data);
         if !sources.is_empty() {
             m.element("p", &[("class", "muted")], sources);
         }
         numbers(m, &chart);
+    });
+}
+
+/// Pictures beside each other, each with its words.
+fn pictures(m: &mut Markup, pictures: &[Picture]) {
+    if pictures.is_empty() {
+        return;
+    }
+    m.inside("div", &[("class", "pictures")], |m| {
+        for picture in pictures {
+            m.inside("figure", &[], |m| {
+                let source = format!("data:image/png;base64,{}", encoded(&picture.png));
+                m.empty("img", &[("src", &source), ("alt", &picture.title)]);
+                m.inside("figcaption", &[], |m| {
+                    m.element("strong", &[], &picture.title);
+                    m.text(format!(": {}", picture.says));
+                });
+            });
+        }
     });
 }
 

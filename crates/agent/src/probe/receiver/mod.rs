@@ -13,12 +13,15 @@ mod server;
 use netrig_core::Duration;
 
 pub use protocol::Arrival;
-pub(super) use remote::FarClock;
 pub use remote::Remote;
+pub(super) use remote::{FarClock, Report};
 pub(super) use server::{generous, serve};
 
 /// Bytes of datagrams that a receiver keeps for one probe, book-keeping included: beyond that it refuses to go on.
 pub const MOST_BYTES: usize = 64 << 20;
+
+/// Connections that a receiver takes for one transfer, each with a thread of its own: who asks for more is refused.
+pub const MOST_CONNECTIONS: u16 = 64;
 
 /// The longest that one probe may last.
 pub const LONGEST: Duration = Duration::from_secs(3600);

@@ -28,8 +28,9 @@ pub(super) enum Answer {
     Pong,
     /// The socket stands, at this port.
     Ready { port: u16 },
-    /// So many datagrams came and follow, each as [`write_arrival`] writes it.
-    Came { datagrams: u32, dropped: u32 },
+    /// So many datagrams came and follow, each as [`write_arrival`] writes it; so many more found no room in the socket. The
+    /// wall clock, which stamps them, was stepped by so much meanwhile, if it was.
+    Came { datagrams: u32, dropped: u32, stepped_ns: Option<u64> },
     /// So many bytes came over all connections.
     Sunk { bytes: u64 },
     /// It cannot be done.

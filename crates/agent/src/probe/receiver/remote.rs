@@ -29,6 +29,17 @@ pub struct Remote {
     round_trip: Duration,
 }
 
+/// What a receiver tells of datagrams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Those that came, in this order.
+    pub arrivals: Vec<Arrival>,
+    /// Those that its socket had no room for.
+    pub dropped: u32,
+    /// By how much its wall clock was stepped meanwhile.
+    pub stepped: Option<Duration>,
+}
+
 /// How the receiver's clock stands to ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FarClock {
@@ -122,13 +133,13 @@ impl Remote {
         self.clock
     }
 
-    /// All was sent. What came, and how many its socket had no room for.
-    pub(crate) fn came(&mut self) -> Result<(Vec<Arrival>, u32), ProbeFailure> {
+    /// All was sent. What came.
+    pub(crate) fn came(&mut self) -> Result<Report, ProbeFailure> {
         match self.ask(&Request::Sent)? {
-            Answer::Came { datagrams, dropped } => {
+            Answer::Came { datagrams, dropped, stepped_ns } => {
                 let arrivals =
                     read_arrivals(&mut self.stream, datagrams).map_err(ProbeFailure::step("report"))?;
-                Ok((arrivals, dropped))
+                Ok(Report { arrivals, dropped, stepped: stepped_ns.map(Duration::from_nanos) })
             }
             _ => Err(ProbeFailure::Unexpected("no report")),
         }

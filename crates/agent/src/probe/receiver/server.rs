@@ -11,11 +11,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketType, ipproto, sockopt};
 
 use super::protocol::{Answer, Arrival, Request, write_arrival};
-use super::{LONGEST, MOST_BYTES};
+use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::clock::RealtimeOffset;
 use crate::control::{ControlError, read_frame, write_frame};
 use crate::monotonic_nanos;
 use crate::probe::ProbeFailure;
+use crate::probe::wire::Wire;
 use crate::socket::Making;
 use crate::sys::{ReceiveBatch, option_bytes};
 
@@ -36,8 +37,8 @@ const MEMINFO_DROPS: usize = 32;
 struct Talk<'a> {
     peer: IpAddr,
     local: IpAddr,
-    reader: BufReader<&'a TcpStream>,
-    writer: BufWriter<&'a TcpStream>,
+    reader: BufReader<Wire<'a>>,
+    writer: BufWriter<Wire<'a>>,
 }
 
 /// Serves a probe that was let in, until it hangs up or `stop` says so; how many of its requests were carried out.
@@ -49,12 +50,18 @@ pub(in crate::probe) fn serve(
     peer: IpAddr,
     stop: &AtomicBool,
 ) -> Result<u64, ControlError> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let wire = Wire::new(stream, stop, PATIENCE)?;
     let local = stream.local_addr()?.ip();
-    let mut talk = Talk { peer, local, reader: BufReader::new(stream), writer: BufWriter::new(stream) };
+    let mut talk = Talk { peer, local, reader: BufReader::new(wire), writer: BufWriter::new(wire) };
     let mut served = 0;
-    while let Some(request) = read_frame(&mut talk.reader)? {
+    loop {
+        let request = match read_frame(&mut talk.reader) {
+            Ok(Some(request)) => request,
+            Ok(None) => break,
+            // Between two requests nothing is broken off.
+            Err(_) if stop.load(Ordering::Relaxed) => break,
+            Err(error) => return Err(error),
+        };
         match request {
             Request::Ping => talk.say(&Answer::Pong)?,
             Request::Receive { lasts_ms, keep } => talk.receive(lasts_ms, keep, stop)?,
@@ -93,7 +100,7 @@ impl Talk<'_> {
         self.ready(ear.port)?;
         let all_sent = AtomicBool::new(false);
         let patience = StdDuration::from_nanos(lasting(lasts_ms)) + PATIENCE;
-        self.reader.get_ref().set_read_timeout(Some(patience))?;
+        self.reader.get_mut().patience = patience;
         let (said, heard) = std::thread::scope(|scope| {
             let ear = &mut ear;
             let listening = scope.spawn(|| {
@@ -110,17 +117,19 @@ impl Talk<'_> {
             all_sent.store(true, Ordering::Relaxed);
             (said, listening.join())
         });
-        self.reader.get_ref().set_read_timeout(Some(PATIENCE))?;
+        self.reader.get_mut().patience = PATIENCE;
         let (Ok(Some(Request::Sent)), Ok(heard)) = (said, heard) else {
             return self.say(&Answer::Error { why: "a report was not asked for".to_owned() });
         };
-        if let Err(error) = heard {
-            return self.refuse(&error);
-        }
+        let stepped = match heard {
+            Ok(stepped) => stepped,
+            Err(error) => return self.refuse(&error),
+        };
         let Ok(datagrams) = u32::try_from(ear.arrivals.len()) else {
             return self.say(&Answer::Error { why: "more came than can be counted".to_owned() });
         };
-        self.say(&Answer::Came { datagrams, dropped: ear.dropped()? })?;
+        let stepped_ns = stepped.map(Duration::as_nanos);
+        self.say(&Answer::Came { datagrams, dropped: ear.dropped()?, stepped_ns })?;
         for arrival in &ear.arrivals {
             write_arrival(&mut self.writer, arrival)?;
         }
@@ -129,6 +138,10 @@ impl Talk<'_> {
 
     /// Takes connections, and throws away what comes over them.
     fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), ControlError> {
+        if connections > MOST_CONNECTIONS {
+            let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
+            return self.say(&Answer::Error { why });
+        }
         let listener = match TcpListener::bind((self.local, 0)) {
             Ok(listener) => listener,
             Err(error) => return self.refuse(&error),
@@ -231,14 +244,15 @@ impl Ear {
         Ok(Self { socket, port: bound.port(), from, batch, arrivals: Vec::new(), cost: 0 })
     }
 
-    /// Listens until `is_over`, and to the end of what has arrived then.
-    fn hear(&mut self, is_over: impl Fn() -> bool) -> io::Result<()> {
+    /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
+    /// which makes times before and after it incomparable.
+    fn hear(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
         let offset = RealtimeOffset::measure();
         loop {
             let over = is_over();
             let some = readable(&self.socket)? && self.take(&offset)?;
             if over && !some {
-                return Ok(());
+                return Ok(RealtimeOffset::measure().stepped_since(&offset));
             }
         }
     }

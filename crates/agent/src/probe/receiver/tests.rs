@@ -3,21 +3,21 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 use netrig_core::{Duration, Rate};
 
 use super::*;
 use crate::control::write_frame;
-use crate::monotonic_nanos;
 use crate::probe::control::{FromProbe, greet_far_end};
-use crate::probe::stamp::{Format, Key, Prefix};
+use crate::probe::stamp::{ErrorEstimate, Format, Key, Prefix, Test};
 use crate::probe::{FarEnd, FarEndOrder, Tally};
+use crate::{monotonic_nanos, realtime_nanos};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
 
-/// Runs `guest` against a far end; what it tells at its end.
-fn with_far_end(at: &str, key: Option<Key>, guest: impl FnOnce(SocketAddr)) -> Tally {
-    let order = FarEndOrder {
+fn order(at: &str, key: Option<Key>) -> FarEndOrder {
+    FarEndOrder {
         listen: vec![at.parse::<IpAddr>().unwrap()],
         stamp_port: 0,
         control_port: 0,
@@ -28,8 +28,12 @@ fn with_far_end(at: &str, key: Option<Key>, guest: impl FnOnce(SocketAddr)) -> T
         stateful: false,
         format: Format::Ntp,
         most_rate: Rate::from_bits_per_s(1_000_000),
-    };
-    let far_end = FarEnd::open(order).unwrap();
+    }
+}
+
+/// Runs `guest` against a far end; what it tells at its end.
+fn with_far_end(at: &str, key: Option<Key>, guest: impl FnOnce(SocketAddr)) -> Tally {
+    let far_end = FarEnd::open(order(at, key)).unwrap();
     let address = far_end.control_addresses()[0];
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -54,7 +58,7 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
             for number in 0..100_u8 {
                 socket.send_to(&[number; 10], to).unwrap();
             }
-            let (arrivals, dropped) = remote.came().unwrap();
+            let Report { arrivals, dropped, .. } = remote.came().unwrap();
             assert_eq!(dropped, 0);
             let numbers: Vec<u8> = arrivals.iter().map(|arrival| arrival.head[0]).collect();
             assert_eq!(numbers, (0..100).collect::<Vec<_>>());
@@ -64,6 +68,36 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
         });
         assert_eq!((tally.streams, tally.failures.len()), (1, 0));
     }
+}
+
+/// More packets at once than one look takes: each is answered, or its reason is counted.
+#[test]
+fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
+    const BURST: u64 = 2_000;
+    let far_end = FarEnd::open(order(LOOPBACK[0], None)).unwrap();
+    let target = far_end.stamp_addresses()[0];
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let error = ErrorEstimate::new(true, Format::Ntp, 1);
+    let packet =
+        Test { sequence: 1, timestamp: Format::Ntp.encode(realtime_nanos()), error, session: 3 }.encode(None);
+    (0..BURST).for_each(|_| drop(sender.send_to(&packet, target).unwrap()));
+    let stop = AtomicBool::new(false);
+    let mut asked = BURST;
+    let tally = std::thread::scope(|scope| {
+        let serving = scope.spawn(|| far_end.serve(&stop));
+        // Who comes last is answered last, once there is room for it.
+        let last = UdpSocket::bind("127.0.0.1:0").unwrap();
+        last.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        while {
+            asked += 1;
+            last.send_to(&packet, target).unwrap();
+            last.recv(&mut [0; 100]).is_err()
+        } {}
+        stop.store(true, Ordering::Relaxed);
+        serving.join().unwrap().unwrap()
+    });
+    let unanswered: u64 = tally.unanswered.values().sum();
+    assert_eq!(tally.answered + unanswered, asked, "{tally:?}");
 }
 
 #[test]
@@ -98,6 +132,43 @@ fn guests_who_do_not_behave() {
         let mut remote = Remote::connect(address, None).unwrap();
         assert!(remote.came().is_err(), "nothing was to be received");
         assert!(Remote::connect(address, None).is_ok(), "the next guest is served");
+    });
+}
+
+/// Each connection is a thread: nobody gets more of them than a transfer needs.
+#[test]
+fn more_connections_than_are_granted_are_refused_in_words() {
+    with_far_end(LOOPBACK[0], None, |address| {
+        let sink =
+            |connections| Remote::connect(address, None).unwrap().sink(connections, Duration::from_secs(5));
+        assert!(sink(MOST_CONNECTIONS).is_ok());
+        for connections in [MOST_CONNECTIONS + 1, u16::MAX] {
+            let why = sink(connections).unwrap_err().to_string();
+            assert!(why.ends_with(&format!("{connections} connections: expected at most 64")), "{why}");
+        }
+    });
+}
+
+/// Who is connected and silent, and who was promised an hour, keep nobody from ending the far end: none of them hangs up
+/// before it has ended.
+#[test]
+fn it_ends_with_probes_connected() {
+    let far_end = FarEnd::open(order(LOOPBACK[0], None)).unwrap();
+    let address = far_end.control_addresses()[0];
+    let (stop, (over, ended)) = (AtomicBool::new(false), mpsc::channel());
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || over.send(far_end.serve(stop).unwrap()));
+        let unknown = TcpStream::connect(address).unwrap();
+        let silent = Remote::connect(address, None).unwrap();
+        let mut busy = [(); 2].map(|()| Remote::connect(address, None).unwrap());
+        busy[0].receive(LONGEST, 4).unwrap();
+        busy[1].sink(1, LONGEST).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        // It is patient with each of them for 30 s and more.
+        let tally = ended.recv_timeout(std::time::Duration::from_secs(20));
+        drop((unknown, silent, busy));
+        assert_eq!(tally.expect("it has ended").failures.values().sum::<u64>(), 1);
     });
 }
 

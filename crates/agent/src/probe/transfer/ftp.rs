@@ -10,10 +10,13 @@ use suppaftp::{FtpStream, Mode};
 
 use crate::probe::ProbeFailure;
 use crate::socket::Making;
-use crate::{TcpOptions, monotonic_nanos};
+use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 
 /// Read and written at a time.
 const BLOCK: usize = 64 << 10;
+
+/// Between two looks whether the session is to end.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Which way the file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct FtpReport {
     pub transfer_s: f64,
     /// The session: from the request of the control connection until the answer to the farewell, s.
     pub session_s: f64,
+    /// What TCP counted at this end of the connection of the data.
+    pub counts: TcpCounts,
 }
 
 /// Transfers one file.
@@ -65,6 +70,14 @@ pub struct FtpReport {
 /// # Errors
 /// If a connection fails, the server refuses, says what no server says, takes too long, or has fewer bytes than it should.
 pub fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeFailure> {
+    transfer(order, &|| false)
+}
+
+/// The same until `has_ended` says that it is to end.
+pub(crate) fn transfer(
+    order: &FtpOrder,
+    has_ended: &(dyn Fn() -> bool + Sync),
+) -> Result<FtpReport, ProbeFailure> {
     let begun = monotonic_nanos();
     let sockets = Sockets::default();
     let session = Session { order, sockets: &sockets };
@@ -73,8 +86,10 @@ pub fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeFailure> {
         // Whoever waits on a socket is woken by its end.
         let sockets = &sockets;
         scope.spawn(move || {
-            if watch.recv_timeout(order.patience.into()) == Err(mpsc::RecvTimeoutError::Timeout) {
-                sockets.end();
+            while watch.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if has_ended() || monotonic_nanos() - begun > order.patience.as_nanos() {
+                    return sockets.end();
+                }
             }
         });
         let report = session.carry_out(begun);
@@ -106,6 +121,12 @@ impl Sockets {
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
+    }
+
+    /// What TCP has counted of the last that was added.
+    fn counts(&self) -> TcpCounts {
+        let last = self.0.lock().ok().and_then(|sockets| TcpInfo::read(sockets.0.last()?).ok());
+        last.map(|info| info.counts).unwrap_or_default()
     }
 
     fn has_ended(&self) -> bool {
@@ -153,8 +174,10 @@ impl Session<'_> {
             FtpDirection::Upload => self.upload(&mut session)?,
             FtpDirection::Download => self.download(&mut session)?,
         };
+        let counts = self.sockets.counts();
         session.quit().map_err(self.at("farewell"))?;
-        Ok(FtpReport { greeting, bytes, transfer_s, session_s: (monotonic_nanos() - begun) as f64 * 1e-9 })
+        let session_s = (monotonic_nanos() - begun) as f64 * 1e-9;
+        Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts })
     }
 
     fn upload(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeFailure> {

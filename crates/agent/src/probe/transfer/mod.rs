@@ -4,6 +4,7 @@ mod ftp;
 mod metrics;
 mod tcp;
 
+pub(crate) use ftp::transfer as session;
 pub use ftp::{FtpDirection, FtpOrder, FtpReport, ftp};
 pub use metrics::{Framework, Path};
 pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};

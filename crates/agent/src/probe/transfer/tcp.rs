@@ -11,12 +11,10 @@ use rustix::io::Errno;
 
 use super::metrics::{Framework, Path};
 use crate::probe::ProbeFailure;
-use crate::probe::receiver::{LONGEST, Remote};
+use crate::probe::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::socket::Making;
 use crate::{TcpInfo, TcpOptions, monotonic_nanos};
 
-/// Connections of one transfer at most.
-const MOST_STREAMS: u16 = 128;
 /// How long a connection may take to be made, ns.
 const CONNECT_PATIENCE: u64 = 10_000_000_000;
 /// Given to the kernel at a time.
@@ -29,7 +27,7 @@ const ETHERNET_IP: u32 = 1500;
 pub struct TcpOrder {
     /// Application bytes over all connections together.
     pub bytes: u64,
-    /// Connections, 1 to 128.
+    /// Connections, 1 to [`MOST_CONNECTIONS`].
     pub streams: u16,
     /// What the sockets are made with.
     pub options: TcpOptions,
@@ -90,7 +88,7 @@ pub struct TcpReport {
 /// # Errors
 /// If the receiver or a socket fails, or the receiver got something else than was sent.
 pub fn tcp(remote: &mut Remote, order: &TcpOrder) -> Result<TcpReport, ProbeFailure> {
-    let streams = order.streams.clamp(1, MOST_STREAMS);
+    let streams = order.streams.clamp(1, MOST_CONNECTIONS);
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
     let connections =

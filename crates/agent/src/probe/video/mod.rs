@@ -10,7 +10,7 @@ use netrig_traffic::rtp::Packet;
 
 pub use decode::{Frame, decode, has_ffmpeg, png};
 pub use quality::{psnr_db, ssim};
-pub use shown::{Shown, State, Watched, side_by_side, watch};
+pub use shown::{Shown, State, Watched, side_by_side, watch, worst};
 
 use super::ProbeFailure;
 use super::media_stream::{Scheduled, Stream, send};

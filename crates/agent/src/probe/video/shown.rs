@@ -1,5 +1,7 @@
 //! What a viewer saw of a clip of which some packets are missing.
 
+use std::ops::Range;
+
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::{AccessUnit, Assembler, Packet};
 
@@ -31,12 +33,12 @@ pub struct Shown {
     pub frame: Frame,
 }
 
-/// A clip as a viewer saw it.
+/// A clip as a viewer saw it who watched it once or several times over.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// Its pictures.
+    /// The pictures, one round after the other.
     pub shown: Vec<Shown>,
-    /// The pictures that were sent, decoded without loss.
+    /// The pictures of the clip that was sent, decoded without loss.
     pub sent: Vec<Frame>,
 }
 
@@ -45,6 +47,11 @@ impl Watched {
     pub fn share(&self, state: State) -> f64 {
         let so = self.shown.iter().filter(|shown| shown.state == state).count();
         so as f64 / self.shown.len() as f64
+    }
+
+    /// A picture as it was sent, by its place among those that were shown.
+    pub fn frame_sent(&self, picture: usize) -> Option<&Frame> {
+        self.sent.get(picture.checked_rem(self.sent.len())?)
     }
 
     /// Mean structural similarity.
@@ -58,28 +65,31 @@ impl Watched {
         let joined = |frames: &mut dyn Iterator<Item = &Frame>| {
             frames.flat_map(|frame| frame.luma()).copied().collect::<Vec<u8>>()
         };
-        let sent = joined(&mut self.sent.iter());
+        let sent = joined(&mut self.sent.iter().cycle().take(self.shown.len()));
         psnr_db(&sent, &joined(&mut self.shown.iter().map(|shown| &shown.frame))).unwrap_or(f64::NAN)
     }
 }
 
-/// A picture as it was sent and as it was shown to each of several viewers of the same clip, side by side; the one that was
-/// damaged most to anybody unless it is named. Its place and the frame; nothing without viewers, or if there is no such
-/// picture.
-pub fn side_by_side(viewers: &[&Watched], picture: Option<usize>) -> Option<(usize, Frame)> {
+/// The picture that was damaged most to anybody, of those at these places; nothing without viewers, or if there are none.
+pub fn worst(viewers: &[&Watched], places: Range<usize>) -> Option<usize> {
     let damage =
         |viewer: &&Watched| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
-    let all = viewers.iter().flat_map(damage);
-    let worst = || all.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place);
-    let place = picture.or_else(worst)?;
-    let sent = viewers.first()?.sent.get(place)?;
-    let shown = viewers.iter().filter_map(|viewer| Some(&viewer.shown.get(place)?.frame));
-    let frames: Vec<&Frame> = std::iter::once(sent).chain(shown).collect();
-    Some((place, Frame::beside(&frames)?))
+    let all = viewers.iter().flat_map(damage).filter(|(place, _)| places.contains(place));
+    all.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }
 
-/// Decodes what came of a clip, and compares it picture by picture with the clip. Parameter sets are known before, as from a
-/// session description.
+/// A picture as it was sent and as it was shown to each of several viewers of the same clip, side by side. Nothing without
+/// viewers, or if there is no such picture.
+pub fn side_by_side(viewers: &[&Watched], picture: usize) -> Option<Frame> {
+    let sent = viewers.first()?.frame_sent(picture)?;
+    let shown = viewers.iter().filter_map(|viewer| Some(&viewer.shown.get(picture)?.frame));
+    let frames: Vec<&Frame> = std::iter::once(sent).chain(shown).collect();
+    Frame::beside(&frames)
+}
+
+/// Decodes what came of a clip that was sent once or several times over, and compares it picture by picture with the clip.
+/// `came` tells of each packet whether it did, round after round; pictures of which it does not tell all were not sent.
+/// Parameter sets are known before, as from a session description.
 ///
 /// # Errors
 /// If ffmpeg is not here or fails, or cannot decode the clip itself.
@@ -90,7 +100,7 @@ pub fn watch(clip: &Clip, came: &[bool]) -> Result<Watched, ProbeFailure> {
     let decoded = decode(&received(clip, came))?;
     let mut standing = sent.first().map(|frame| Frame::black(frame.width, frame.height));
     let mut shown = Vec::new();
-    for (original, frame) in sent.iter().zip(decoded) {
+    for (original, frame) in sent.iter().cycle().zip(decoded) {
         let is_new = frame.is_some();
         standing = frame.or(standing);
         let Some(frame) = standing.clone() else { continue };
@@ -109,7 +119,7 @@ pub fn watch(clip: &Clip, came: &[bool]) -> Result<Watched, ProbeFailure> {
     Ok(Watched { shown, sent })
 }
 
-/// The units that can be put together of the packets that came.
+/// The units that can be put together of the packets that came, for each picture of which `came` tells everything.
 fn received(clip: &Clip, came: &[bool]) -> Vec<AccessUnit> {
     // Sequence and picture parameter sets, types 7 and 8.
     let is_parameter = |unit: &&Vec<u8>| unit.first().is_some_and(|header| matches!(header & 0x1F, 7 | 8));
@@ -121,18 +131,20 @@ fn received(clip: &Clip, came: &[bool]) -> Vec<AccessUnit> {
         .cloned()
         .collect();
     let mut pictures = Vec::new();
-    for picture in clip.pictures() {
-        let mut assembler = Assembler::default();
-        for place in picture.packets.clone().filter(|place| came.get(*place).copied().unwrap_or(false)) {
-            if let Ok(packet) = Packet::parse(&clip.packets()[place]) {
-                assembler.take(place as u64, packet.payload);
+    for round in came.chunks(clip.packets().len().max(1)) {
+        for picture in clip.pictures().iter().filter(|picture| picture.packets.end <= round.len()) {
+            let mut assembler = Assembler::default();
+            for place in picture.packets.clone().filter(|place| round[*place]) {
+                if let Ok(packet) = Packet::parse(&clip.packets()[place]) {
+                    assembler.take(place as u64, packet.payload);
+                }
             }
+            let mut unit = assembler.finish();
+            if !unit.units.is_empty() {
+                unit.units.splice(0..0, std::mem::take(&mut parameters));
+            }
+            pictures.push(unit);
         }
-        let mut unit = assembler.finish();
-        if !unit.units.is_empty() {
-            unit.units.splice(0..0, std::mem::take(&mut parameters));
-        }
-        pictures.push(unit);
     }
     pictures
 }

@@ -74,13 +74,18 @@ fn runs(arguments: &Export, format: ExportFormat, request: &Request) -> Result<(
 }
 
 fn figures(arguments: &Export, request: &Request) -> Result<(), Failure> {
-    let results = stored(request, &arguments.place.store)?;
+    let (store, results) = stored(request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
-    let report = of(request, &results, &provenance, &AtomicBool::new(false))?;
+    let report = of(request, &results, &provenance, &store, &AtomicBool::new(false))?;
     for (name, svg) in report.figures_svg(Theme::Light) {
         let path = arguments.out.join(format!("{name}.svg"));
         replace(&path, svg.as_bytes())?;
         tell(&path, &format!("figure: {}", path.display()))?;
+    }
+    for (name, picture) in report.pictures_png() {
+        let path = arguments.out.join(format!("{name}.png"));
+        replace(&path, &picture.png)?;
+        tell(&path, &format!("{}: {}: {}", picture.title, picture.says, path.display()))?;
     }
     Ok(())
 }

@@ -15,16 +15,16 @@ use crate::output::{replace, tell};
 /// As wide as the other figures that are exported.
 const WIDTH: f64 = 900.0;
 
-/// Makes the run whose identity begins with `id` again, and draws it.
+/// Draws the run whose identity begins with `id`: of its packets it is made again, of its video what was kept is shown.
 pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() {
         return Err(Failure::request("--snap is for --pcapng: a figure keeps no packets"));
     }
-    let playback = Playback::of(arguments, id)?;
+    let again = || Playback::of(arguments, id);
     let drawn = match figure {
-        RunFigure::Video => return video(&playback, &arguments.out),
-        RunFigure::Sequence => sequence(&playback, &arguments.capture.node)?,
-        RunFigure::Delivery => delivery(&playback, &arguments.capture.node)?,
+        RunFigure::Video => return video(arguments, id, &arguments.out),
+        RunFigure::Sequence => sequence(&again()?, &arguments.capture.node)?,
+        RunFigure::Delivery => delivery(&again()?, &arguments.capture.node)?,
     };
     let Some(Drawn { chart, says }) = drawn else { return Ok(interrupted()) };
     replace(&arguments.out, chart.svg(WIDTH, Theme::Light).as_bytes())?;

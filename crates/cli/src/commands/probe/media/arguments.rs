@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use netrig_agent::probe::receiver::MOST_CONNECTIONS;
 use netrig_core::{Dscp, Duration, Rate, Size};
 
 use super::super::arguments::{Form, KeyPlace, Target};
@@ -15,8 +16,8 @@ pub struct Transfer {
     /// How much: 10 MB over TCP, 952320 B by FTP if not given
     #[arg(long, value_name = "SIZE")]
     pub bytes: Option<Size>,
-    /// Connections at the same time, 1 to 128
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
+    /// Connections at the same time, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_CONNECTIONS)))]
     pub streams: u16,
     /// Congestion control of the kernel: `reno`, `cubic`, `bbr`; its own choice if not given
     #[arg(long, value_name = "NAME")]

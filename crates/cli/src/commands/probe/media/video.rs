@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netrig_agent::probe::Stream;
 use netrig_agent::probe::video::{
-    Shown, State, Watched, has_ffmpeg, in_time, png, show, side_by_side, watch,
+    Shown, State, Watched, has_ffmpeg, in_time, png, show, side_by_side, watch, worst,
 };
 use netrig_core::{Dscp, Duration};
 use netrig_traffic::Clip;
@@ -40,7 +40,8 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     let viewings = view(arguments, &clip, decodes)?;
     if let (Some(file), true) = (&arguments.picture, decodes) {
         let watched: Vec<&Watched> = viewings.iter().filter_map(|viewing| viewing.watched.as_ref()).collect();
-        let beside = side_by_side(&watched, arguments.number);
+        let number = arguments.number.or_else(|| worst(&watched, 0..clip.pictures().len()));
+        let beside = number.and_then(|number| Some((number, side_by_side(&watched, number)?)));
         let (number, frame) =
             beside.ok_or_else(|| Failure::failed("the pictures do not fit beside each other"))?;
         replace(file, &png(&frame).map_err(failure)?)?;

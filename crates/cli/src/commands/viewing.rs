@@ -1,0 +1,80 @@
+//! What a viewer saw of the video of a stored run: the packets that came, decoded.
+
+use netrig_agent::probe::video::{State, Watched, watch};
+use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
+use netrig_core::{Instant, Quantity};
+use netrig_experiment::{Flow, Heard, VideoQuality};
+use netrig_store::{Series, Store};
+
+use crate::failure::Failure;
+
+/// A flow of video as it was seen at its end.
+pub struct Viewing {
+    /// By its packets.
+    pub quality: VideoQuality,
+    /// By its pictures, as ffmpeg decodes them.
+    pub watched: Watched,
+}
+
+impl Viewing {
+    /// What came to `flow` in the run of this identity; nothing if the flow carries no video, or the store has kept
+    /// nothing of it.
+    ///
+    /// A substrate in real time sends the clip's packets themselves and counts one that arrives if no byte of it was
+    /// changed, so that with their numbers the store has what was received; a simulated one sends their lengths.
+    pub fn of(store: &Store, identity: &str, flow: &Flow) -> Result<Option<Self>, Failure> {
+        let Some(video) = flow.video() else { return Ok(None) };
+        let series = store.series(identity).map_err(Failure::failed)?;
+        let kept = |quantity: &Quantity| samples(&series, &flow.name, quantity);
+        let (numbers, delays) = (kept(&MEDIA_NUMBER), kept(&MEDIA_DELAY));
+        let sent: f64 = kept(&DATAGRAMS_SENT).iter().map(|(_, count)| count).sum();
+        if sent == 0.0 {
+            return Ok(None);
+        }
+        let heard = numbers.iter().zip(delays).map(|((at, number), (_, delay_s))| Heard {
+            number: *number as u64,
+            sent_s: at.as_secs_f64() - delay_s,
+            delay_s: *delay_s,
+        });
+        let quality = VideoQuality::of(video, 0, sent as u64, heard)
+            .map_err(|why| Failure::failed(format!("flow `{}`: {why}", flow.name)))?;
+        let watched = watch(&video.clip(), &quality.came).map_err(Failure::failed)?;
+        Ok(Some(Self { quality, watched }))
+    }
+
+    /// What is to be said of one of its pictures, and of all.
+    pub fn says(&self, picture: usize) -> String {
+        let Some(shown) = self.watched.shown.get(picture) else { return String::new() };
+        let likeness = match shown.psnr_db.is_finite() {
+            true => format!(", SSIM {:.3}, PSNR {:.1} dB", shown.ssim, shown.psnr_db),
+            false => String::new(),
+        };
+        format!(
+            "{}{likeness}; of {} pictures {:.1} % intact, {:.1} % impaired, {:.1} % frozen; mean SSIM {:.3}; {:.2} % of the \
+             packets missing",
+            word(shown.state),
+            self.watched.shown.len(),
+            100.0 * self.quality.intact,
+            100.0 * self.watched.share(State::Impaired),
+            100.0 * self.watched.share(State::Frozen),
+            self.watched.mean_ssim(),
+            100.0 * self.quality.missing,
+        )
+    }
+}
+
+/// A state in a word.
+pub const fn word(state: State) -> &'static str {
+    match state {
+        State::Intact => "intact",
+        State::Impaired => "impaired",
+        State::Frozen => "frozen",
+    }
+}
+
+fn samples<'a>(series: &'a [Series], flow: &str, quantity: &Quantity) -> &'a [(Instant, f64)] {
+    let of = |series: &&Series| {
+        series.quantity == quantity.name && series.subject.strip_prefix("flow/") == Some(flow)
+    };
+    series.iter().find(of).map_or(&[], |series| &series.samples)
+}

@@ -1,0 +1,136 @@
+//! Figures over the pictures of a video: what each run's viewer saw, with a picture side by side.
+
+use std::collections::BTreeMap;
+
+use netrig_agent::probe::video::{Frame, Watched, has_ffmpeg, png, worst};
+use netrig_experiment::{FigureSpec, PointResult, Results, Run, Status, WatchedRun};
+use netrig_report::{Picture, Report};
+use netrig_store::{Replication, Store};
+
+use super::viewing::Viewing;
+use crate::build::BUILD;
+use crate::failure::Failure;
+use crate::request::Request;
+
+/// A viewer of one run.
+struct Viewer<'a> {
+    substrate: &'a str,
+    run: Run,
+    replication: u32,
+    flow: String,
+    viewing: Viewing,
+}
+
+/// Adds a figure over pictures to a report, and a picture beside each other as it was sent and as each viewer saw it. It is
+/// made of what the store has kept of the first valid replication of each point.
+pub fn watched<'a>(
+    report: Report<'a>,
+    (request, results, store): (&Request, &Results, &Store),
+    (id, spec): (&str, &FigureSpec),
+) -> Result<Report<'a>, Failure> {
+    if !has_ffmpeg() {
+        eprintln!(
+            "ffmpeg is not here, so figure `{id}` shows no pictures; on Debian: apt-get install ffmpeg"
+        );
+        return Ok(report.with_figure(spec.watched(id, &request.experiment.design, &[])));
+    }
+    let viewers = viewers(request, results, store, spec)?;
+    let several = viewers.iter().any(|viewer| viewer.substrate != viewers[0].substrate);
+    let flows: Vec<&str> = viewers.iter().map(|viewer| viewer.flow.as_str()).collect();
+    let tells_flow = flows.iter().any(|flow| *flow != flows[0]);
+    let design = &request.experiment.design;
+    let is_psnr = spec.y.contains("psnr");
+    let runs: Vec<WatchedRun<'_>> = viewers
+        .iter()
+        .map(|viewer| WatchedRun {
+            substrate: viewer.substrate,
+            point: &viewer.run.point,
+            flow: tells_flow.then_some(viewer.flow.as_str()),
+            values: viewer
+                .viewing
+                .watched
+                .shown
+                .iter()
+                .map(|s| if is_psnr { s.psnr_db } else { s.ssim })
+                .collect(),
+        })
+        .collect();
+    let report = report.with_figure(spec.watched(id, design, &runs));
+    let watched: Vec<&Watched> = viewers.iter().map(|viewer| &viewer.viewing.watched).collect();
+    let (Some(place), Some(first)) = (worst(&watched, 0..usize::MAX), watched.first()) else {
+        return Ok(report);
+    };
+    let Some(sent) = first.frame_sent(place) else { return Ok(report) };
+    let picture = |title: String, says: String, frame: &Frame| -> Result<Picture, Failure> {
+        Ok(Picture { title, says, png: png(frame).map_err(Failure::failed)? })
+    };
+    let says = format!("picture {place} of the stream, the one that was damaged most to anybody");
+    let mut pictures = vec![picture("as it was sent".to_owned(), says, sent)?];
+    for viewer in &viewers {
+        let Some(shown) = viewer.viewing.watched.shown.get(place) else { continue };
+        let name = spec.name_of(design, &viewer.run.point, several.then_some(viewer.substrate));
+        let title = if tells_flow { format!("{name}, {}", viewer.flow) } else { name };
+        let made = match request.substrates.iter().find(|on| on.name() == viewer.substrate) {
+            Some(on) if !on.repeats() => "the packets that were received",
+            _ => "the clip without the packets that the simulation lost or delayed",
+        };
+        let says = format!("{}; replication {}, {made}", viewer.viewing.says(place), viewer.replication);
+        pictures.push(picture(title, says, &shown.frame)?);
+    }
+    Ok(report.with_pictures(id, pictures))
+}
+
+/// Who saw what the figure shows.
+fn viewers<'a>(
+    request: &Request,
+    results: &'a Results,
+    store: &Store,
+    spec: &FigureSpec,
+) -> Result<Vec<Viewer<'a>>, Failure> {
+    let kept = replications(request, store)?;
+    let plan = request.experiment.plan();
+    let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
+    let mut viewers = Vec::new();
+    for point in results.points.iter().filter(shown) {
+        let Some(Replication { number, run: stored, .. }) =
+            kept.get(&(point.substrate.clone(), point.factors.clone()))
+        else {
+            continue;
+        };
+        let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
+        let run = plan.run(place, *number).map_err(Failure::failed)?;
+        for flow in spec.flows_of(&run.scenario) {
+            let flow = &run.scenario.flows[flow];
+            if let Some(viewing) = Viewing::of(store, &stored.identity, flow)? {
+                let (substrate, flow) = (point.substrate.as_str(), flow.name.clone());
+                viewers.push(Viewer { substrate, run: run.clone(), replication: *number, flow, viewing });
+            }
+        }
+    }
+    Ok(viewers)
+}
+
+/// The first valid replication of each point that this build has made of the experiment, whatever version of its file.
+fn replications(
+    request: &Request,
+    store: &Store,
+) -> Result<BTreeMap<(String, netrig_experiment::Point), Replication>, Failure> {
+    let mut first: BTreeMap<_, Replication> = BTreeMap::new();
+    for version in store.experiments().map_err(Failure::failed)? {
+        if version.name != request.experiment.design.name {
+            continue;
+        }
+        for replication in store.replications(version.id).map_err(Failure::failed)? {
+            if !replication.run.end.is_valid() || replication.build != *BUILD {
+                continue;
+            }
+            let key = (replication.run.substrate.clone(), replication.point.clone());
+            // Of what several versions of the file have in common the last one is meant.
+            let known = first.get(&key).map_or(u32::MAX, |known| known.number);
+            if replication.number <= known {
+                first.insert(key, replication);
+            }
+        }
+    }
+    Ok(first)
+}

@@ -1,0 +1,127 @@
+//! FTP servers of flows: vsftpd, each in a folder of its own.
+
+use std::net::SocketAddr;
+
+use netrig_agent::SERVED_FILE;
+use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported};
+use netrig_traffic::{Ftp, FtpDirection, Settings};
+
+use crate::orders::{server_port, unsupported};
+use crate::program::Errand;
+
+/// Within the server's folder: what clients see, and the empty folder that the server's unprivileged part is locked into.
+const ROOT: &str = "root";
+const EMPTY: &str = "empty";
+
+/// What time stamps take of a segment, bytes (RFC 7323 appendix A).
+const TIMESTAMPS: u64 = 12;
+
+/// What Linux has as the least and the usual receive buffer of TCP, bytes (tcp(7)).
+const LEAST_BUFFER: u32 = 4096;
+
+/// The file that a flow transfers by FTP, if it does.
+pub(crate) fn of(flow: &Flow) -> Option<&Ftp> {
+    match &flow.application {
+        Settings::Ftp(ftp) => Some(ftp),
+        _ => None,
+    }
+}
+
+/// The servers of all flows of FTP.
+///
+/// # Errors
+/// If vsftpd is not here, or a flow is not over TCP.
+pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
+    let mut servers = Vec::new();
+    for (number, flow) in (0..).zip(&scenario.flows) {
+        let Some(ftp) = of(flow) else { continue };
+        let Carrier::Tcp(tcp) = &flow.carrier else {
+            return unsupported(format!(
+                "flow `{}` is FTP, whose servers and clients speak TCP (transport `{}`)",
+                flow.name, flow.transport
+            ));
+        };
+        let address = flow.paths.first().and_then(|path| scenario.address(flow.to, path.hops.last()?.link));
+        let Some(address) = address else { return unsupported(format!("flow `{}` has no path", flow.name)) };
+        let mut errand =
+            Errand::new(scenario, flow.to, server(SocketAddr::from((address, server_port(number)))))?;
+        errand.folders = vec![ROOT, EMPTY];
+        if ftp.direction == FtpDirection::Fetch {
+            errand.zeros.push((format!("{ROOT}/{SERVED_FILE}"), ftp.size.bytes()));
+            let options = if tcp.timestamps { TIMESTAMPS } else { 0 };
+            errand.sends = Some((number, tcp.mss.bytes().saturating_sub(options)));
+        }
+        servers.push(errand);
+    }
+    Ok(servers)
+}
+
+/// vsftpd on one address: anybody may store, fetch and delete files in its folder, and nothing else (vsftpd.conf(5)).
+fn server(address: SocketAddr) -> Program {
+    let listen = match address {
+        SocketAddr::V4(_) => format!("listen=YES\nlisten_address={}", address.ip()),
+        SocketAddr::V6(_) => format!("listen=NO\nlisten_ipv6=YES\nlisten_address6={}", address.ip()),
+    };
+    let settings = format!(
+        "{listen}\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
+         anon_upload_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\nanon_root={{folder}}/{ROOT}\n\
+         allow_writeable_chroot=YES\nno_anon_password=YES\nrun_as_launching_user=YES\nxferlog_enable=NO\n\
+         secure_chroot_dir={{folder}}/{EMPTY}\nseccomp_sandbox=NO\n",
+        address.port()
+    );
+    Program {
+        command: ["vsftpd", "{folder}/vsftpd.conf"].map(str::to_owned).to_vec(),
+        ready: Some(Ready::Tcp(address.port())),
+        packages: vec!["vsftpd".to_owned()],
+        files: [("vsftpd.conf".to_owned(), settings)].into(),
+    }
+}
+
+/// What gives the sockets of a flow's server, which nobody here opens, the window and the congestion control of its
+/// transport. The congestion control of who only receives is of no consequence.
+///
+/// # Errors
+/// If the server sends, and its namespace may not have the congestion control.
+pub(crate) fn server_sysctls(
+    flow: &Flow,
+    receive: Option<u32>,
+    congestion: Option<&str>,
+) -> Result<Vec<(String, String)>, Unsupported> {
+    let mut sysctls = Vec::new();
+    if let Some(receive) = receive {
+        // SO_RCVBUF takes twice what it is told, for book-keeping (socket(7)); this is what it has then.
+        let buffer = receive.saturating_mul(2);
+        let values = format!("{} {buffer} {buffer}", LEAST_BUFFER.min(buffer));
+        sysctls.push(("net.ipv4.tcp_rmem".to_owned(), values));
+    }
+    let sends = of(flow).is_some_and(|ftp| ftp.direction == FtpDirection::Fetch);
+    // A new namespace has what the host has.
+    let Some(wanted) = congestion.filter(|name| sends && !words("tcp_congestion_control").contains(name))
+    else {
+        return Ok(sysctls);
+    };
+    // "The tcp_allowed_congestion_control [...] is a subset of those listed in tcp_available_congestion_control" (ip-sysctl);
+    // no other can be the default of a namespace, and a server of others asks for none.
+    if !words("tcp_allowed_congestion_control").contains(wanted) {
+        return unsupported(format!(
+            "the server of flow `{}` sends, and this kernel gives no namespace the congestion control `{wanted}`; sysctl \
+             net.ipv4.tcp_allowed_congestion_control lists those that it gives",
+            flow.name
+        ));
+    }
+    sysctls.push(("net.ipv4.tcp_congestion_control".to_owned(), wanted.to_owned()));
+    Ok(sysctls)
+}
+
+/// The words of a setting of the host's kernel.
+fn words(name: &str) -> Words {
+    Words(std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default())
+}
+
+struct Words(String);
+
+impl Words {
+    fn contains(&self, word: &str) -> bool {
+        self.0.split_whitespace().any(|known| known == word)
+    }
+}

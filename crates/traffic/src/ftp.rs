@@ -1,0 +1,265 @@
+//! One file by FTP.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Size, StreamId, quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Description;
+use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
+
+/// The longest file, bytes: a server is to have room for it.
+const LONGEST: u64 = 4 << 30;
+
+/// `150 Ok to send data.` and `226 Transfer complete.`, as a server says it, bytes.
+const BEGINS: u64 = 22;
+const COMPLETE: u64 = 24;
+
+/// One file by FTP (RFC 959). On a real substrate a server of others and a client of others carry it. Where it is modelled,
+/// what the control connection says about the transfer goes over the data's connection, at the same moments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ftp {
+    /// Size of the file.
+    pub size: Size,
+    /// Which way it goes: `store` if not given.
+    #[serde(default)]
+    pub direction: FtpDirection,
+}
+
+/// Which way a file goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FtpDirection {
+    /// From the flow's first end, which is the client, to the server.
+    #[default]
+    Store,
+    /// From the server to the client.
+    Fetch,
+}
+
+impl Description for Ftp {
+    fn check(&self) -> Result<(), SettingsError> {
+        match self.size.bytes() {
+            0 => Err(SettingsError::new("size", "the file must have at least one byte")),
+            size if size > LONGEST => Err(SettingsError::new("size", "at most 4 GiB can be transferred")),
+            _ => Ok(()),
+        }
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let (size, direction) = (self.size.bytes(), self.direction);
+        let client = Client {
+            server: flow.server,
+            size,
+            direction,
+            begun: None,
+            received: 0,
+            actions: VecDeque::new(),
+        };
+        let server = Server { size, direction, left: size, actions: VecDeque::new() };
+        Ends { client: Box::new(client), server: Box::new(server) }
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
+    fn answers(&self) -> bool {
+        self.direction == FtpDirection::Fetch
+    }
+
+    fn has_an_end(&self) -> bool {
+        true
+    }
+}
+
+/// The only connection.
+const CONNECTION: ConnId = ConnId::Opened(0);
+
+/// Waits for the word that the transfer begins, and measures from there to the word that it is complete.
+struct Client {
+    server: SocketAddr,
+    size: u64,
+    direction: FtpDirection,
+    begun: Option<Instant>,
+    received: u64,
+    actions: VecDeque<AppAction>,
+}
+
+impl Client {
+    fn take(&mut self, now: Instant, bytes: u64) {
+        let is_first = self.received == 0;
+        self.received += bytes;
+        if is_first {
+            self.begun = Some(now);
+        }
+        let (sends, complete) = match self.direction {
+            FtpDirection::Store => (is_first, BEGINS + COMPLETE),
+            FtpDirection::Fetch => (false, BEGINS + self.size),
+        };
+        if sends {
+            let data = Data::Fill(self.size);
+            self.actions.push_back(AppAction::Send { conn: CONNECTION, stream: StreamId(0), data });
+        }
+        if let Some(begun) = self.begun.filter(|_| self.received >= complete) {
+            self.begun = None;
+            self.actions.push_back(record(now, &quantity::RESPONSE_TIME, now.since(begun).as_secs_f64()));
+            self.actions.push_back(AppAction::Close { conn: CONNECTION });
+        }
+    }
+}
+
+impl Application for Client {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => {
+                self.actions.push_back(AppAction::Open { conn: CONNECTION, to: self.server })
+            }
+            AppEvent::Connection { event: ConnectionEvent::Received { data, .. }, .. } => {
+                self.take(now, data.size());
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// Says that the transfer begins as soon as the connection stands, and that it is complete.
+struct Server {
+    size: u64,
+    direction: FtpDirection,
+    /// Bytes of the file that have not come.
+    left: u64,
+    actions: VecDeque<AppAction>,
+}
+
+impl Server {
+    fn send(&mut self, conn: ConnId, size: u64) {
+        self.actions.push_back(AppAction::Send { conn, stream: StreamId(0), data: Data::Fill(size) });
+    }
+}
+
+impl Application for Server {
+    fn handle(&mut self, _now: Instant, event: AppEvent) {
+        let AppEvent::Connection { conn, event } = event else { return };
+        match event {
+            ConnectionEvent::Connected { .. } => {
+                self.send(conn, BEGINS);
+                if self.direction == FtpDirection::Fetch {
+                    self.send(conn, self.size);
+                }
+            }
+            ConnectionEvent::Received { data, .. } if self.left > 0 => {
+                self.left = self.left.saturating_sub(data.size());
+                if self.left == 0 {
+                    self.send(conn, COMPLETE);
+                }
+            }
+            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+fn record(at: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
+    AppAction::Record(Sample { at, quantity, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Duration, Seeds};
+
+    use super::*;
+    use crate::{Settings, react};
+
+    fn ends(direction: FtpDirection) -> Ends {
+        let settings = Settings::Ftp(Ftp { size: "1000 B".parse().unwrap(), direction });
+        settings.check().unwrap();
+        settings.ends(&FlowContext {
+            name: "file".into(),
+            seeds: Seeds::new(1),
+            server: ([10, 0, 0, 2], 21).into(),
+            start: Instant::ZERO,
+            datagram_headers: 0,
+            streams: 1,
+        })
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn received(conn: ConnId, bytes: u64) -> AppEvent {
+        let event = ConnectionEvent::Received { stream: StreamId(0), data: Data::Fill(bytes) };
+        AppEvent::Connection { conn, event }
+    }
+
+    /// What an end does upon an event: the bytes that it sends, the times that it records, whether it closes.
+    fn upon(end: &mut dyn Application, now: Instant, event: AppEvent) -> (u64, Vec<f64>, bool) {
+        let (mut sent, mut times, mut closes) = (0, vec![], false);
+        react(end, now, event, |action| match action {
+            AppAction::Send { data, .. } => sent += data.size(),
+            AppAction::Record(sample) => times.push(sample.value),
+            AppAction::Close { .. } => closes = true,
+            _ => {}
+        });
+        (sent, times, closes)
+    }
+
+    /// Nothing is sent before the server's word; the time is from that word, at 30 ms, to the other, at 130 ms, also where
+    /// words come in pieces.
+    #[test]
+    fn a_file_is_stored_between_two_words_of_the_server() {
+        let Ends { mut client, mut server } = ends(FtpDirection::Store);
+        let accepted = ConnId::Accepted(0);
+        assert_eq!(upon(&mut *client, at(0), AppEvent::Started), (0, vec![], false));
+        let connected = AppEvent::Connection {
+            conn: accepted,
+            event: ConnectionEvent::Connected { peer: ([10, 0, 0, 1], 1).into() },
+        };
+        assert_eq!(upon(&mut *server, at(20), connected).0, BEGINS);
+        assert_eq!(upon(&mut *client, at(30), received(CONNECTION, 10)), (1000, vec![], false));
+        assert_eq!(upon(&mut *client, at(31), received(CONNECTION, BEGINS - 10)), (0, vec![], false));
+        assert_eq!(upon(&mut *server, at(110), received(accepted, 999)).0, 0);
+        assert_eq!(upon(&mut *server, at(120), received(accepted, 1)).0, COMPLETE);
+        assert_eq!(upon(&mut *client, at(130), received(CONNECTION, COMPLETE)), (0, vec![0.1], true));
+    }
+
+    #[test]
+    fn a_file_is_fetched_to_its_last_byte() {
+        let Ends { mut client, mut server } = ends(FtpDirection::Fetch);
+        let connected = AppEvent::Connection {
+            conn: ConnId::Accepted(0),
+            event: ConnectionEvent::Connected { peer: ([10, 0, 0, 1], 1).into() },
+        };
+        assert_eq!(upon(&mut *server, at(20), connected).0, BEGINS + 1000);
+        assert_eq!(upon(&mut *client, at(30), received(CONNECTION, BEGINS + 999)), (0, vec![], false));
+        assert_eq!(upon(&mut *client, at(50), received(CONNECTION, 1)), (0, vec![0.02], true));
+    }
+
+    #[test]
+    fn files_that_cannot_be() {
+        for (size, why) in [("0 B", "at least one byte"), ("5 GiB", "at most 4 GiB")] {
+            let settings = Ftp { size: size.parse().unwrap(), direction: FtpDirection::Store };
+            assert!(settings.check().unwrap_err().why.contains(why));
+        }
+    }
+}
