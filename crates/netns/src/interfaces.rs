@@ -23,7 +23,7 @@ use crate::wiring::{End, FIRST_INDEX, Wiring};
 
 /// A run is worth nothing if an interface changes later than this: the tick of a kernel's slowest clock, by which its
 /// transports set their timers.
-const TOO_LATE: Duration = Duration::from_millis(10);
+pub(crate) const TOO_LATE: Duration = Duration::from_millis(10);
 
 /// Which interfaces are down, by the places of ends. What comes to one then is lost by the node and not by the testbed.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId};
 
 use crate::ftp;
+use crate::interfaces::TOO_LATE;
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
 
@@ -200,8 +201,13 @@ fn controls(scenario: &Scenario, flow: &Flow, side: Side) -> Vec<TimedControl> {
         let path = flow.paths.iter().position(|path| first(path) == Some(link)).filter(|_| node == here)?;
         Some(control(PathId(path as u8)))
     };
-    let timed =
-        |event: &TimedEvent| Some(TimedControl { at_ns: event.at.as_nanos(), control: told(&event.action)? });
+    let timed = |event: &TimedEvent| {
+        let control = told(&event.action)?;
+        // What an association sends when it hears of it must find the interface up: the kernel has done it by then, or the
+        // run is worth nothing.
+        let after = if matches!(control, Control::InterfaceUp(_)) { TOO_LATE } else { Duration::ZERO };
+        Some(TimedControl { at_ns: (event.at + after).as_nanos(), control })
+    };
     scenario.events.iter().filter_map(timed).collect()
 }
 
