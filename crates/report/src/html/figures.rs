@@ -78,7 +78,7 @@ fn pictures(m: &mut Markup, pictures: &[Picture]) {
                 m.empty("img", &[("src", &source), ("alt", &picture.title)]);
                 m.inside("figcaption", &[], |m| {
                     m.element("strong", &[], &picture.title);
-                    m.text(&format!(": {}", picture.says));
+                    m.text(format!(": {}", picture.says));
                 });
             });
         }
