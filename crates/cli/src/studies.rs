@@ -69,6 +69,7 @@ pub static STUDIES: &[Study] = &[
             ("crossover", text!("sctp-mobile/crossover.toml")),
             ("file-size", text!("sctp-mobile/file-size.toml")),
             ("head-of-line", text!("sctp-mobile/head-of-line.toml")),
+            ("kernel", text!("sctp-mobile/kernel.toml")),
             ("loss-law", text!("sctp-mobile/loss-law.toml")),
             ("phones", text!("sctp-mobile/phones.toml")),
             ("receive-window", text!("sctp-mobile/receive-window.toml")),

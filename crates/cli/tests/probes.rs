@@ -406,3 +406,30 @@ fn ping_measures_or_says_what_it_lacks() {
         assert!(value(&told, "round_trip", "delay_min") > 0.0);
     }
 }
+
+/// A reflector that says it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.
+#[test]
+fn a_reflector_whose_times_cannot_be_is_not_believed() {
+    let reflector = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let target = reflector.local_addr().expect("its address").to_string();
+    reflector.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    let answering = std::thread::spawn(move || {
+        let mut packet = [0; 100];
+        for _ in 0..20 {
+            let Ok((len, from)) = reflector.recv_from(&mut packet) else { return };
+            assert_eq!(len, 44, "the base packet");
+            let (sequence, time, rest) = (&packet[..4], &packet[4..12], &packet[12..16]);
+            let later = u64::from_be_bytes(time.try_into().expect("eight octets")) + (5 << 32);
+            let answer = [sequence, &later.to_be_bytes(), rest, time, sequence, time, rest, &[63, 0, 0, 0]].concat();
+            reflector.send_to(&answer, from).expect("the answer leaves");
+        }
+    });
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let words = ["probe", "stamp", &target, "--count", "20", "--interval", "5ms", "--wait", "300ms", "--json"];
+    let ended = netrig(folder.path(), &words);
+    answering.join().expect("it answers");
+    let document: Value = serde_json::from_str(&text(&ended.stdout)).expect("the program prints JSON");
+    assert_eq!(document["valid"], false, "{document}");
+    assert!(document["faults"].to_string().contains("20 of 20 answers"), "{document}");
+    assert!(!text(&ended.stdout).contains("-5."), "no round trip takes less than nothing: {document}");
+}

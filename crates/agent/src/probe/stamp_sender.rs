@@ -162,9 +162,22 @@ impl Exchange for Sender {
     }
 }
 
+/// A reflector of whose answers a larger share tells times that cannot be is not to be believed.
+const IMPOSSIBLE: f64 = 0.01;
+
+/// What a time that was sent may lack by its format: NTP and PTP have better than a nanosecond, and both are rounded.
+const ROUNDING_S: f64 = 2e-9;
+
+/// Whether the reflector held a packet for no less than nothing and no longer than it was away, ns since 1970.
+fn is_possible(sent: u64, far: &Far, back: u64) -> bool {
+    let held = seconds_between(far.received, far.sent);
+    (-ROUNDING_S..=seconds_between(sent, back) + ROUNDING_S).contains(&held)
+}
+
 fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Report, ProbeError> {
     let wait = order.plan.wait;
-    let far = |packet: &Sent| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
+    let told = |packet: &Sent| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
+    let far = |packet: &Sent| told(packet).filter(|(answer, far)| is_possible(packet.at(), far, answer.at));
     let exchanges: Vec<_> = course
         .sent
         .iter()
@@ -174,11 +187,10 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
         .collect();
     let offset =
         if local.ip() == order.target.ip() { ClockOffset::Same } else { ClockOffset::of(&exchanges) };
-    // RFC 2681 with the time at the reflector taken out: T4 - T1 less T3 - T2.
+    // RFC 2681 with the time at the reflector taken out: T4 - T1 less T3 - T2, where that can be believed.
     let round_trip = |packet: &Sent| {
-        far(packet).map(|(answer, far)| {
-            seconds_between(packet.at(), answer.at) - seconds_between(far.received, far.sent)
-        })
+        let held = far(packet).map_or(0.0, |(_, far)| seconds_between(far.received, far.sent));
+        told(packet).map(|(answer, _)| seconds_between(packet.at(), answer.at) - held)
     };
     let there = |packet: &Sent| far(packet).map(|(_, far)| seconds_between(packet.at(), far.received));
     let back = |packet: &Sent| far(packet).map(|(answer, far)| seconds_between(far.sent, answer.at));
@@ -195,6 +207,17 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
         report.sections.push(by_direction(course)?);
     }
     report.told_of_path(course, order.dscp, order.answer_dscp);
+    let answered = course.sent.iter().filter(|packet| told(packet).is_some()).count();
+    let impossible = answered - exchanges.len();
+    if impossible > 0 {
+        let say = format!(
+            "{impossible} of {answered} answers tell that the reflector held the packet for less than nothing, or for \
+             longer than the whole round trip took; its times are not used"
+        );
+        // A clock that is stepped once spoils what is on its way then.
+        let often = impossible as f64 > IMPOSSIBLE * answered as f64;
+        if often { report.fault(say) } else { report.notes.push(say) }
+    }
     if course.foreign > 0 {
         report.notes.push(format!("{} packets that arrived were no answers to these", course.foreign));
     }

@@ -204,9 +204,13 @@ impl Reflector {
 }
 
 /// Whether a packet has what only reflectors write, in the place of the zeros or the padding of a sender: a time of receiving
-/// that lies within seconds of the time of sending. Random padding does so once in 10⁸.
+/// that lies within seconds of the time of sending. Random padding does so once in 10⁸. Zeros are no such time: a sender
+/// without a clock, which counts from its start, writes times near them.
 fn is_reflection(packet: &[u8], key: Option<&Key>) -> bool {
     Reflected::decode(packet, key).is_ok_and(|reflected| {
+        if reflected.received == 0 {
+            return false;
+        }
         let format = reflected.own.error.format;
         let times = format.decode(reflected.own.timestamp).zip(format.decode(reflected.received));
         times.is_some_and(|(sent, received)| sent.abs_diff(received) < ONE_EXCHANGE)
