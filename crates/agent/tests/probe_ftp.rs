@@ -10,12 +10,18 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant};
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::ProbeFailure;
-use netrig_agent::probe::transfer::{FILE_BYTES, FtpDirection, FtpOrder, ftp};
+use netrig_agent::probe::transfer::{self, FILE_BYTES, FtpDirection, FtpOrder, FtpReport};
 use netrig_core::Duration;
+
+/// To its end.
+fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeFailure> {
+    transfer::ftp(order, &AtomicBool::new(false))
+}
 
 fn order(server: SocketAddr) -> FtpOrder {
     FtpOrder {
@@ -119,6 +125,29 @@ fn a_file_to_vsftpd_and_back() {
             ftp(&FtpOrder { user: "nobody-here".to_owned(), ..order(server.address) }).unwrap_err();
         assert!(stranger.to_string().contains("login: "), "{stranger}");
     }
+}
+
+/// Half of a file is at the server when somebody ends the probe, or its time is over: it does not stay there.
+#[test]
+fn what_was_begun_is_deleted_when_it_is_broken_off() {
+    let Some(server) = Vsftpd::start("127.0.0.1:0") else { return };
+    let endless = FtpOrder { bytes: u64::MAX, ..order(server.address) };
+    let file = server.file("netrig.bin");
+    let cancel = AtomicBool::new(false);
+    let failure = std::thread::scope(|scope| {
+        let transfer = scope.spawn(|| transfer::ftp(&endless, &cancel));
+        while !file.exists() && !transfer.is_finished() {
+            std::thread::sleep(StdDuration::from_millis(1));
+        }
+        cancel.store(true, Ordering::Relaxed);
+        transfer.join().unwrap().unwrap_err()
+    });
+    assert!(matches!(failure, ProbeFailure::Interrupted), "{failure}");
+    assert!(!file.exists(), "what was uploaded until then is deleted");
+
+    let failure = ftp(&FtpOrder { patience: Duration::from_millis(100), ..endless }).unwrap_err();
+    assert!(failure.to_string().ends_with("it took too long"), "{failure}");
+    assert!(!file.exists(), "what was uploaded until then is deleted");
 }
 
 /// A server that says these lines, the first unasked and each of the others after a command, and then hangs up, or is silent.

@@ -19,13 +19,22 @@ use netrig_agent::probe::video::{
     Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_agent::probe::voice::{VoiceOrder, call};
-use netrig_agent::probe::{Delay, FarEnd, FarEndOrder};
+use netrig_agent::probe::{Delay, FarEnd, FarEndOrder, ProbeFailure, Tally};
 use netrig_core::{Duration, Rate};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
+/// Nobody interrupts.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// Runs `guest` against a far end on this address.
 fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
+    let tally = tallied(at, guest);
+    assert!(tally.failures.is_empty(), "{tally:?}");
+}
+
+/// The same; what the far end tells at its end.
+fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> Tally {
     let order = FarEndOrder {
         listen: vec![at.parse::<IpAddr>().unwrap()],
         stamp_port: 0,
@@ -49,8 +58,8 @@ fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
         stop.store(true, Ordering::Relaxed);
         let tally = serving.join().unwrap().unwrap();
         outcome.unwrap();
-        assert!(tally.failures.is_empty(), "{tally:?}");
-    });
+        tally
+    })
 }
 
 fn without_ffmpeg() -> bool {
@@ -73,7 +82,7 @@ fn bytes_by_tcp() {
                 bottleneck_bits_per_s: None,
                 sample_every: Duration::from_millis(1),
             };
-            let report = tcp(remote, &order).unwrap();
+            let report = tcp(remote, &order, &NEVER).unwrap();
             assert_eq!((report.bytes, report.congestion.as_str()), (20_000_001, "reno"));
             assert!(report.transfer_s > 0.0 && report.transfer_s <= report.took_s);
             let framework = report.framework.unwrap();
@@ -81,7 +90,7 @@ fn bytes_by_tcp() {
             assert!(framework.efficiency <= 1.0 && report.segments > 0 && !report.round_trip.is_zero());
             // The same with a bottleneck that is given: 1 MB/s of packets of 1500 B.
             let given = TcpOrder { bottleneck_bits_per_s: Some(8e6), bytes: 1000, ..order.clone() };
-            let report = tcp(remote, &given).unwrap();
+            let report = tcp(remote, &given, &NEVER).unwrap();
             let path = report.path.unwrap();
             let ideal = 1000.0 / (1e6 * f64::from(path.segment) / 1500.0);
             assert!((path.ideal_transfer_s(1000) - ideal).abs() < 1e-12);
@@ -101,7 +110,7 @@ fn a_call_over_loopback() {
     };
     let order = VoiceOrder { voice, lasts: Duration::from_secs(1), dscp: 46, seed: 1 };
     with_receiver("127.0.0.1", |remote| {
-        let report = call(remote, &order).unwrap();
+        let report = call(remote, &order, &NEVER).unwrap();
         assert_eq!((report.sent, report.dropped, report.delay), (50, 0, Delay::OneClock));
         assert_eq!(
             report.came.iter().map(|came| came.number).collect::<Vec<_>>(),
@@ -112,12 +121,39 @@ fn a_call_over_loopback() {
     });
 }
 
+/// An hour's call, a transfer without an end and a clip are given up at once when somebody ends them.
+#[test]
+fn who_interrupts_does_not_wait() {
+    static NOW: AtomicBool = AtomicBool::new(true);
+    let voice = Voice {
+        codec: VoiceCodec::G711,
+        packet: Duration::from_millis(20),
+        talk: Talk::Continuous,
+        playout: Playout::Fixed(Duration::from_millis(40)),
+    };
+    let order = VoiceOrder { voice, lasts: Duration::from_secs(3000), dscp: 46, seed: 1 };
+    let endless = TcpOrder {
+        bytes: u64::MAX,
+        streams: 2,
+        options: TcpOptions::default(),
+        dscp: 0,
+        bottleneck_bits_per_s: None,
+        sample_every: Duration::from_millis(1),
+    };
+    let is_interrupted = |failure| matches!(failure, ProbeFailure::Interrupted);
+    // What the far end says of who hangs up on it is its own affair.
+    let _ = tallied("127.0.0.1", |remote| assert!(call(remote, &order, &NOW).is_err_and(is_interrupted)));
+    let _ = tallied("127.0.0.1", |remote| assert!(tcp(remote, &endless, &NOW).is_err_and(is_interrupted)));
+    let clip = Clip::moving();
+    let _ = tallied("127.0.0.1", |remote| assert!(show(remote, &clip, 0, &NOW).is_err_and(is_interrupted)));
+}
+
 /// Everything arrives over loopback, and every picture is what was sent, bit for bit.
 #[test]
 fn video_over_loopback() {
     let clip = Clip::moving();
     with_receiver("127.0.0.1", |remote| {
-        let stream = show(remote, &clip, 46).unwrap();
+        let stream = show(remote, &clip, 46, &NEVER).unwrap();
         assert_eq!((stream.sent, stream.dropped), (clip.packets().len() as u64, 0));
         let came = in_time(&clip, &stream, Duration::from_secs(5));
         assert!(came.iter().all(|came| *came));

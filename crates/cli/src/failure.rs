@@ -11,6 +11,8 @@ pub enum Failure {
     Request(String),
     /// Something failed while it was carried out: exit code 1.
     Failed(String),
+    /// The person interrupted it, and there is nothing to show: exit code 130.
+    Interrupted,
     /// The reader of our output has gone (a closed pipe): nothing to say, exit code 0.
     NobodyListens,
 }
@@ -36,6 +38,7 @@ impl Failure {
         let (why, code) = match self {
             Self::Request(why) => (why, 2),
             Self::Failed(why) => (why, FAILED),
+            Self::Interrupted => return ExitCode::from(INTERRUPTED),
             Self::NobodyListens => return ExitCode::SUCCESS,
         };
         // Diagnostics of a file begin with the word themselves.

@@ -63,6 +63,9 @@ pub enum ProbeFailure {
     /// ffmpeg failed.
     #[error("ffmpeg: {0}")]
     Ffmpeg(String),
+    /// Somebody ended it before its time.
+    #[error("it was interrupted")]
+    Interrupted,
     /// A thread of the probe ended in a panic.
     #[error("a thread of the probe panicked")]
     Panicked,

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant};
 use rustix::net::{SocketType, ipproto};
@@ -71,12 +72,13 @@ pub struct Stream {
 }
 
 /// Sends what is scheduled, in the order of time, and asks what came. `number_of` tells the place in the schedule of what
-/// arrived, if it is one of ours.
+/// arrived, if it is one of ours. It is given up when `cancel` is set.
 pub(super) fn send(
     remote: &mut Remote,
     dscp: u8,
     schedule: &[Scheduled],
     number_of: impl FnMut(&[u8]) -> Option<u64>,
+    cancel: &AtomicBool,
 ) -> Result<Stream, ProbeFailure> {
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
     let to = remote.receive(generous(lasts), KEEP)?;
@@ -88,8 +90,11 @@ pub(super) fn send(
     let mut pacer = Pacer::new(ours, SPIN).map_err(ProbeFailure::step("timer slack"))?;
     let (mut sent, mut no_room, mut latest) = (Vec::with_capacity(schedule.len()), 0, Duration::ZERO);
     for datagram in schedule {
-        while !ours.left_until(datagram.at).is_zero() {
+        while !ours.left_until(datagram.at).is_zero() && !cancel.load(Ordering::Relaxed) {
             pacer.wait(datagram.at).map_err(ProbeFailure::step("poll"))?;
+        }
+        if cancel.load(Ordering::Relaxed) {
+            return Err(ProbeFailure::Interrupted);
         }
         let now = monotonic_nanos().saturating_sub(ours.epoch_nanos());
         latest = latest.max(Duration::from_nanos(now.saturating_sub(datagram.at.as_nanos())));

@@ -1,5 +1,7 @@
 //! A call over a real path: RTP packets to a receiver, at the pace of a codec.
 
+use std::sync::atomic::AtomicBool;
+
 use netrig_core::{Data, Duration, Instant, Seeds};
 use netrig_traffic::rtp::{Packet, SequenceExtender};
 use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCodec, react};
@@ -27,14 +29,15 @@ pub struct VoiceOrder {
 /// Makes a call to a receiver.
 ///
 /// # Errors
-/// If the receiver or a socket fails.
-pub fn call(remote: &mut Remote, order: &VoiceOrder) -> Result<Stream, ProbeFailure> {
+/// If the receiver or a socket fails; if `cancel` was set.
+pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> Result<Stream, ProbeFailure> {
     let mut extender = SequenceExtender::default();
-    send(remote, order.dscp, &schedule(order), |head| {
+    let number_of = |head: &[u8]| {
         let packet = Packet::parse(head).ok()?;
         // The first round of sequence numbers is the extender's second.
         extender.extend(packet.sequence).checked_sub(1 << 16)
-    })
+    };
+    send(remote, order.dscp, &schedule(order), number_of, cancel)
 }
 
 /// All packets of a call: those that the application `voice` sends in every substrate.

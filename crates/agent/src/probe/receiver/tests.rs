@@ -80,9 +80,7 @@ fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     let error = ErrorEstimate::new(true, Format::Ntp, 1);
     let packet =
         Test { sequence: 1, timestamp: Format::Ntp.encode(realtime_nanos()), error, session: 3 }.encode(None);
-    for _ in 0..BURST {
-        sender.send_to(&packet, target).unwrap();
-    }
+    (0..BURST).for_each(|_| assert_eq!(sender.send_to(&packet, target).unwrap(), packet.len()));
     let stop = AtomicBool::new(false);
     let mut asked = BURST;
     let tally = std::thread::scope(|scope| {

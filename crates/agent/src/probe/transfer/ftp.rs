@@ -1,8 +1,11 @@
 //! A file by FTP (RFC 959), passive (RFC 2428 over IPv6), with a server of anybody's.
 
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::Duration;
 use suppaftp::types::{FileType, FtpError};
@@ -15,13 +18,16 @@ use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 /// Read and written at a time.
 const BLOCK: usize = 64 << 10;
 
-/// Between two looks whether the session is to end.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
+/// How often it is seen whether a session is to end.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
+
+/// How long it may take to delete a file that a broken session left at the server.
+const CLEARING: StdDuration = StdDuration::from_secs(10);
 
 /// Which way the file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FtpDirection {
-    /// To the server; it is deleted there afterwards.
+    /// To the server; it is deleted there afterwards, whatever happened.
     Upload,
     /// From the server, where it must be.
     Download,
@@ -65,12 +71,14 @@ pub struct FtpReport {
     pub counts: TcpCounts,
 }
 
-/// Transfers one file.
+/// Transfers one file. A file that was uploaded, or a part of it, does not stay at the server, also if something fails or
+/// `cancel` is set: it is deleted then in a session of its own.
 ///
 /// # Errors
-/// If a connection fails, the server refuses, says what no server says, takes too long, or has fewer bytes than it should.
-pub fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeFailure> {
-    transfer(order, &|| false)
+/// If a connection fails, the server refuses, says what no server says, takes too long, or has fewer bytes than it should;
+/// if it was interrupted.
+pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> Result<FtpReport, ProbeFailure> {
+    transfer(order, &|| cancel.load(Ordering::Relaxed))
 }
 
 /// The same until `has_ended` says that it is to end.
@@ -78,25 +86,59 @@ pub(crate) fn transfer(
     order: &FtpOrder,
     has_ended: &(dyn Fn() -> bool + Sync),
 ) -> Result<FtpReport, ProbeFailure> {
-    let begun = monotonic_nanos();
+    let (begun, rest) = (monotonic_nanos(), Cell::new(Left::Nothing));
+    let report = within(order, order.patience.into(), has_ended, |session| session.carry_out(begun, &rest));
+    if let Err(failed) = &report
+        && rest.get() != Left::Nothing
+        && let Err(error) = within(order, CLEARING, &|| false, |session| session.clear())
+        && rest.get() == Left::Something
+    {
+        let why = format!("{} stays there: {error}; before that: {failed}", order.file);
+        return Err(Session { order, sockets: &Sockets::default() }.failed("DELE", why));
+    }
+    report
+}
+
+/// What a session that failed left at the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// It was ended between the command to store a file and the server's answer.
+    Perhaps,
+    /// A file, or a part of it.
+    Something,
+}
+
+/// Does something in a session that is ended after so long, or when `has_ended` says so.
+fn within<T>(
+    order: &FtpOrder,
+    patience: StdDuration,
+    has_ended: &(dyn Fn() -> bool + Sync),
+    go: impl FnOnce(&Session<'_>) -> Result<T, ProbeFailure>,
+) -> Result<T, ProbeFailure> {
     let sockets = Sockets::default();
     let session = Session { order, sockets: &sockets };
     let (over, watch) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
+    let deadline = StdInstant::now() + patience;
+    let done = std::thread::scope(|scope| {
         // Whoever waits on a socket is woken by its end.
         let sockets = &sockets;
         scope.spawn(move || {
-            while watch.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if has_ended() || monotonic_nanos() - begun > order.patience.as_nanos() {
+            while watch.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if has_ended() || StdInstant::now() >= deadline {
                     return sockets.end();
                 }
             }
         });
-        let report = session.carry_out(begun);
+        let done = go(&session);
         drop(over);
-        report
+        done
+    });
+    done.map_err(|error| match sockets.has_ended() {
+        true if has_ended() => ProbeFailure::Interrupted,
+        true => session.failed("waiting", "it took too long"),
+        false => error,
     })
-    .map_err(|error| if sockets.has_ended() { session.failed("waiting", "it took too long") } else { error })
 }
 
 /// The sockets of a session, so that somebody else can end it.
@@ -150,7 +192,8 @@ impl Session<'_> {
         move |error| self.failed(step, error)
     }
 
-    fn carry_out(&self, begun: u64) -> Result<FtpReport, ProbeFailure> {
+    /// A control connection that is logged in, and what the server greeted with.
+    fn log_in(&self) -> Result<(FtpStream, String), ProbeFailure> {
         let order = self.order;
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
         let control = connect(order.server, &options, order.dscp, self.sockets)
@@ -159,6 +202,18 @@ impl Session<'_> {
         let greeting = session.get_welcome_msg().and_then(|text| text.lines().next()).unwrap_or_default();
         let greeting = greeting.chars().filter(|c| !c.is_control()).take(200).collect();
         session.login(&order.user, &order.password).map_err(self.at("login"))?;
+        Ok((session, greeting))
+    }
+
+    /// Deletes the file.
+    fn clear(&self) -> Result<(), ProbeFailure> {
+        let (mut session, _) = self.log_in()?;
+        session.rm(&self.order.file).map_err(self.at("DELE"))
+    }
+
+    fn carry_out(&self, begun: u64, rest: &Cell<Left>) -> Result<FtpReport, ProbeFailure> {
+        let order = self.order;
+        let (mut session, greeting) = self.log_in()?;
         session.transfer_type(FileType::Binary).map_err(self.at("type"))?;
         session.set_mode(if order.server.is_ipv6() { Mode::ExtendedPassive } else { Mode::Passive });
         // Data goes to the server that was named, whatever address it gives: nobody else asked for it.
@@ -171,7 +226,7 @@ impl Session<'_> {
             Ok(data)
         });
         let (bytes, transfer_s) = match order.direction {
-            FtpDirection::Upload => self.upload(&mut session)?,
+            FtpDirection::Upload => self.upload(&mut session, rest)?,
             FtpDirection::Download => self.download(&mut session)?,
         };
         let counts = self.sockets.counts();
@@ -180,8 +235,15 @@ impl Session<'_> {
         Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts })
     }
 
-    fn upload(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeFailure> {
-        let mut data = session.put_with_stream(&self.order.file).map_err(self.at("STOR"))?;
+    /// Puts the file there and deletes it; `rest` tells what would stay there now.
+    fn upload(&self, session: &mut FtpStream, rest: &Cell<Left>) -> Result<(u64, f64), ProbeFailure> {
+        let stored = session.put_with_stream(&self.order.file);
+        rest.set(match &stored {
+            Ok(_) => Left::Something,
+            Err(_) if self.sockets.has_ended() => Left::Perhaps,
+            Err(_) => Left::Nothing,
+        });
+        let mut data = stored.map_err(self.at("STOR"))?;
         let first = monotonic_nanos();
         let zeros = vec![0; BLOCK];
         let mut left = self.order.bytes;
@@ -195,6 +257,7 @@ impl Session<'_> {
         data.finish().map_err(self.at("end of data"))?;
         let took = (monotonic_nanos() - first) as f64 * 1e-9;
         session.rm(&self.order.file).map_err(self.at("DELE"))?;
+        rest.set(Left::Nothing);
         Ok((self.order.bytes, took))
     }
 

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -86,13 +87,13 @@ pub struct TcpReport {
 /// Sends so many bytes to a receiver.
 ///
 /// # Errors
-/// If the receiver or a socket fails, or the receiver got something else than was sent.
-pub fn tcp(remote: &mut Remote, order: &TcpOrder) -> Result<TcpReport, ProbeFailure> {
+/// If the receiver or a socket fails, or the receiver got something else than was sent; if `cancel` was set.
+pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result<TcpReport, ProbeFailure> {
     let streams = order.streams.clamp(1, MOST_CONNECTIONS);
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
     let connections =
-        (0..streams).map(|_| connect(remote.local()?, to, order)).collect::<Result<Vec<_>, _>>()?;
+        (0..streams).map(|_| connect(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
     let congestion = rustix::net::sockopt::tcp_congestion(&connections[0])
         .map_err(|error| ProbeFailure::step("TCP_CONGESTION")(error.into()))?;
     // The handshake of an idle path: RFC 6349 section 3.2.
@@ -100,7 +101,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder) -> Result<TcpReport, ProbeFail
     let round_trip =
         handshakes.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
     let first = monotonic_nanos();
-    let (samples, sent) = carry(&connections, order, first)?;
+    let (samples, sent) = carry(&connections, order, first, cancel)?;
     let last = infos(&connections)?;
     drop(connections);
     let bytes = remote.sunk()?;
@@ -145,7 +146,12 @@ fn infos(connections: &[TcpStream]) -> Result<Vec<TcpInfo>, ProbeFailure> {
 }
 
 /// One connection, made.
-fn connect(local: SocketAddr, to: SocketAddr, order: &TcpOrder) -> Result<TcpStream, ProbeFailure> {
+fn connect(
+    local: SocketAddr,
+    to: SocketAddr,
+    order: &TcpOrder,
+    cancel: &AtomicBool,
+) -> Result<TcpStream, ProbeFailure> {
     let socket = Making::tcp(&order.options, order.dscp, SocketAddr::new(local.ip(), 0))?.bound()?;
     let failed = |error: Errno| ProbeFailure::Connect { target: to, source: error.into() };
     match rustix::net::connect(&socket, &to) {
@@ -154,6 +160,9 @@ fn connect(local: SocketAddr, to: SocketAddr, order: &TcpOrder) -> Result<TcpStr
     }
     let deadline = monotonic_nanos() + CONNECT_PATIENCE;
     while !writable(&socket).map_err(ProbeFailure::step("poll"))? {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(ProbeFailure::Interrupted);
+        }
         if monotonic_nanos() > deadline {
             return Err(failed(Errno::TIMEDOUT));
         }
@@ -179,10 +188,12 @@ fn carry(
     connections: &[TcpStream],
     order: &TcpOrder,
     first: u64,
+    cancel: &AtomicBool,
 ) -> Result<(Vec<TcpSample>, u64), ProbeFailure> {
     let left = Mutex::new(order.bytes);
     let samples = std::thread::scope(|scope| {
-        let senders: Vec<_> = connections.iter().map(|stream| scope.spawn(|| pour(stream, &left))).collect();
+        let senders: Vec<_> =
+            connections.iter().map(|stream| scope.spawn(|| pour(stream, &left, cancel))).collect();
         let mut samples = Vec::new();
         while senders.iter().any(|sender| !sender.is_finished()) {
             std::thread::sleep(order.sample_every.into());
@@ -193,6 +204,9 @@ fn carry(
         }
         Ok::<_, ProbeFailure>(samples)
     })?;
+    if cancel.load(Ordering::Relaxed) {
+        return Err(ProbeFailure::Interrupted);
+    }
     // Nothing more comes from here: the receiver sees the end of each.
     for stream in connections {
         stream.shutdown(std::net::Shutdown::Write).map_err(ProbeFailure::step("shutdown"))?;
@@ -200,8 +214,8 @@ fn carry(
     Ok((samples, order.bytes))
 }
 
-/// Sends blocks while there are some; connections that are faster send more.
-fn pour(mut stream: &TcpStream, left: &Mutex<u64>) -> io::Result<()> {
+/// Sends blocks while there are some, until `cancel` is set; connections that are faster send more.
+fn pour(mut stream: &TcpStream, left: &Mutex<u64>, cancel: &AtomicBool) -> io::Result<()> {
     let zeros = vec![0; BLOCK];
     loop {
         let size = {
@@ -215,6 +229,9 @@ fn pour(mut stream: &TcpStream, left: &Mutex<u64>) -> io::Result<()> {
         }
         let mut block = &zeros[..size];
         while !block.is_empty() {
+            if cancel.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             match stream.write(block) {
                 Ok(sent) => block = &block[sent..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

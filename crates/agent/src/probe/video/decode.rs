@@ -78,7 +78,8 @@ pub fn has_ffmpeg() -> bool {
 /// # Errors
 /// If ffmpeg is not here, or fails.
 pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeFailure> {
-    let mut arguments = vec!["-f", "ivf", "-i", "pipe:0"];
+    // However much is damaged: it is for us to say what that means.
+    let mut arguments = vec!["-max_error_rate", "1", "-f", "ivf", "-i", "pipe:0"];
     // Twice the same frames, as they come: their bytes, and their times.
     arguments.extend([
         "-map",
@@ -105,19 +106,14 @@ pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeFailur
         "pipe:2",
     ]);
     let (status, bytes, told) = ffmpeg(&arguments, &container(pictures))?;
-    let mut frames: Vec<Option<Frame>> = pictures.iter().map(|_| None).collect();
     let list = FrameList::read(&told);
-    let Some((width, height)) = list.size else {
-        // Nothing that can be shown is no failure of ffmpeg's.
-        return if status.success() || bytes.is_empty() { Ok(frames) } else { Err(failed(status)) };
-    };
-    let length = width * height + 2 * width.div_ceil(2) * height.div_ceil(2);
-    for (number, planes) in list.numbers.iter().zip(bytes.chunks_exact(length.max(1))) {
-        if let Some(frame) = usize::try_from(*number).ok().and_then(|number| frames.get_mut(number)) {
-            *frame = Some(Frame { width, height, planes: planes.to_vec() });
-        }
+    // Nothing that can be shown is no failure of ffmpeg's, if it ended by itself.
+    let is_empty = list.size.is_none() && bytes.is_empty();
+    let is_fine = status.success() || is_empty && status.code().is_some();
+    if !is_fine {
+        return Err(failed(status));
     }
-    Ok(frames)
+    list.frames(&bytes, pictures.len())
 }
 
 /// A frame as a picture file.
@@ -174,6 +170,28 @@ impl FrameList {
             numbers: text.lines().filter(|line| !line.starts_with('#')).filter_map(number).collect(),
         }
     }
+
+    /// Frames of `bytes` at the places of their pictures, of which there are so many.
+    ///
+    /// # Errors
+    /// If there are not as many as were named: a frame that is missing for this reason is not one that the path lost.
+    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<Frame>>, ProbeFailure> {
+        let mut frames = vec![None; pictures];
+        let (width, height) = self.size.unwrap_or((0, 0));
+        let length = width * height + 2 * width.div_ceil(2) * height.div_ceil(2);
+        if bytes.len() != self.numbers.len() * length {
+            let (told, came) = (self.numbers.len(), bytes.len());
+            return Err(ProbeFailure::Ffmpeg(format!(
+                "it told of {told} frames of {length} B, and {came} B of them came"
+            )));
+        }
+        for (number, planes) in self.numbers.iter().zip(bytes.chunks_exact(length.max(1))) {
+            if let Some(frame) = usize::try_from(*number).ok().and_then(|number| frames.get_mut(number)) {
+                *frame = Some(Frame { width, height, planes: planes.to_vec() });
+            }
+        }
+        Ok(frames)
+    }
 }
 
 /// Runs ffmpeg with this input; how it ended, what it wrote to its output, and what to its errors.
@@ -193,8 +211,8 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, Stri
     std::thread::scope(|scope| {
         // It may end before it has read all, which is for its exit code to tell.
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input)));
-        let frames = scope.spawn(move || read_all(stdout));
-        let words = scope.spawn(move || read_all(stderr));
+        let frames = scope.spawn(move || read_all(stdout, MOST_BYTES));
+        let words = scope.spawn(move || read_all(stderr, MOST_BYTES));
         let status = wait(&mut child);
         let (Ok(frames), Ok(words)) = (frames.join(), words.join()) else {
             return Err(ProbeFailure::Panicked);
@@ -205,11 +223,16 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, Stri
     })
 }
 
-/// Reads to the end, and keeps what is agreed.
-fn read_all(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
+/// Reads to the end; an error if there are more than `most` bytes until then.
+fn read_all(pipe: Option<impl Read>, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
-        pipe.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        pipe.take(most + 1).read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!(
+            "it wrote more than the {most} B that are kept: take a shorter clip"
+        )));
     }
     Ok(bytes)
 }
@@ -239,6 +262,29 @@ mod tests {
         let list = FrameList::read(text);
         assert_eq!((list.size, list.numbers), (Some((320, 180)), vec![0, 2]));
         assert!(FrameList::read("").size.is_none());
+    }
+
+    /// Frames that were told of and did not come are not taken for frames that the path lost.
+    #[test]
+    fn as_many_frames_as_were_told_of() {
+        // 2 x 2: four bytes of luma, and one of each colour.
+        let list = FrameList { size: Some((2, 2)), numbers: vec![0, 2] };
+        let frames = list.frames(&[7; 12], 3).unwrap();
+        assert_eq!(frames.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        for so_many in [0, 6, 11, 13, 18] {
+            let why = list.frames(&vec![7; so_many], 3).unwrap_err().to_string();
+            assert_eq!(why, format!("ffmpeg: it told of 2 frames of 6 B, and {so_many} B of them came"));
+        }
+        let nothing = FrameList { size: None, numbers: Vec::new() };
+        assert_eq!(nothing.frames(&[], 2).unwrap(), [None, None]);
+        assert!(nothing.frames(&[7], 2).is_err());
+    }
+
+    #[test]
+    fn what_is_not_kept_is_an_error() {
+        assert_eq!(read_all(Some(&[7; 5][..]), 5).unwrap(), [7; 5]);
+        let why = read_all(Some(&[7; 6][..]), 5).unwrap_err().to_string();
+        assert!(why.starts_with("it wrote more than the 5 B that are kept"), "{why}");
     }
 
     #[test]

@@ -4,6 +4,8 @@ mod decode;
 mod quality;
 mod shown;
 
+use std::sync::atomic::AtomicBool;
+
 use netrig_core::{Duration, Instant};
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::Packet;
@@ -20,8 +22,8 @@ use super::receiver::Remote;
 /// places of the clip's packets.
 ///
 /// # Errors
-/// If the receiver or a socket fails.
-pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8) -> Result<Stream, ProbeFailure> {
+/// If the receiver or a socket fails; if `cancel` was set.
+pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8, cancel: &AtomicBool) -> Result<Stream, ProbeFailure> {
     let mut schedule = Vec::new();
     for (number, picture) in clip.pictures().iter().enumerate() {
         let nanos = number as u64 * 1_000_000_000 / u64::from(clip.frames_per_s());
@@ -30,10 +32,11 @@ pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8) -> Result<Stream, ProbeF
         schedule.extend(packets.map(|bytes| Scheduled { at, bytes: bytes.clone() }));
     }
     // A packet that was changed on its way is none of the clip's.
-    send(remote, dscp, &schedule, |head| {
+    let number_of = |head: &[u8]| {
         let place = clip.place_of(&Packet::parse(head).ok()?)?;
         (clip.packets().get(place)?.as_slice() == head).then_some(place as u64)
-    })
+    };
+    send(remote, dscp, &schedule, number_of, cancel)
 }
 
 /// Of each packet of the clip whether it came in time: no later than `playout` after the first that came, beside its sending.

@@ -24,6 +24,7 @@ pub use voice::voice;
 fn failure(error: ProbeFailure) -> Failure {
     match error {
         ProbeFailure::Clip(_) => Failure::request(error),
+        ProbeFailure::Interrupted => Failure::Interrupted,
         other => Failure::failed(other),
     }
 }

@@ -12,6 +12,7 @@ use super::super::target::resolve;
 use super::arguments::Transfer;
 use super::{connect, failure, percent};
 use crate::failure::{Failure, print};
+use crate::interruption::until_interrupted;
 
 /// FTP's port (RFC 959).
 const FTP_PORT: u16 = 21;
@@ -58,7 +59,7 @@ fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failur
         dscp: arguments.dscp.0,
         patience: arguments.ftp.patience,
     };
-    ftp(&order).map_err(failure)
+    ftp(&order, &*until_interrupted()?).map_err(failure)
 }
 
 fn by_tcp(arguments: &Transfer, options: TcpOptions) -> Result<TcpReport, Failure> {
@@ -77,7 +78,7 @@ fn by_tcp(arguments: &Transfer, options: TcpOptions) -> Result<TcpReport, Failur
         return Err(Failure::request("--bytes must be above zero"));
     }
     let mut remote = connect(&arguments.target, &arguments.key)?;
-    tcp(&mut remote, &order).map_err(failure)
+    tcp(&mut remote, &order, &*until_interrupted()?).map_err(failure)
 }
 
 fn ftp_json(report: &FtpReport) -> Value {

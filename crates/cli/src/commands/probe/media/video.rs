@@ -15,6 +15,7 @@ use super::super::TESTER;
 use super::arguments::Video;
 use super::{connect, delay_json, failure, fault, percent};
 use crate::failure::{Failure, print};
+use crate::interruption::until_interrupted;
 use crate::output::replace;
 
 /// A clip as it came with one code point.
@@ -73,10 +74,11 @@ fn view(arguments: &Video, clip: &Clip, decodes: bool) -> Result<Vec<Viewing>, F
     }
     // A picture's time: what leaves later than that disturbs the next.
     let bearable = Duration::from_nanos(1_000_000_000 / u64::from(clip.frames_per_s()));
+    let cancel = &*until_interrupted()?;
     let streams = std::thread::scope(|scope| {
         let sending: Vec<_> = remotes
             .into_iter()
-            .map(|(dscp, mut remote)| (dscp, scope.spawn(move || show(&mut remote, clip, dscp.0))))
+            .map(|(dscp, mut remote)| (dscp, scope.spawn(move || show(&mut remote, clip, dscp.0, cancel))))
             .collect();
         let sent = sending.into_iter().map(|(dscp, sending)| match sending.join() {
             Ok(stream) => stream.map(|stream| (dscp, stream)).map_err(failure),

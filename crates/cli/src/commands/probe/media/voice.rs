@@ -13,6 +13,7 @@ use super::super::TESTER;
 use super::arguments::{Codec, Voice};
 use super::{connect, delay_json, failure, fault, measured_by, percent};
 use crate::failure::{Failure, print};
+use crate::interruption::until_interrupted;
 
 pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
     let voice = settings(arguments)?;
@@ -23,7 +24,7 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
         seed: arguments.seed,
     };
     let mut remote = connect(&arguments.target, &arguments.key)?;
-    let stream = call(&mut remote, &order).map_err(failure)?;
+    let stream = call(&mut remote, &order, &*until_interrupted()?).map_err(failure)?;
     let heard = stream.came.iter().map(|came| Heard {
         number: came.number,
         sent_s: came.sent_s,
