@@ -82,9 +82,9 @@ pub fn worst(viewers: &[&Watched], places: Range<usize>) -> Option<usize> {
 /// viewers, or if there is no such picture.
 pub fn side_by_side(viewers: &[&Watched], picture: usize) -> Option<Frame> {
     let sent = viewers.first()?.frame_sent(picture)?;
-    let shown = viewers.iter().filter_map(|viewer| Some(&viewer.shown.get(picture)?.frame));
-    let frames: Vec<&Frame> = std::iter::once(sent).chain(shown).collect();
-    Frame::beside(&frames)
+    let shown = viewers.iter().map(|viewer| Some(&viewer.shown.get(picture)?.frame));
+    let frames: Option<Vec<&Frame>> = std::iter::once(Some(sent)).chain(shown).collect();
+    Frame::beside(&frames?)
 }
 
 /// Decodes what came of a clip that was sent once or several times over, and compares it picture by picture with the clip.
