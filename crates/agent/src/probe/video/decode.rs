@@ -78,8 +78,9 @@ pub fn has_ffmpeg() -> bool {
 /// # Errors
 /// If ffmpeg is not here, or fails.
 pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeFailure> {
-    // However much is damaged: it is for us to say what that means.
-    let mut arguments = vec!["-max_error_rate", "1", "-f", "ivf", "-i", "pipe:0"];
+    // However much is damaged: it is for us to say what that means. Threads that decode pictures side by side conceal what is
+    // missing with whatever the others have at that moment: the same packets must be the same frames.
+    let mut arguments = vec!["-max_error_rate", "1", "-threads", "1", "-f", "ivf", "-i", "pipe:0"];
     // Twice the same frames, as they come: their bytes, and their times.
     arguments.extend([
         "-map",
