@@ -107,17 +107,18 @@ impl FileTransfer {
         }
     }
 
-    /// What every carrier of a flow tells, at the end of a transfer whose session began at `begun`. What the other end sent
-    /// again only its own kernel knows.
+    /// What is told at the end of a transfer whose session began at `begun`: of what both ends of a flow count, what this
+    /// one knows. What the other end sent again only its own kernel knows.
     fn samples(&self, begun: Instant, report: &FtpReport) -> Samples {
         let FtpReport { counts, .. } = report;
         let end = begun + Duration::from_secs_f64(report.session_s);
         let bytes = report.bytes as f64;
-        let both: [(&'static Quantity, f64); 2] =
-            [(&quantity::RESPONSE_TIME, report.transfer_s), (&quantity::RECEIVED_BYTES, bytes)];
-        let stored: [(&'static Quantity, f64); 5] = [
+        let both: [(&'static Quantity, f64); 3] = [
+            (&quantity::RESPONSE_TIME, report.transfer_s),
             (&quantity::OFFERED_BYTES, bytes),
-            (&quantity::PACKETS_SENT, counts.segments_sent as f64),
+            (&quantity::RECEIVED_BYTES, bytes),
+        ];
+        let stored: [(&'static Quantity, f64); 3] = [
             (&quantity::DATA_PACKETS_SENT, counts.data_segments_sent as f64),
             (&quantity::RETRANSMITTED_BYTES, counts.bytes_retransmitted as f64),
             (&quantity::TIMEOUTS, counts.timeouts as f64),

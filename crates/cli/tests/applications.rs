@@ -104,6 +104,12 @@ metric = "response_time"
 [response.again]
 of = "flow.file"
 metric = "retransmission_share"
+[response.wire]
+of = "flow.file"
+metric = "wire_throughput"
+[response.sent]
+of = "flow.file"
+metric = "packets_sent"
 "#
         ));
         let (_, document, told) = run(folder.path(), "sim,netns", &[]);
@@ -117,6 +123,15 @@ metric = "retransmission_share"
         for share in shares {
             assert!(share.is_some_and(|share| (0.01..0.2).contains(&share)), "{direction}: {shares:?}");
         }
+        // What the network carries of the file is known by the server's port for data; the commands are none of it.
+        let [modelled, real] = ["sim", "netns"].map(|on| value(&document, on, "wire").unwrap_or(0.0));
+        let ratio = real / modelled;
+        assert!(
+            (0.9..1.1).contains(&ratio),
+            "{direction}: {modelled} B/s on the modelled wire, {real} on this"
+        );
+        // Only the client's end is asked.
+        assert!(value(&document, "sim", "sent").is_some() && value(&document, "netns", "sent").is_none());
         let line = time_lines(folder.path());
         assert!(line.contains("vsftpd") && line.contains("SHA-256"), "{line}");
     }

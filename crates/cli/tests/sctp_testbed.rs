@@ -58,7 +58,7 @@ of = "flow.bulk"
 metric = "wire_throughput"
 "#;
 
-/// Two paths, of which the first goes down for 20 s at 5 s. Its time-outs are 0.5 s and double; three in a row give it up.
+/// Two paths, of which the first goes down for 6 s at 5 s. Its time-outs are 0.5 s and double; three in a row give it up.
 const TWO_PATHS: &str = r#"
 format = 1
 name = "two-paths"

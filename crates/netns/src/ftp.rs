@@ -13,11 +13,20 @@ use crate::program::Errand;
 const ROOT: &str = "root";
 const EMPTY: &str = "empty";
 
+/// From the port of a server to that of its connections for data, so that these are known on the network: beyond the ports of
+/// all flows' servers, of which there are at most 20,000.
+const TO_DATA: u16 = 20_000;
+
 /// What time stamps take of a segment, bytes (RFC 7323 appendix A).
 const TIMESTAMPS: u64 = 12;
 
 /// What Linux has as the least and the usual receive buffer of TCP, bytes (tcp(7)).
 const LEAST_BUFFER: u32 = 4096;
+
+/// The port at which the server of that flow takes its connection for data.
+pub(crate) const fn data_port(number: u32) -> u16 {
+    server_port(number) + TO_DATA
+}
 
 /// The file that a flow transfers by FTP, if it does.
 pub(crate) fn of(flow: &Flow) -> Option<&Ftp> {
@@ -44,7 +53,7 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
         let address = flow.paths.first().and_then(|path| scenario.address(flow.to, path.hops.last()?.link));
         let Some(address) = address else { return unsupported(format!("flow `{}` has no path", flow.name)) };
         let mut errand =
-            Errand::new(scenario, flow.to, server(SocketAddr::from((address, server_port(number)))))?;
+            Errand::new(scenario, flow.to, server((address, server_port(number)).into(), data_port(number)))?;
         errand.folders = vec![ROOT, EMPTY];
         if ftp.direction == FtpDirection::Fetch {
             errand.zeros.push((format!("{ROOT}/{SERVED_FILE}"), ftp.size.bytes()));
@@ -56,8 +65,8 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
     Ok(servers)
 }
 
-/// vsftpd on one address: anybody may store, fetch and delete files in its folder, and nothing else (vsftpd.conf(5)).
-fn server(address: SocketAddr) -> Program {
+/// vsftpd on one address, with one port for data: anybody may store, fetch and delete files in its folder, and nothing else (vsftpd.conf(5)).
+fn server(address: SocketAddr, data_port: u16) -> Program {
     let listen = match address {
         SocketAddr::V4(_) => format!("listen=YES\nlisten_address={}", address.ip()),
         SocketAddr::V6(_) => format!("listen=NO\nlisten_ipv6=YES\nlisten_address6={}", address.ip()),
@@ -66,7 +75,8 @@ fn server(address: SocketAddr) -> Program {
         "{listen}\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
          anon_upload_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\nanon_root={{folder}}/{ROOT}\n\
          allow_writeable_chroot=YES\nno_anon_password=YES\nrun_as_launching_user=YES\nxferlog_enable=NO\n\
-         secure_chroot_dir={{folder}}/{EMPTY}\nseccomp_sandbox=NO\n",
+         secure_chroot_dir={{folder}}/{EMPTY}\nseccomp_sandbox=NO\n\
+         pasv_min_port={data_port}\npasv_max_port={data_port}\n",
         address.port()
     );
     Program {

@@ -1,8 +1,11 @@
 //! Whose transports carry the flows of a run, and what these do not tell of themselves.
 
 use netrig_core::{Instant, Journal, Quantity, Sink, Subject, quantity};
-use netrig_experiment::{Carrier, Scenario};
+use netrig_experiment::{Carrier, Flow, Scenario};
+use netrig_traffic::FtpDirection;
 use netrig_transport::sctp::Encapsulation;
+
+use crate::ftp;
 
 /// Begins the time line of a run with it, and says what will not be counted.
 pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
@@ -10,17 +13,27 @@ pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let flow_itself = Subject::Flow(number);
         journal.note(Instant::ZERO, flow_itself, || words(&flow.carrier).to_owned(), sink);
-        untold(&flow.carrier).iter().for_each(|quantity| sink.untold(flow_itself, quantity));
+        untold(flow).for_each(|quantity| sink.untold(flow_itself, quantity));
     }
 }
 
-/// What a transport counts in the simulator and does not here. TCP_INFO has what was sent again, and not why.
-fn untold(carrier: &Carrier) -> &'static [&'static Quantity] {
-    static BY_TCP: [&Quantity; 2] = [&quantity::FAST_RETRANSMISSIONS, &quantity::TIMEOUT_RETRANSMISSIONS];
-    match carrier {
+/// What is counted in the simulator and not here. TCP_INFO has what was sent again, and not why; of FTP it is asked at the
+/// client's end only.
+fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
+    const BY_TCP: [&Quantity; 2] = [&quantity::FAST_RETRANSMISSIONS, &quantity::TIMEOUT_RETRANSMISSIONS];
+    const STORING: [&Quantity; 2] = [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_RECEIVED];
+    const FETCHING: [&Quantity; 3] =
+        [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_SENT, &quantity::TIMEOUTS];
+    let by_tcp: &[_] = match flow.carrier {
         Carrier::Tcp(_) | Carrier::Mptcp(_) => &BY_TCP,
         Carrier::Udp { .. } | Carrier::Sctp(_) => &[],
-    }
+    };
+    let by_ftp: &[_] = match ftp::of(flow).map(|ftp| ftp.direction) {
+        Some(FtpDirection::Store) => &STORING,
+        Some(FtpDirection::Fetch) => &FETCHING,
+        None => &[],
+    };
+    by_tcp.iter().chain(by_ftp).copied()
 }
 
 /// Whose transport this is.

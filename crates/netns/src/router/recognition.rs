@@ -7,12 +7,13 @@ use netrig_core::{Duration, Instant, PacketMeta, Quantity, Sample, Sink, Subject
 use netrig_experiment::{Carrier, Flow, Scenario};
 
 use super::parcel::Parcel;
+use crate::ftp;
 use crate::orders::server_port;
 
 /// Counts the IP bytes of TCP segments with data that reach the receiving hosts of flows, and tells when they pause: a
 /// socket counts only what is in them, and hears of it when all that was sent before is there.
 pub(crate) struct Recognition {
-    /// By the address that the flow's second end listens on.
+    /// By the address that the flow's second end listens on for data.
     flows: BTreeMap<SocketAddr, Watched>,
     wire_bytes: Vec<u64>,
     /// When data last came, by flow.
@@ -41,7 +42,8 @@ impl Recognition {
             let receiver = if flow.application.answers() { flow.from } else { flow.to };
             for path in &flow.paths {
                 let last = path.hops.last().and_then(|hop| scenario.address(flow.to, hop.link));
-                let listens = last.map(|address: IpAddr| SocketAddr::from((address, server_port(number))));
+                let port = if ftp::of(flow).is_some() { ftp::data_port(number) } else { server_port(number) };
+                let listens = last.map(|address: IpAddr| SocketAddr::from((address, port)));
                 flows.extend(listens.map(|at| (at, Watched { flow: number, receiver })));
             }
         }
