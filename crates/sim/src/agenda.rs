@@ -67,7 +67,8 @@ impl Ord for Entry {
     }
 }
 
-/// Events in the order of (moment, sequence): ties happen in the order in which they were entered.
+/// Events in the order of (moment, sequence): ties happen in the order in which they were entered, but for those that were
+/// to be last.
 #[derive(Default)]
 pub(crate) struct Agenda {
     heap: BinaryHeap<Entry>,
@@ -83,7 +84,16 @@ impl Agenda {
     #[inline]
     pub fn enter(&mut self, at: Instant, actor: Actor) {
         self.sequence += 1;
-        let entry = Entry { at, sequence: self.sequence, actor };
+        self.put(Entry { at, sequence: self.sequence, actor });
+    }
+
+    /// Wakes `actor` at `at`, after all others of that moment: what happens at the end of an interval is part of it.
+    pub fn enter_last(&mut self, at: Instant, actor: Actor) {
+        self.put(Entry { at, sequence: u64::MAX, actor });
+    }
+
+    #[inline]
+    fn put(&mut self, entry: Entry) {
         if std::mem::take(&mut self.taken)
             && let Some(mut first) = self.heap.peek_mut()
         {
@@ -170,6 +180,16 @@ mod tests {
         agenda.enter(Instant::from_nanos(4), Actor::Tick);
         let order: Vec<_> = std::iter::from_fn(|| agenda.next(at)).map(|(_, actor)| actor).collect();
         assert_eq!(order, [Actor::Tick, line(9), line(1)]);
+    }
+
+    #[test]
+    fn a_tick_counts_what_happens_at_its_moment() {
+        let mut agenda = Agenda::default();
+        let at = Instant::from_nanos(5);
+        agenda.enter_last(at, Actor::Tick);
+        agenda.enter(at, line(1));
+        let order: Vec<_> = std::iter::from_fn(|| agenda.next(at)).map(|(_, actor)| actor).collect();
+        assert_eq!(order, [line(1), Actor::Tick]);
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl<'a> Simulation<'a> {
                 agenda.enter(flow.stop, Actor::FlowStops(number));
             }
         }
-        agenda.enter(Instant::ZERO + self.scenario.sample_every, Actor::Tick);
+        agenda.enter_last(Instant::ZERO + self.scenario.sample_every, Actor::Tick);
     }
 
     /// One caller, once per event: part of its loop, which the compiler does not see by itself.
@@ -118,7 +118,7 @@ impl<'a> Simulation<'a> {
             Actor::Event(place) => self.happen(now, &self.scenario.events[place as usize], sink),
             Actor::Tick => {
                 self.tick(now, sink);
-                self.network.agenda.enter(now + self.scenario.sample_every, Actor::Tick);
+                self.network.agenda.enter_last(now + self.scenario.sample_every, Actor::Tick);
             }
         }
     }
