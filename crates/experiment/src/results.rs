@@ -146,7 +146,8 @@ pub struct ClaimResult {
     pub substrate: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Adjusted over the study's claims (Holm); absent where no test applies.
+    /// Adjusted over the study's claims (Holm); absent where no test applies, and 0 where replications do not differ at all, of
+    /// which no test can say how often they would.
     pub p_holm: Option<f64>,
     /// The verdict's reason in a sentence.
     pub why: String,

@@ -474,9 +474,9 @@ fn transports_and_flows() {
             "transport = \"tcp\"\nstart = \"20 s\"\nstop = \"10 s\""
         ),
         (
-            "a count that does not fit",
+            "a flow's application after the head of a node",
             "transport = \"tcp\"\n",
-            "transport = \"tcp\"\ncount = 2\n[node.other]\n"
+            "transport = \"tcp\"\n[node.other]\n"
         ),
         (
             "no way to an island",

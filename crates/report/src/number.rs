@@ -262,8 +262,11 @@ pub fn percent(share: f64) -> String {
     format!("{} %", as_given((share * 1e6).round() / 1e4))
 }
 
-/// A p-value: `p = 0.012`, `p < 0.001`.
+/// A p-value: `p = 0.012`, `p < 0.001`. Exactly 0 is that of replications that are all alike: no test speaks of them.
 pub fn p_value(p: f64) -> String {
+    if p == 0.0 {
+        return "no spread".into();
+    }
     if p < 0.001 {
         return "p < 0.001".into();
     }
@@ -380,8 +383,8 @@ mod tests {
         assert_eq!(relative(1.0, 0.0), None);
         assert_eq!((percent(0.95), percent(0.999)), ("95 %".into(), "99.9 %".into()));
         assert_eq!(
-            (p_value(0.0004), p_value(0.0123), p_value(0.5)),
-            ("p < 0.001".into(), "p = 0.012".into(), "p = 0.50".into())
+            [p_value(0.0), p_value(0.0004), p_value(0.0123), p_value(0.5)],
+            ["no spread", "p < 0.001", "p = 0.012", "p = 0.50"]
         );
     }
 }

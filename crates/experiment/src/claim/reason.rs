@@ -23,7 +23,7 @@ impl Draft<'_> {
                     n => format!("all {n} comparisons hold; the weakest: "),
                 };
                 let p = words::p_value(ruling.p_holm, ruling.tested);
-                format!("{holds}{}, p = {p}", self.figures(self.weakest()))
+                format!("{holds}{}, {p}", self.figures(self.weakest()))
             }
             Verdict::Refuted => format!("{}: this excludes it", self.figures(self.strongest_against())),
             Verdict::Inconclusive => self.open(ruling),
@@ -48,7 +48,7 @@ impl Draft<'_> {
         }
         if passes(self.p, ruling.level) {
             let p = words::p_value(ruling.p_holm, ruling.tested);
-            return format!("{figures}: it holds by itself, but p = {p} is not enough{more}");
+            return format!("{figures}: it holds by itself, but {p} is not enough{more}");
         }
         if let Some(against) = self.strongest_against()
             && against.finding.verdict(ruling.level) == Verdict::Refuted

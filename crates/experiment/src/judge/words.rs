@@ -53,12 +53,14 @@ pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     format!("{estimate} [{low}, {high}]{unit} (n = {n})")
 }
 
-/// `0.012 (Holm, 5 claims)`; the smallest are only said to be small.
+/// `p = 0.012 after Holm's correction over 5 claims`; the smallest are only said to be small. Of replications that are all
+/// alike there is none: how often they might have differed is not to be seen in them.
 pub(crate) fn p_value(p: Option<f64>, claims: usize) -> String {
     let text = match p {
-        Some(p) if p < 1e-4 => "below 0.0001".to_owned(),
-        Some(p) => format!("{}", (p * 1e4).round() / 1e4),
-        None => "unknown".to_owned(),
+        Some(0.0) => return "without any spread, so that there is no p-value".to_owned(),
+        Some(p) if p < 1e-4 => "p below 0.0001".to_owned(),
+        Some(p) => format!("p = {}", (p * 1e4).round() / 1e4),
+        None => "p unknown".to_owned(),
     };
     if claims > 1 { format!("{text} after Holm's correction over {claims} claims") } else { text }
 }
