@@ -209,12 +209,7 @@ impl FigureSpec {
     }
 
     fn series_of(&self, here: &[&PointResult], axis: &XAxis, unit: &str, design: &Design) -> Vec<Series> {
-        let mut substrates: Vec<&str> = Vec::new();
-        for point in here {
-            if !substrates.contains(&point.substrate.as_str()) {
-                substrates.push(&point.substrate);
-            }
-        }
+        let substrates = substrates(here);
         let mut series = Vec::new();
         for substrate in &substrates {
             for response in &self.y.0 {
@@ -317,11 +312,13 @@ impl FigureSpec {
         self.theory.0.iter().flat_map(of_one).collect()
     }
 
-    fn lines_of_theory(
+    /// One line for each of the figure's series that the theory is about, and for each substrate if it takes what was measured:
+    /// each has measured its own.
+    fn lines_of_theory<'a>(
         &self,
         spec: &TheorySpec,
         panel: &Key,
-        here: &[&PointResult],
+        here: &[&'a PointResult],
         axis: &XAxis,
         unit: &str,
         design: &Design,
@@ -329,8 +326,8 @@ impl FigureSpec {
         let Some(curve) = theory::curve(&spec.curve) else { return Vec::new() };
         let Ok(scale) = amount::factor(curve.unit, unit) else { return Vec::new() };
         let label = spec.label.clone().unwrap_or_else(|| curve.title.to_owned());
-        let across: Vec<f64> =
-            here.iter().filter_map(|point| axis.place(point.factors.level(&self.x)?)).collect();
+        let substrates = substrates(here);
+        let several = substrates.len() > 1;
         let mut lines: Vec<TheoryLine> = Vec::new();
         for key in self.keys(&self.series.0, design) {
             let fixed = self.fixed(panel, &key, design);
@@ -340,47 +337,26 @@ impl FigureSpec {
             if !spec.at.0.iter().all(wanted) {
                 continue;
             }
-            let value = |x: f64, measured: Option<&PointResult>| {
-                let level = |name: &str| {
-                    if name == self.x {
-                        Some(x * axis.worth)
-                    } else if design.factor(name).is_some() {
-                        fixed.get(name).and_then(Level::number)
-                    } else {
-                        mean_in_base_unit(measured?, name, design)
-                    }
+            let drawn = DrawnTheory { figure: self, spec, curve, scale, fixed, axis, design };
+            let levels =
+                || self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.as_str());
+            let curves: Vec<(Option<&str>, Vec<(f64, f64)>)> = if spec.names_a_response(design) {
+                let of = |substrate: &'a str| {
+                    let mine = here.iter().filter(|p| p.substrate == substrate && has(&p.factors, &key));
+                    (several.then_some(substrate), drawn.at_points(mine))
                 };
-                let mut arguments: BTreeMap<&str, f64> = BTreeMap::new();
-                if !spec.parameters.contains_key(curve.x().name) {
-                    arguments.insert(curve.x().name, x * axis.worth);
-                }
-                for (name, expression) in &spec.parameters {
-                    arguments.insert(name, expression.value(&level)?);
-                }
-                let plus = spec.plus.as_ref().map_or(Some(0.0), |plus| plus.value(&level))?;
-                // What is added counts in the base unit of its kind, as the curve's value does in its own.
-                let plus = plus / Amount::new(1.0, curve.unit).map_or(1.0, |one| one.base());
-                curve.eval(&arguments).ok().map(|y| (y + plus) * scale).filter(|y| y.is_finite())
-            };
-            let mut points: Vec<(f64, f64)> = if spec.names_a_response(design) {
-                let mine = here.iter().filter(|point| has(&point.factors, &key));
-                mine.filter_map(|point| {
-                    let x = axis.place(point.factors.level(&self.x)?)?;
-                    Some((x, value(x, Some(point))?))
-                })
-                .collect()
+                substrates.iter().copied().map(of).collect()
             } else {
-                let places = axis.places(self.log.contains(&Axis::X), &across);
-                places.into_iter().filter_map(|x| Some((x, value(x, None)?))).collect()
+                vec![(None, drawn.everywhere(here))]
             };
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            if !points.is_empty() && lines.iter().all(|line| line.points != points) {
-                let levels = self.series.0.iter().filter_map(|factor| key.get(factor));
-                let name = [label.clone()].into_iter().chain(levels.map(|level| level.0.clone()));
-                let name = name.collect::<Vec<_>>().join(", ");
+            for (substrate, points) in curves {
+                if points.is_empty() || lines.iter().any(|line| line.points == points) {
+                    continue;
+                }
+                let name = [label.as_str()].into_iter().chain(levels()).chain(substrate);
                 lines.push(TheoryLine {
                     label: label.clone(),
-                    name,
+                    name: name.collect::<Vec<_>>().join(", "),
                     source: curve.source.to_owned(),
                     points,
                 });
@@ -391,6 +367,74 @@ impl FigureSpec {
         }
         lines
     }
+}
+
+/// A theory's curve along one line of a figure.
+struct DrawnTheory<'a> {
+    figure: &'a FigureSpec,
+    spec: &'a TheorySpec,
+    curve: &'static theory::Curve,
+    /// From the curve's unit to the figure's.
+    scale: f64,
+    /// The levels that the line has.
+    fixed: Key,
+    axis: &'a XAxis,
+    design: &'a Design,
+}
+
+impl DrawnTheory<'_> {
+    /// With what was measured at each point.
+    fn at_points<'a>(&self, points: impl Iterator<Item = &'a &'a PointResult>) -> Vec<(f64, f64)> {
+        let place = |point: &&PointResult| {
+            let x = self.axis.place(point.factors.level(&self.figure.x)?)?;
+            Some((x, self.value(x, Some(point))?))
+        };
+        let mut found: Vec<(f64, f64)> = points.filter_map(place).collect();
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        found
+    }
+
+    /// All along the axis.
+    fn everywhere(&self, here: &[&PointResult]) -> Vec<(f64, f64)> {
+        let level = |point: &&PointResult| self.axis.place(point.factors.level(&self.figure.x)?);
+        let across: Vec<f64> = here.iter().filter_map(level).collect();
+        let places = self.axis.places(self.figure.log.contains(&Axis::X), &across);
+        places.into_iter().filter_map(|x| Some((x, self.value(x, None)?))).collect()
+    }
+
+    fn value(&self, x: f64, measured: Option<&PointResult>) -> Option<f64> {
+        let level = |name: &str| {
+            if name == self.figure.x {
+                Some(x * self.axis.worth)
+            } else if self.design.factor(name).is_some() {
+                self.fixed.get(name).and_then(Level::number)
+            } else {
+                mean_in_base_unit(measured?, name, self.design)
+            }
+        };
+        let mut arguments: BTreeMap<&str, f64> = BTreeMap::new();
+        if !self.spec.parameters.contains_key(self.curve.x().name) {
+            arguments.insert(self.curve.x().name, x * self.axis.worth);
+        }
+        for (name, expression) in &self.spec.parameters {
+            arguments.insert(name, expression.value(&level)?);
+        }
+        let plus = self.spec.plus.as_ref().map_or(Some(0.0), |plus| plus.value(&level))?;
+        // What is added counts in the base unit of its kind, as the curve's value does in its own.
+        let plus = plus / Amount::new(1.0, self.curve.unit).map_or(1.0, |one| one.base());
+        self.curve.eval(&arguments).ok().map(|y| (y + plus) * self.scale).filter(|y| y.is_finite())
+    }
+}
+
+/// Each substrate once, in the order of the points.
+fn substrates<'a>(points: &[&'a PointResult]) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for point in points {
+        if !found.contains(&point.substrate.as_str()) {
+            found.push(&point.substrate);
+        }
+    }
+    found
 }
 
 /// The mean of a response at a point, in the base unit of its kind.

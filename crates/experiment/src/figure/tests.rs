@@ -97,6 +97,23 @@ fn a_theory_curve_in_the_units_of_the_axes() {
     assert!((last.0 - 1000.0).abs() < 1e-9 && (last.1 - 1000.0 / 9.0).abs() < 1e-6, "{last:?}");
 }
 
+/// Each substrate's measurements make a curve of their own, with one value at each place.
+#[test]
+fn a_theory_of_what_was_measured_is_drawn_for_each_substrate() {
+    let mut study = Study::new(&[("gap", &["200 ms", "0.5 s", "1000 ms"])]);
+    let response = toml::from_str("of = 'flow.web'\nmetric = 'one_way_delay'\nunit = 'ms'").unwrap();
+    study.design.responses.push(("delay".into(), response));
+    let study = study.run_on("sim", 2, |_| Some(1.0)).run_on("netns", 2, |_| Some(2.0));
+    let text = "x = 'gap'\ny = 'delay'\ntheory = { curve = 'mm1', label = 'M/M/1', with = { arrivals_per_s = '1 / gap', service_per_s = '10 * r' } }";
+    let lines = &figure(study, text).panels[0].theory;
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    assert_eq!(names, ["M/M/1, sim", "M/M/1, netns"]);
+    for line in lines {
+        let places: Vec<f64> = line.points.iter().map(|(x, _)| *x).collect();
+        assert_eq!(places, [200.0, 500.0, 1000.0], "{}", line.name);
+    }
+}
+
 #[test]
 fn where_a_queue_is_unstable_there_is_no_curve() {
     let mut study = Study::new(&[("load", &["5", "15"])]);
