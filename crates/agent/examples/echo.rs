@@ -35,9 +35,16 @@ fn reflect(at: &str, span: Duration) -> Result<(), Box<dyn std::error::Error>> {
     Precedence::take(1.0);
     let clock = Clock::starting_in(Duration::ZERO);
     let mut datagram = [0; 64];
+    let mut asker = None;
     while clock.now() < Instant::ZERO + span {
-        if let Ok((len, from)) = socket.recv_from(&mut datagram) {
-            socket.send_to(&datagram[..len], from)?;
+        if asker.is_none() {
+            // There is one asker: to a socket that is connected to it the way is known.
+            let Ok((len, from)) = socket.recv_from(&mut datagram) else { continue };
+            socket.connect(from)?;
+            asker = Some(from);
+            socket.send(&datagram[..len])?;
+        } else if let Ok(len) = socket.recv(&mut datagram) {
+            socket.send(&datagram[..len])?;
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::meter::{EndMeter, Samples};
 use crate::order::{EndOrder, RunOrder, Side};
 use crate::pacer::SPIN;
 use crate::precedence::Precedence;
-use crate::{AgentError, Clock, Pacer, RunSignals};
+use crate::{AgentError, Clock, Pacer, RunSignals, Wakefulness};
 
 /// Some ends of a run, driven by one thread.
 pub(crate) struct EventLoop {
@@ -106,6 +106,8 @@ impl EventLoop {
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
+        // Who waits for an answer or a window wakes up as often as who waits for its time.
+        let awake = Wakefulness::keep();
         let tail = if self.precise { SPIN } else { Duration::ZERO };
         let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
         let offset = RealtimeOffset::measure();
@@ -159,7 +161,7 @@ impl EventLoop {
         }
         self.tell_notes(progress);
         self.linger(&clock, &offset, &mut pacer, signals)?;
-        let interruptions = InterruptionCounts::read().since(&before, precedence, pacer.keeps_awake());
+        let interruptions = InterruptionCounts::read().since(&before, precedence, awake.is_some());
         let mut around =
             Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
         let reports = self.finish(interruptions, &mut around)?;

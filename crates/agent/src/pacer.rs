@@ -48,7 +48,7 @@ const REPORTS: usize = 64;
 pub struct Pacer {
     clock: Clock,
     tail: Duration,
-    awake: Option<Wakefulness>,
+    _awake: Option<Wakefulness>,
     sockets: OwnedFd,
     ready: Vec<(u64, epoll::EventFlags)>,
     watches: Cell<bool>,
@@ -93,18 +93,13 @@ impl Pacer {
         Ok(Self {
             clock,
             tail,
-            awake: if tail.is_zero() { None } else { Wakefulness::keep() },
+            _awake: if tail.is_zero() { None } else { Wakefulness::keep() },
             sockets,
             ready: Vec::with_capacity(REPORTS),
             watches: Cell::new(false),
             looked: Instant::ZERO,
             unlooked: 0,
         })
-    }
-
-    /// Whether it keeps the processors of this machine from halting.
-    pub const fn keeps_awake(&self) -> bool {
-        self.awake.is_some()
     }
 
     /// Reports each change of `socket`'s readiness (edge-triggered) under the number `key`.
