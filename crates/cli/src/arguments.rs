@@ -227,9 +227,10 @@ pub struct Compare {
     /// The second store; `@VERSION` for another version in the first
     #[arg(long, value_name = "[PATH][@VERSION]")]
     pub with: PathBuf,
-    /// Results agree if the whole interval of their ratio lies within 1 and this share, differ if it lies outside
-    #[arg(long, value_name = "SHARE", default_value = "5 %")]
-    pub margin: Fraction,
+    /// Results agree if the whole interval of their ratio lies within 1 and this share, differ if it lies outside. What
+    /// the file asks of a response if not given, and 5 % where it asks nothing
+    #[arg(long, value_name = "SHARE")]
+    pub margin: Option<Fraction>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,

@@ -170,6 +170,38 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
     );
 }
 
+/// Margins play no part in a run: the same store answers to each.
+#[test]
+fn without_a_margin_the_file_is_asked() {
+    let folder = folder_with(EXPERIMENT);
+    ok(folder.path(), &["run", "small.toml"]);
+    ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--seed", "100"]);
+    let compare = |asked: &str, more: &[&str]| -> Vec<serde_json::Value> {
+        let asking = EXPERIMENT.replace("metric = \"goodput\"", &format!("metric = \"goodput\"\n{asked}"));
+        fs::write(folder.path().join("small.toml"), asking).expect("our own folder");
+        let told =
+            ok(folder.path(), &[&["compare", "small.toml", "--with", "b.db", "--json"], more].concat());
+        serde_json::from_str(&told).expect("JSON")
+    };
+    let told = |entries: &[serde_json::Value]| -> Vec<String> {
+        entries.iter().map(|entry| format!("{} {}", entry["within"], entry["verdict"])).collect()
+    };
+    let near = "agreement = { within = [\"0 %\", \"1 MB/s\"], where = { rate = \"2 Mbit/s\" } }";
+    let near_enough = r#"["0 %","1 MB/s"] "agrees""#;
+    assert_eq!(told(&compare(near, &[])), ["null null", "null null", near_enough]);
+    let usual = told(&compare("", &[]));
+    assert!(usual.len() == 3 && usual.iter().all(|told| told.starts_with(r#"["5 %"] ""#)), "{usual:?}");
+    let all = told(&compare(near, &["--margin", "100 %"]));
+    assert!(all.len() == 3 && all.iter().all(|told| told.starts_with(r#"["100 %"] ""#)), "{all:?}");
+    let lines = ok(folder.path(), &["compare", "small.toml", "--with", "b.db"]);
+    assert!(lines.starts_with("first: netrig.db, second: b.db; they agree as the file asks;"), "{lines}");
+    assert!(
+        lines.contains("agrees        n = 3 and 3, 3 pairs  rate = 2 Mbit/s  (second − first = "),
+        "{lines}"
+    );
+    assert!(lines.contains("; 0 % or 1 MB/s)") && lines.matches("; nothing asked)").count() == 2, "{lines}");
+}
+
 #[test]
 fn what_was_different_when_two_sides_were_made_is_told() {
     let folder = folder_with(EXPERIMENT);

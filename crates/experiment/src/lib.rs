@@ -49,11 +49,12 @@ pub use plan::{Level, Plan, Point, Run};
 pub use program::{NotReady, Program, Ready};
 pub use reduce::{Cut, Measured, Reduction, Trace};
 pub use response::{
-    Amount, AmountError, IntervalMethod, Of, OfError, Per, ResponseSpec, Statistic, StatisticError,
-    SubjectKind, Subjects, metric,
+    AgreementSpec, Amount, AmountError, IntervalMethod, Margins, Of, OfError, Per, ResponseSpec, Statistic,
+    StatisticError, SubjectKind, Subjects, metric,
 };
 pub use results::{
-    Agreement, ClaimPoint, ClaimResult, PointResult, ResponseResult, Results, RunValue, Status, Verdict,
+    Agreement, Asked, ClaimPoint, ClaimResult, Difference, PointResult, ResponseResult, Results, RunValue,
+    Status, Verdict,
 };
 pub use scenario::{
     Action, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, TimedEvent,

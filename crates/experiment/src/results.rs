@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Level, Point, TableResult};
+use crate::{Accord, Level, Margins, Point, TableResult};
 
 /// How a point ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -88,25 +88,55 @@ pub struct RunValue {
     pub why: Option<String>,
 }
 
-/// How far two substrates agree about a response.
+/// How far two substrates agree about a response, over the replications that both have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// The point; empty for all points together.
     pub factors: Point,
     /// The response.
     pub response: String,
-    /// Mean on the second substrate divided by the mean on the first.
-    pub ratio: f64,
+    /// The unit of the means and of their difference.
+    pub unit: String,
+    /// The mean on the first and on the second substrate, over all points together the mean of theirs; absent without
+    /// pairs.
+    pub means: Option<[f64; 2]>,
+    /// Mean on the second substrate divided by the mean on the first; absent without pairs and where the first is 0.
+    pub ratio: Option<f64>,
     /// Lower end of its interval.
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
+    /// Mean on the second substrate less the mean on the first; absent without pairs.
+    pub difference: Option<Difference>,
     /// Valid runs of each substrate that measured it, over all points together their sum.
     pub n: [u32; 2],
-    /// Replications that both substrates have, and all points if it is of all: what the ratio is made of.
+    /// Replications that both substrates have, and all points if it is of all: what the rest is made of.
     pub pairs: u32,
     /// The two substrates.
     pub of: [String; 2],
+    /// What was asked here, and what came of it; absent where nothing was.
+    #[serde(flatten)]
+    pub asked: Option<Asked>,
+}
+
+/// The difference of two means, of paired values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Its estimate.
+    pub estimate: f64,
+    /// Lower end of its interval; absent below two pairs.
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    pub high: Option<f64>,
+}
+
+/// How near two means were asked to be, and whether they are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Asked {
+    /// One of these suffices.
+    pub within: Margins,
+    /// What the intervals say of it.
+    pub verdict: Accord,
 }
 
 /// What the evidence says of a claim.

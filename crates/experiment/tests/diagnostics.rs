@@ -624,6 +624,38 @@ fn responses_and_claims() {
 }
 
 #[test]
+fn agreement_of_substrates() {
+    const GOODPUT: &str = "metric = \"goodput\"";
+    show!(messages(&[
+        (
+            "an amount of another kind",
+            GOODPUT,
+            "metric = \"goodput\"\nagreement = { within = [\"10 %\", \"20 us\"] }"
+        ),
+        ("less than nothing", GOODPUT, "metric = \"goodput\"\nagreement = { within = \"-5 %\" }"),
+        ("no amount at all", GOODPUT, "metric = \"goodput\"\nagreement = { within = [] }"),
+        ("no margin", GOODPUT, "metric = \"goodput\"\nagreement = { where = { rate = \"1 Mbit/s\" } }"),
+        ("an unknown unit", GOODPUT, "metric = \"goodput\"\nagreement = { within = [\"5 %\", \"2 kB/s\"] }"),
+        ("an unknown key", GOODPUT, "metric = \"goodput\"\nagreement = { withn = \"5 %\" }"),
+        (
+            "points that there are not",
+            GOODPUT,
+            "metric = \"goodput\"\n[response.goodput.agreement]\nwithin = \"5 %\"\nwhere = { rates = \"1 Mbit/s\", rate = \"3 Mbit/s\" }"
+        ),
+        (
+            "a share of what is in percent",
+            GOODPUT,
+            "metric = \"retransmission_share\"\nunit = \"%\"\nagreement = { within = \"3 %\" }"
+        ),
+        (
+            "either is fine",
+            GOODPUT,
+            "metric = \"retransmission_share\"\nunit = \"%\"\nagreement = { within = [\"3 %\", \"1 pp\"], where = { rate = [\"1 Mbit/s\"] } }"
+        ),
+    ]));
+}
+
+#[test]
 fn warnings() {
     show!(messages(&[
         (

@@ -71,6 +71,8 @@ fn wrong_files_are_invalid_to_both() {
         ("interarrival = \"${load}\"", "interarrival = [\"${load}\"]"),
         ("of = \"link.line\"\n", ""),
         ("min = 10", "min = true"),
+        ("within = [\"10 %\", \"20 us\"]", "within = []"),
+        ("within = [\"10 %\", \"20 us\"]", "within = true"),
     ];
     for (right, wrong) in mistakes {
         assert!(mm1.contains(right), "{right}");

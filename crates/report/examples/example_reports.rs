@@ -1,4 +1,4 @@
-//! Writes two reports of made-up results and their figures into a folder: to look at.
+//! Writes reports of made-up results and their figures into a folder: to look at.
 //!
 //! `cargo run -p netrig-report --example example_reports -- FOLDER`
 #![allow(clippy::disallowed_methods, reason = "an example writes what it draws")]
@@ -15,6 +15,7 @@ fn main() -> std::io::Result<()> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| ".".into());
     let folder = Path::new(&folder);
     let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
+    let beside = fixture::beside();
     let readme = "# Outages\n\nWhat happens while a link is *down*.\n\n* first\n* second\n";
     let reports = [
         (
@@ -25,6 +26,7 @@ fn main() -> std::io::Result<()> {
         ),
         ("queue", Report::new(&queue.experiment, &queue.text, &queue.results)),
         ("phones", Report::new(&phones.experiment, &phones.text, &phones.results)),
+        ("beside", Report::new(&beside.experiment, &beside.text, &beside.results)),
     ];
     for (name, report) in reports {
         let file = |ending: &str| folder.join(format!("{name}.{ending}"));

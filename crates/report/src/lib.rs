@@ -11,6 +11,7 @@
     reason = "drawing and rounding for people ask for no reproducible last bit"
 )]
 
+mod agreement;
 mod base64;
 mod board;
 pub mod chart;

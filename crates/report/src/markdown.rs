@@ -1,6 +1,9 @@
 //! The report as Markdown.
 
+use netrig_experiment::Agreement;
+
 use crate::Report;
+use crate::agreement::{Couple, Numbers, accord_sign};
 use crate::board::ClaimLine;
 use crate::number::percent;
 use crate::prose;
@@ -26,6 +29,14 @@ pub(crate) fn text(report: &Report<'_>) -> String {
         }
     }
     let sheet = Sheet::new(report);
+    let couples = Couple::all(report);
+    if !couples.is_empty() {
+        out += "\n## Agreement of substrates\n";
+    }
+    for couple in &couples {
+        out += &format!("\n{}.\n\n", escaped(&couple.tally(report).unwrap_or_else(|| couple.name())));
+        out += &aligned(&agreement(report, couple, &sheet));
+    }
     out += "\n## Responses\n\n";
     if !sheet.constants.is_empty() {
         let constants: Vec<String> =
@@ -43,6 +54,26 @@ pub(crate) fn text(report: &Report<'_>) -> String {
         results.points.iter().flat_map(|point| point.responses.values()).map(|r| r.n).filter(|n| *n > 0);
     let n = replications(counts).unwrap_or_else(|| "nothing measured".into());
     out + &format!("\n{} intervals, {n}; netrig {}.\n", percent(results.confidence), escaped(&results.build))
+}
+
+/// Every comparison of two substrates.
+fn agreement(report: &Report<'_>, couple: &Couple<'_>, sheet: &Sheet<'_>) -> TextTable {
+    let [first, second] = couple.of;
+    let derived = [format!("{second} / {first}"), format!("{second} − {first}")];
+    let headings = ["verdict", "response", "at", first, second].map(str::to_owned).into_iter();
+    let row = |entry: &&Agreement| {
+        let Numbers { response, means, ratio, difference, within } = Numbers::of(report, entry);
+        let verdict = entry.asked.as_ref().map(|asked| asked.verdict);
+        let verdict = verdict.map(|verdict| format!("{} {}", accord_sign(verdict), verdict.name()));
+        let keys = [verdict.unwrap_or_default(), response, couple.place(entry, sheet)];
+        keys.into_iter().chain(means).chain([ratio, difference, within]).collect()
+    };
+    TextTable {
+        keys: 3,
+        beside: Vec::new(),
+        headings: headings.chain(derived).chain(["within".to_owned()]).collect(),
+        rows: couple.entries.iter().map(row).collect(),
+    }
 }
 
 /// The claims at a glance.

@@ -4,7 +4,7 @@
 //! Tables, axes, Markdown and the terminal all write numbers with this module, so that one value looks the same
 //! everywhere: `54.01 ± 0.12`. Thousands are parted by a narrow space, a minus is a minus (U+2212).
 
-use netrig_experiment::{ClaimPoint, ResponseResult, TableCell};
+use netrig_experiment::{Agreement, ClaimPoint, ResponseResult, TableCell};
 
 /// Units that differ by powers of 1000 only, the smallest first.
 const LADDERS: &[&[(&str, f64)]] = &[
@@ -51,6 +51,12 @@ impl Unit {
         let fits = |rung: &&(&str, f64)| largest * worth >= rung.1 * (1.0 - 1e-9);
         let (name, rung) = ladder.iter().rev().find(fits).unwrap_or(&ladder[0]);
         Self { name: (*name).to_owned(), times: worth / rung }
+    }
+
+    /// The unit of a difference of two values in this one: of percentages, percentage points.
+    #[must_use]
+    pub fn of_difference(self) -> Self {
+        if self.name == "%" { Self { name: "pp".to_owned(), ..self } } else { self }
     }
 
     /// Its name; empty for a pure number.
@@ -104,6 +110,17 @@ impl Estimate {
     /// Of a claim's comparison; `None` if it is not finite.
     pub fn of_claim(point: &ClaimPoint) -> Option<Self> {
         Self::new(point.estimate, point.low, point.high, point.n)
+    }
+
+    /// Of the ratio of two substrates' means; `None` if there is none.
+    pub fn of_ratio(agreement: &Agreement) -> Option<Self> {
+        Self::new(agreement.ratio?, agreement.low, agreement.high, agreement.pairs)
+    }
+
+    /// Of the difference of two substrates' means; `None` without pairs.
+    pub fn of_difference(agreement: &Agreement) -> Option<Self> {
+        let difference = agreement.difference?;
+        Self::new(difference.estimate, difference.low, difference.high, agreement.pairs)
     }
 
     /// Written in `unit`.
@@ -320,6 +337,8 @@ mod tests {
         assert_eq!(name("packets", &[1e6]), "packets");
         assert_eq!(name("1", &[0.5]), "");
         assert_eq!(name("B/s", &[f64::NAN, 3.0]), "B/s");
+        let of_difference = ["%", "ms"].map(|unit| Unit::fixed(unit).of_difference().name().to_owned());
+        assert_eq!(of_difference, ["pp", "ms"]);
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(crate) fn is_ratio(report: &Report<'_>, claim: &ClaimResult) -> bool {
     let claims = &report.experiment.design.claims;
     let spec = claims.iter().find(|(id, _)| *id == claim.id).map(|(_, spec)| spec);
     let margin = spec.and_then(|spec| spec.margin.as_ref());
-    let share = margin.is_some_and(|margin| margin.unit() == Some("%") && margin.value() != 0.0);
+    let share = margin.is_some_and(|margin| margin.is_share() && margin.value() != 0.0);
     share && claim.points.iter().any(|point| point.compared.is_some())
 }
 

@@ -1,8 +1,9 @@
 //! What `netrig run` prints when it is done.
 
-use netrig_experiment::{Status, Verdict};
+use netrig_experiment::{Accord, Agreement, Status, Verdict};
 
 use crate::Report;
+use crate::agreement::{Couple, Numbers, accord_sign};
 use crate::board::{ClaimLine, Seen};
 use crate::number::percent;
 use crate::prose;
@@ -45,6 +46,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
         }
     }
     out += &troubles(report, width);
+    out += &agreement(report, &sheet, width);
     let lines = ClaimLine::all(report);
     if !lines.is_empty() {
         out += &format!("\n{}\n", tally(report));
@@ -124,6 +126,46 @@ fn troubles(report: &Report<'_>, width: usize) -> String {
         out += &format!("\n{}\n", wrapped(&printable(&line), width, 2));
     }
     out
+}
+
+/// How many points agree as the file asks, and those that do not or cannot be told; nothing if it asks nothing.
+fn agreement(report: &Report<'_>, sheet: &Sheet<'_>, width: usize) -> String {
+    let mut out = String::new();
+    for couple in Couple::all(report) {
+        let Some(tally) = couple.tally(report) else { continue };
+        out += &format!("\n{}\n", wrapped(&printable(&tally), width, 2));
+        let mut open = couple.open();
+        let shown = open.by_ref().take(MOST_POINTS);
+        out.extend(
+            shown.map(|entry| {
+                disagreement(report, entry, &couple.place(entry, sheet), couple.of, width) + "\n"
+            }),
+        );
+        match open.count() {
+            0 => {}
+            more => out += &format!("… and {more} more: see the report\n"),
+        }
+    }
+    out
+}
+
+/// `✗ differs       loss (%) at probe = udp: 12.3 on sim, 18.2 on netns, difference 5.9 ± 0.5 pp, ratio 1.48 ± 0.05, n = 5`.
+fn disagreement(
+    report: &Report<'_>,
+    entry: &Agreement,
+    place: &str,
+    [first, second]: &[String; 2],
+    width: usize,
+) -> String {
+    let Numbers { response, means, ratio, difference, .. } = Numbers::of(report, entry);
+    let accord = entry.asked.as_ref().map_or(Accord::Inconclusive, |asked| asked.verdict);
+    let verdict = padded(&format!("{} {}", accord_sign(accord), accord.name()), INDENT, false);
+    let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+    let numbers = format!(
+        "{} on {first}, {} on {second}, difference {difference}, ratio {ratio}, n = {}",
+        means[0], means[1], entry.pairs
+    );
+    wrapped(&printable(&format!("{verdict}{response}{at}: {numbers}")), width, INDENT)
 }
 
 /// `✓ supported     sentence (p < 0.001)`; below it the numbers on which the verdict hangs, where it fails, and where

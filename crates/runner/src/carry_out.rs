@@ -128,7 +128,8 @@ impl Wanted {
     }
 }
 
-/// What is made of a run's samples, as text. How intervals over runs are made plays no part in a run.
+/// What is made of a run's samples, as text. How intervals over runs are made, and how near substrates must be, plays no
+/// part in a run.
 fn description(experiment: &Experiment) -> String {
     let responses: BTreeMap<&str, _> = experiment
         .design
@@ -137,6 +138,7 @@ fn description(experiment: &Experiment) -> String {
         .map(|(name, spec)| {
             let mut spec = spec.clone();
             spec.interval = IntervalMethod::Student;
+            spec.agreement = None;
             (name.as_str(), spec)
         })
         .collect();

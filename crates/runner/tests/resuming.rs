@@ -50,13 +50,15 @@ fn more_replications_add_to_what_is_there() {
 }
 
 #[test]
-fn a_claim_may_change_but_not_a_response_or_the_build() {
+fn claims_and_margins_may_change_but_not_a_response_or_the_build() {
     let mut lab = Lab::new();
     let text = file(FIXED);
     lab.run(&text, &Fake::measuring());
     let claim = "[claim.more]\nsays = \"More is more\"\nresponse = \"goodput\"\nexpect = \"increasing\"\nover = \"rate\"\n";
     let same = lab.run(&format!("{text}{claim}"), &Fake::measuring());
     assert_eq!(same.ran, 0);
+    let margin = "metric = \"goodput\"\nagreement = { within = \"5 %\" }";
+    assert_eq!(lab.run(&text.replace("metric = \"goodput\"", margin), &Fake::measuring()).ran, 0);
     let other = lab.run(
         &text.replace("metric = \"goodput\"", "metric = \"goodput\"\nafter = \"1 s\""),
         &Fake::measuring(),
@@ -67,7 +69,7 @@ fn a_claim_may_change_but_not_a_response_or_the_build() {
     // The second file has no runs of its own, yet all of its replications are filed under it.
     let store = lab.store();
     let runs: Vec<_> = store.experiments().unwrap().iter().map(|e| e.runs).collect();
-    assert_eq!(runs, [36, 18, 18]);
+    assert_eq!(runs, [36, 18, 18, 18]);
 }
 
 #[test]

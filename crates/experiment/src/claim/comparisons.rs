@@ -77,7 +77,7 @@ impl Context<'_> {
 
     /// Whether two means are compared by their ratio: a margin in percent of another mean.
     pub(super) fn is_relative(&self) -> bool {
-        let share = |margin: &crate::Amount| margin.unit() == Some("%") && margin.value() != 0.0;
+        let share = |margin: &crate::Amount| margin.is_share() && margin.value() != 0.0;
         let of_levels = self.spec.compare.is_some() || self.spec.over.is_some();
         of_levels && self.spec.expect != Expect::Knee && self.spec.margin.as_ref().is_some_and(share)
     }
@@ -254,7 +254,7 @@ impl Context<'_> {
     fn margin(&self, base: f64) -> Result<f64, Missing> {
         match &self.spec.margin {
             None => Ok(0.0),
-            Some(margin) if margin.unit() == Some("%") => Ok(base * margin.base()),
+            Some(margin) if margin.is_share() => Ok(base * margin.base()),
             Some(margin) => margin.in_unit(&self.design.unit_of(&self.spec.response)).map_err(|_| unclear()),
         }
     }

@@ -301,7 +301,7 @@ impl ClaimSpec {
             }
         };
         if let Some(margin) = &self.margin
-            && margin.unit() != Some("%")
+            && !margin.is_share()
         {
             judge("margin", margin, &unit);
         }
@@ -320,8 +320,7 @@ impl ClaimSpec {
                     Some((Derivation::Spread | Derivation::Min | Derivation::Max, _))
                 )
             });
-        let share =
-            self.margin.as_ref().is_some_and(|margin| margin.unit() == Some("%") && margin.value() != 0.0);
+        let share = self.margin.as_ref().is_some_and(|margin| margin.is_share() && margin.value() != 0.0);
         if extreme && share && self.target.is_none() {
             let why =
                 format!("of a spread, smallest or largest the margin is an amount in {unit}, not a share");

@@ -368,7 +368,7 @@ impl<'a> ExperimentFile<'a> {
                 .unwrap_or_default()
         };
         let (flows, links, nodes) = (names("flow"), names("link"), names("node"));
-        let subjects = Subjects { flows: &flows, links: &links, nodes: &nodes };
+        let subjects = Subjects { flows: &flows, links: &links, nodes: &nodes, factors: &design.factors };
         let mut fine = true;
         let mut report = |section: &str, name: &str, errors: Vec<SpecError>| {
             for error in errors {

@@ -14,7 +14,7 @@ use super::sections::Header;
 use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::response::{Of, Statistic};
-use crate::{Scenario, WarmUp};
+use crate::{Amount, Scenario, WarmUp};
 
 /// Looks at points, and says at the end what is doubtful.
 pub(super) struct Warnings<'a> {
@@ -154,6 +154,7 @@ impl<'a> Warnings<'a> {
         }
         all.extend(self.events_in_warm_up());
         all.extend(self.means_without_variance());
+        all.extend(self.shares_of_percentages());
         all.extend(self.misfits.finish(self.definition));
         all.extend(self.conditioned.finish(self.definition));
         all
@@ -244,6 +245,24 @@ impl<'a> Warnings<'a> {
                         "a Pareto distribution of shape 2 or less: means of it hardly settle, and their intervals are too narrow",
                     )
                     .help("use a quantile such as `median`, or give the size a `max`")
+            })
+            .collect()
+    }
+
+    /// Margins in percent of responses in percent, which are seldom meant as a share of a share.
+    fn shares_of_percentages(&self) -> Vec<Diagnostic> {
+        let responses = self.design.map_or(&[][..], |design| &design.responses).iter();
+        let doubtful = responses.filter_map(|(name, spec)| {
+            let margins = &spec.agreement.as_ref().filter(|_| spec.unit() == "%")?.within;
+            margins.iter().all(Amount::is_share).then_some((name, margins.iter().next()?))
+        });
+        doubtful
+            .map(|(name, margin)| {
+                let place = self.at(&["response", name, "agreement", "within"]);
+                let why =
+                    format!("`{margin}` is a share of the mean of `{name}`, which is in percent itself");
+                let points = format!("for a difference in percentage points write `{} pp`", margin.value());
+                Diagnostic::warning(place, why).help(points)
             })
             .collect()
     }

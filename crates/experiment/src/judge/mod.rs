@@ -1,5 +1,6 @@
 //! From the values of runs to intervals, verdicts and tables.
 
+mod agreement;
 mod design;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -53,7 +54,7 @@ impl Results {
             confidence: design.confidence,
             build: build.to_owned(),
             points: points.iter().map(|runs| runs.result(design)).collect(),
-            agreement: responses::agreement(design, &points, &substrates),
+            agreement: agreement::agreement(design, &points, &substrates),
             claims,
             tables,
         }

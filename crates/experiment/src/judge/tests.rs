@@ -67,9 +67,16 @@ fn agreement_is_a_ratio_of_means() {
     let counts: Vec<_> = results.agreement.iter().map(|entry| (entry.n, entry.pairs)).collect();
     assert_eq!(counts, [([14, 10], 5), ([7, 5], 5), ([7, 5], 5)]);
     for entry in &results.agreement {
-        assert!((entry.ratio - 1.1).abs() < 1e-9 && (entry.low.unwrap() - 1.1).abs() < 1e-6);
-        assert_eq!(entry.of, ["sim".to_owned(), "vm".to_owned()]);
+        assert!((entry.ratio.unwrap() - 1.1).abs() < 1e-9 && (entry.low.unwrap() - 1.1).abs() < 1e-6);
+        assert_eq!((entry.of.clone(), &entry.asked), (["sim".to_owned(), "vm".to_owned()], &None));
+        let [first, second] = entry.means.unwrap();
+        let difference = entry.difference.unwrap();
+        assert!((difference.estimate - (second - first)).abs() < 1e-9);
+        assert!(difference.low.unwrap() < difference.estimate && entry.unit == "B/s");
     }
+    // Over all points together: the mean of theirs, not their sum.
+    let mean = |entry: usize| results.agreement[entry].means.unwrap()[0];
+    assert!((mean(0) - (mean(1) + mean(2)) / 2.0).abs() < 1e-9);
     assert!(results.agreement[0].factors.0.is_empty());
     assert_eq!(results.agreement[1].factors.level("transport").unwrap().0, "tcp");
 }
@@ -78,8 +85,72 @@ fn agreement_is_a_ratio_of_means() {
 fn what_one_substrate_cannot_run_does_not_count_for_agreement() {
     let mut study = study().run_on("sim", 2, |_| Some(1.0)).run_on("vm", 2, |_| Some(2.0));
     study.points[3].status = Status::Unsupported;
-    let ratios: Vec<f64> = study.judge().agreement.iter().map(|entry| entry.ratio).collect();
-    assert_eq!(ratios, [2.0, 2.0]);
+    let ratios: Vec<_> = study.judge().agreement.iter().map(|entry| entry.ratio).collect();
+    assert_eq!(ratios, [Some(2.0), Some(2.0)]);
+}
+
+/// What the entries of a study with these factors say, whose response asks this, and their points.
+fn asked(study: Study, agreement: &str) -> Vec<(String, Option<&'static str>)> {
+    let mut study = study;
+    let text = format!("of = 'flow.web'\nmetric = 'goodput'\nagreement = {agreement}");
+    let spec: crate::ResponseSpec = toml::from_str(&text).unwrap();
+    study.design.responses = vec![("r".into(), spec)];
+    let verdict = |entry: &crate::Agreement| entry.asked.as_ref().map(|asked| asked.verdict.name());
+    study.judge().agreement.iter().map(|entry| (entry.factors.to_string(), verdict(entry))).collect()
+}
+
+/// What was measured at one level is nothing on the first substrate, and nothing or 1 on the second.
+#[test]
+fn what_the_file_asks_is_told_of_each_point() {
+    let study = |second: f64| {
+        let value = |nothing: f64| {
+            move |place: &super::fixture::Place<'_>| {
+                let something = 100.0 + place.luck().normal(0.0, 1.0);
+                Some(if place.level("transport") == "tcp" { nothing } else { something })
+            }
+        };
+        study().run_on("sim", 5, value(0.0)).run_on("vm", 5, value(second))
+    };
+    let at = |place: &str, verdict| (place.to_owned(), verdict);
+    let (all, tcp, sctp) = ("", "transport = tcp", "transport = sctp");
+    assert_eq!(
+        asked(study(0.0), "{ within = '5 %' }"),
+        [at(all, Some("agrees")), at(tcp, Some("agrees")), at(sctp, Some("agrees"))]
+    );
+    // 1 of 100 over all points, but everything of nothing.
+    assert_eq!(
+        asked(study(1.0), "{ within = '5 %' }"),
+        [at(all, Some("agrees")), at(tcp, Some("differs")), at(sctp, Some("agrees"))]
+    );
+    // What is no share is not asked of all points together.
+    assert_eq!(
+        asked(study(1.0), "{ within = ['5 %', '2 B/s'] }"),
+        [at(all, None), at(tcp, Some("agrees")), at(sctp, Some("agrees"))]
+    );
+    assert_eq!(
+        asked(study(1.0), "{ within = '0.5 B/s', where = { transport = 'tcp' } }"),
+        [at(all, None), at(tcp, Some("differs")), at(sctp, None)]
+    );
+}
+
+#[test]
+fn what_one_substrate_alone_measured_cannot_be_told() {
+    let study = study().run_on("sim", 5, |_| Some(1.0)).run_on("vm", 5, |place| {
+        (place.level("transport") == "tcp" && place.replication == 1).then_some(1.0)
+    });
+    let [all, one, none] = &study.judge().agreement[..] else { panic!("two points and all") };
+    assert_eq!((all.pairs, one.pairs, none.pairs, none.n), (1, 1, 0, [5, 0]));
+    assert_eq!((none.ratio, none.means, none.difference), (None, None, None));
+    // One pair has no interval.
+    assert_eq!((one.ratio, one.low, one.difference.unwrap().low), (Some(1.0), None, None));
+    let told: Vec<_> = asked(study, "{ within = '5 %' }").into_iter().map(|(_, told)| told).collect();
+    assert_eq!(told, [Some("inconclusive"); 3]);
+}
+
+#[test]
+fn the_only_point_of_an_experiment_is_asked_as_a_point() {
+    let study = Study::new(&[]).run_on("sim", 3, |_| Some(1.0)).run_on("vm", 3, |_| Some(1.5));
+    assert_eq!(asked(study, "{ within = '1 B/s' }"), [(String::new(), Some("agrees"))]);
 }
 
 #[test]

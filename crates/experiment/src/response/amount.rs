@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use netrig_core::Fraction;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -46,6 +47,8 @@ const UNITS: &[(&str, Kind, f64)] = &[
     ("GB/s", Kind::DataRate, 8e9),
     ("1", Kind::Number, 1.0),
     ("%", Kind::Number, 0.01),
+    // Percentage points: by them a margin is the difference of two shares, and no share of one.
+    ("pp", Kind::Number, 0.01),
     ("packets", Kind::Number, 1.0),
     ("segments", Kind::Number, 1.0),
     ("objects", Kind::Number, 1.0),
@@ -114,6 +117,19 @@ impl Amount {
         self.unit
     }
 
+    /// Whether it is in percent: as a margin, a share of what it is compared with.
+    pub fn is_share(&self) -> bool {
+        self.unit == Some("%")
+    }
+
+    /// How far off something in `unit` may be: `None` for a share, which has no unit of its own.
+    ///
+    /// # Errors
+    /// As [`Amount::in_unit`].
+    pub(crate) fn of(&self, unit: &str) -> Result<Option<f64>, AmountError> {
+        if self.is_share() { Ok(None) } else { self.in_unit(unit).map(Some) }
+    }
+
     /// The number that this is in `unit`; a bare number is taken to be in it already.
     ///
     /// # Errors
@@ -161,6 +177,14 @@ pub fn factor(from: &str, to: &str) -> Result<f64, AmountError> {
         return Err(AmountError::OtherKind { given: from.to_owned(), wanted: to.to_owned() });
     }
     Ok(worth / base)
+}
+
+impl From<Fraction> for Amount {
+    /// In percent.
+    fn from(share: Fraction) -> Self {
+        // Through the shortest decimal of the share itself: 0.07 * 100 is 7.000000000000001.
+        Self { value: (share.get() * 1e14).round() / 1e12, unit: Some("%") }
+    }
 }
 
 impl FromStr for Amount {

@@ -1,5 +1,6 @@
 //! What is measured: the responses of an experiment, and the registry of metrics that they may name.
 
+mod agreement;
 pub(crate) mod amount;
 pub mod metric;
 mod statistic;
@@ -9,8 +10,10 @@ use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Factor;
 use crate::check::{SpecError, one_of, refuse};
 
+pub use agreement::{AgreementSpec, Margins};
 pub use amount::{Amount, AmountError};
 pub use statistic::{Statistic, StatisticError};
 pub use subject::{Of, OfError, SubjectKind};
@@ -46,6 +49,9 @@ pub struct ResponseSpec {
     /// How the interval over replications is made.
     #[serde(default, skip_serializing_if = "is_student")]
     pub interval: IntervalMethod,
+    /// How near the means of two substrates must be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<AgreementSpec>,
 }
 
 fn is_student(method: &IntervalMethod) -> bool {
@@ -109,6 +115,8 @@ pub struct Subjects<'a> {
     pub links: &'a [&'a str],
     /// Nodes of the file.
     pub nodes: &'a [&'a str],
+    /// Factors of the file.
+    pub factors: &'a [Factor],
 }
 
 impl ResponseSpec {
@@ -185,6 +193,8 @@ impl ResponseSpec {
             return errors;
         };
         self.check_against(metric, &mut errors);
+        let agreement = self.agreement.as_ref().map(|spec| spec.check(self.unit(), subjects.factors));
+        errors.extend(agreement.into_iter().flatten());
         errors
     }
 

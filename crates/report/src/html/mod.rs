@@ -1,5 +1,6 @@
 //! The report as one page.
 
+mod agreement;
 mod board;
 mod claims;
 mod design;
@@ -127,7 +128,7 @@ fn sections(report: &Report<'_>) -> Vec<Section> {
     add(warnings::are_there(report), "warnings", "Warnings", warnings::section);
     add(!results.tables.is_empty(), "tables", "Tables", tables::section);
     add(!report.figures.is_empty(), "figures", "Figures", figures::section);
-    add(!results.agreement.is_empty(), "agreement", "Agreement of substrates", points::agreement);
+    add(!results.agreement.is_empty(), "agreement", "Agreement of substrates", agreement::section);
     add(!results.claims.is_empty(), "evidence", "What decided the claims", claims::section);
     add(true, "responses", "Every response at every point", points::section);
     add(true, "definitions", "What was measured", design::definitions);
@@ -250,10 +251,14 @@ fn note(m: &mut Markup, note: Option<&str>) {
 
 /// A verdict as a sign and a word; its colour comes from the class.
 fn verdict(m: &mut Markup, tag: &str, verdict: Verdict) {
-    let class = format!("verdict {}", verdict_class(verdict));
-    m.inside(tag, &[("class", &class)], |m| {
-        m.element("span", &[("aria-hidden", "true")], sign(verdict));
-        m.text(format!(" {}", verdict.name()));
+    judged(m, tag, &verdict_class(verdict), sign(verdict), verdict.name());
+}
+
+/// A sign and a word in the colour of a class of verdicts.
+fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &str) {
+    m.inside(tag, &[("class", &format!("verdict {class}"))], |m| {
+        m.element("span", &[("aria-hidden", "true")], sign);
+        m.text(format!(" {word}"));
     });
 }
 

@@ -1,15 +1,15 @@
-//! Every response at every point, and how far substrates agree.
+//! Every response at every point.
 
-use netrig_experiment::{Agreement, PointResult, Status};
+use netrig_experiment::{PointResult, Status};
 
 use super::{aside, details, factor_heading, headings, table, tables};
 use crate::Report;
 use crate::markup::Markup;
-use crate::number::{Estimate, Unit};
+use crate::number::Estimate;
 use crate::sheet::{Sheet, replications, word, words};
 
 /// Points up to which the table stands open.
-const OPEN: usize = 24;
+pub(super) const OPEN: usize = 24;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let sheet = Sheet::new(report);
@@ -76,27 +76,4 @@ fn row(m: &mut Markup, point: &PointResult, sheet: &Sheet<'_>, same: bool) {
             tables::value(m, &estimate, unit, !same);
         });
     }
-}
-
-/// How far substrates agree, over all points and point by point.
-pub(super) fn agreement(m: &mut Markup, report: &Report<'_>) {
-    m.element("p", &[], "The mean on the second substrate divided by the mean on the first; 1 is agreement.");
-    table(m, "numbers sortable", "Agreement of substrates", |m| {
-        headings(m, ["response", "substrates", "at", "ratio"].map(str::to_owned));
-        m.inside("tbody", &[], |m| {
-            for agreement in &report.results.agreement {
-                m.inside("tr", &[], |m| ratio(m, agreement));
-            }
-        });
-    });
-}
-
-fn ratio(m: &mut Markup, agreement: &Agreement) {
-    m.element("th", &[("scope", "row")], words(&agreement.response));
-    m.element("td", &[], format!("{} / {}", agreement.of[1], agreement.of[0]));
-    let at = agreement.factors.to_string();
-    m.element("td", &[], if at.is_empty() { "all points".to_owned() } else { at });
-    let interval = agreement.low.zip(agreement.high);
-    let written = Estimate { value: agreement.ratio, interval, n: 0 }.written(&Unit::fixed("1"));
-    m.element("td", &[("class", "n"), ("data-v", &agreement.ratio.to_string())], written);
 }

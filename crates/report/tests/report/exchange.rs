@@ -87,7 +87,7 @@ fn json_keeps_the_contract() {
     incomplete.results.points[0].status = netrig_experiment::Status::Unsupported;
     incomplete.results.points[0].why = Some("no root".into());
     incomplete.results.points[0].responses.clear();
-    for study in [fixture::outage(), fixture::queue(), incomplete] {
+    for study in [fixture::outage(), fixture::queue(), fixture::beside(), incomplete] {
         let text = report(&study).json(false);
         let value: Value = serde_json::from_str(&text).expect("JSON");
         contract.validate(&value).unwrap_or_else(|e| panic!("{}: {e}", e.instance_path()));

@@ -1,4 +1,4 @@
-//! Two experiments with made-up results: values by a formula and a little luck from named streams, judged by the
+//! Experiments with made-up results: values by a formula and a little luck from named streams, judged by the
 //! same code as real ones.
 
 use netrig_core::{Seeds, Stream};
@@ -12,6 +12,7 @@ const PAPER: &str = include_str!("outage-paper.toml");
 const PHONES: &str = include_str!("phones.toml");
 const PHONES_PAPER: &str = include_str!("phones-paper.toml");
 pub const QUEUE: &str = include_str!("queue.toml");
+const BESIDE: &str = include_str!("beside.toml");
 
 /// An experiment and what came out of it.
 pub struct Study {
@@ -28,6 +29,17 @@ impl Study {
         n: u32,
         formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
     ) -> Self {
+        Self::on(&["sim"], text, paper, n, formula)
+    }
+
+    /// The same on these substrates.
+    fn on(
+        substrates: &[&str],
+        text: &str,
+        paper: Option<&str>,
+        n: u32,
+        formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
+    ) -> Self {
         let experiment = match paper {
             Some(paper) => {
                 Experiment::parse_with_paper("example.toml", text, Paper::parse(paper).expect("a paper"))
@@ -36,15 +48,22 @@ impl Study {
         };
         let experiment = experiment.unwrap_or_else(|e| panic!("{e}"));
         let plan = experiment.plan();
-        let points: Vec<PointRuns> = (0..plan.len()).map(|i| runs(plan.point(i), n, &formula)).collect();
+        let places = (0..plan.len()).flat_map(|i| substrates.iter().map(move |substrate| (i, *substrate)));
+        let points: Vec<PointRuns> =
+            places.map(|(i, substrate)| runs(substrate, plan.point(i), n, &formula)).collect();
         let results = Results::judge(&experiment.design, &points, "0.1.0+abc1234");
         Self { experiment, text: text.to_owned(), results }
     }
 }
 
-fn runs(point: Point, n: u32, formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>) -> PointRuns {
+fn runs(
+    substrate: &str,
+    point: Point,
+    n: u32,
+    formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
+) -> PointRuns {
     let run = |replication| {
-        let values = formula(&Place { point: &point, replication });
+        let values = formula(&Place { substrate, point: &point, replication });
         RunRecord {
             replication,
             seed: u64::from(replication),
@@ -54,11 +73,12 @@ fn runs(point: Point, n: u32, formula: impl Fn(&Place<'_>) -> Vec<(&'static str,
         }
     };
     let runs = (1..=n).map(run).collect();
-    PointRuns { substrate: "sim".into(), point: point.clone(), status: Status::Ok, why: None, runs }
+    PointRuns { substrate: substrate.into(), point: point.clone(), status: Status::Ok, why: None, runs }
 }
 
 /// One point and one replication, as a formula sees them.
 pub struct Place<'a> {
+    pub substrate: &'a str,
     pub point: &'a Point,
     pub replication: u32,
 }
@@ -77,6 +97,29 @@ impl Place<'_> {
     pub fn luck(&self) -> Stream {
         Seeds::new(u64::from(self.replication)).stream(&self.point.to_string())
     }
+}
+
+/// Datagrams on two substrates, eight points with five runs each: where the line is not full nothing is lost on either,
+/// beyond it `netns` loses more; and of two points it has one run or none.
+pub fn beside() -> Study {
+    Study::on(&["sim", "netns"], BESIDE, None, 5, |place| {
+        let (load, real) = (place.number("load"), place.substrate == "netns");
+        let luck = place.luck().normal(0.0, if real { 0.02 } else { 0.01 });
+        let extra = if real && load > 1.0 { 5.0 } else { 0.0 };
+        let lost = if load < 1.0 { 0.0 } else { 4.0 + 100.0 * (load - 1.0) + extra + 100.0 * luck };
+        let waited =
+            if load < 0.9 { 1e-4 } else { 4e-3 } * (1.0 + 0.2 * luck) + if real { 1.5e-5 } else { 0.0 };
+        let throughput = 121_000.0 * load.min(1.0) * (1.0 + luck / 10.0);
+        match (real, load < 1.2 || place.level("service") == "ef") {
+            (true, false) if place.replication > 1 => vec![("throughput", throughput)],
+            _ => vec![
+                ("loss", lost),
+                ("throughput", throughput),
+                ("waiting", waited),
+                ("utilisation", load.min(1.0)),
+            ],
+        }
+    })
 }
 
 /// Web traffic over a link that goes down: 48 points with 10 runs each.

@@ -1,6 +1,7 @@
 //! Reports of made-up results, looked at as a reader's programs do: as XML, as CSV, as JSON.
 #![allow(clippy::disallowed_methods, reason = "a test of drawings may use the platform's arithmetic")]
 
+mod agreement;
 mod charts;
 mod exchange;
 mod fixture;

@@ -25,7 +25,7 @@ pub fn text(node: Node<'_, '_>) -> String {
 fn pages() -> Vec<String> {
     let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
     let outage = report(&outage).with_figure(fixture::window()).with_readme("# About").html();
-    vec![outage, report(&queue).html(), report(&phones).html()]
+    vec![outage, report(&queue).html(), report(&phones).html(), report(&fixture::beside()).html()]
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn many_points_give_way_to_the_tables() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    for study in [fixture::outage(), fixture::queue()] {
+    for study in [fixture::outage(), fixture::queue(), fixture::beside()] {
         for width in [40, 60, 80, 120, 200] {
             for line in report(&study).terminal(width).lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
-use netrig_experiment::{Agreement, Point, PointRuns, Results, constant_level, differing_constants};
+use netrig_experiment::{Agreement, Design, Point, PointRuns, Results, constant_level, differing_constants};
+use netrig_report::number::{Estimate, Unit};
 use netrig_runner::{Kept, recorded};
 use netrig_store::Store;
 
@@ -34,28 +35,63 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
         }
     }
     let both: Vec<PointRuns> = first.kept.points.iter().chain(&second.kept.points).cloned().collect();
-    let results = Results::judge(&request.experiment.design, &both, &BUILD);
-    let margin = arguments.margin;
+    let design = &request.experiment.design;
+    let mut results = Results::judge(design, &both, &BUILD);
+    let margin = Margin::new(arguments.margin)?;
+    results.agreement.iter_mut().for_each(|entry| margin.ask(entry, design));
     if arguments.json {
         let entries: Result<Vec<_>, _> =
-            results.agreement.iter().map(|entry| document(entry, margin, [&first, &second])).collect();
+            results.agreement.iter().map(|entry| document(entry, [&first, &second])).collect();
         let entries = entries.map_err(Failure::failed)?;
         print(serde_json::to_string_pretty(&entries).map_err(Failure::failed)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let names = [&arguments.store, &arguments.with].map(|path| path.display());
-    print(format!(
-        "first: {}, second: {}; second / first agrees if its whole interval lies within 1 ± {margin}",
-        names[0], names[1]
-    ))?;
+    print(format!("first: {}, second: {}; {}", names[0], names[1], margin.says(design)))?;
     print(differences(&first.origin(None), &second.origin(None)))?;
     if results.agreement.is_empty() {
         print("the two stores have no point in common")?;
     }
     for agreement in &results.agreement {
-        print(line(agreement, margin))?;
+        print(line(agreement))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is called equal.
+struct Margin {
+    /// What the command says, of every response.
+    asked: Option<Fraction>,
+    /// What holds without it for responses of which the file asks nothing.
+    usual: Fraction,
+}
+
+impl Margin {
+    fn new(asked: Option<Fraction>) -> Result<Self, Failure> {
+        Ok(Self { asked, usual: Fraction::new(0.05).map_err(Failure::failed)? })
+    }
+
+    /// Asks for it, unless the file has asked.
+    fn ask(&self, entry: &mut Agreement, design: &Design) {
+        let silent = || design.response(&entry.response).is_none_or(|spec| spec.agreement.is_none());
+        if let Some(margin) = self.asked.or_else(|| silent().then_some(self.usual)) {
+            entry.ask(margin.into());
+        }
+    }
+
+    /// When two results agree.
+    fn says(&self, design: &Design) -> String {
+        let silent = design.responses.iter().all(|(_, spec)| spec.agreement.is_none());
+        let margin = self.asked.unwrap_or(self.usual);
+        if silent || self.asked.is_some() {
+            format!("second / first agrees if its whole interval lies within 1 ± {margin}")
+        } else {
+            format!(
+                "they agree as the file asks; where it asks nothing of a response, if the whole interval of second / first \
+                 lies within 1 ± {margin}"
+            )
+        }
+    }
 }
 
 /// Factors that the file has as constants, or no more, and that have one level at all points of each side, but not the
@@ -184,30 +220,36 @@ fn differences(first: &Origin, second: &Origin) -> String {
     if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }
 }
 
-fn line(agreement: &Agreement, margin: Fraction) -> String {
+fn line(agreement: &Agreement) -> String {
     let at =
         if agreement.factors.0.is_empty() { "all points".to_owned() } else { agreement.factors.to_string() };
+    let ratio = agreement.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.4}"));
     let interval = match (agreement.low, agreement.high) {
         (Some(low), Some(high)) => format!("[{low:.4}, {high:.4}]"),
         _ => "[no interval]".to_owned(),
     };
-    let Agreement { response, ratio, n: [first, second], pairs, .. } = agreement;
-    let accord = agreement.accord(margin).name();
+    let (accord, within) = match &agreement.asked {
+        Some(asked) => (asked.verdict.name(), asked.within.written(&agreement.unit)),
+        None => ("", "nothing asked".to_owned()),
+    };
+    let Agreement { response, unit, n: [first, second], pairs, .. } = agreement;
+    let difference = Estimate::of_difference(agreement).map_or_else(
+        || "–".to_owned(),
+        |difference| {
+            let unit = Unit::fitting(unit, [difference.value]).of_difference();
+            unit.behind(&difference.written(&unit).to_string())
+        },
+    );
     format!(
-        "{response:<20} {ratio:.4} {interval}  {accord:<12}  n = {first} and {second}, {pairs} pairs  {at}"
+        "{response:<20} {ratio} {interval}  {accord:<12}  n = {first} and {second}, {pairs} pairs  {at}  \
+         (second − first = {difference}; {within})"
     )
 }
 
-/// The entry of a report's document, with the verdict, and with what was not the same when its runs were made; over all
+/// The entry of a report's document, with what was not the same when its runs were made; over all
 /// points also with all that is known of their making.
-fn document(
-    agreement: &Agreement,
-    margin: Fraction,
-    sides: [&Side; 2],
-) -> serde_json::Result<serde_json::Value> {
+fn document(agreement: &Agreement, sides: [&Side; 2]) -> serde_json::Result<serde_json::Value> {
     let mut entry = serde_json::to_value(agreement)?;
-    entry["margin"] = margin.get().into();
-    entry["verdict"] = agreement.accord(margin).name().into();
     let all = agreement.factors.0.is_empty();
     let [first, second] = sides.map(|side| side.origin((!all).then_some(&agreement.factors)));
     entry["changed"] = serde_json::to_value(first.changes(&second))?;

@@ -1,0 +1,154 @@
+//! How near the means of two substrates must be: `agreement = { within = ["10 %", "20 us"] }`.
+
+use std::borrow::Cow;
+
+use netrig_core::Fraction;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::Amount;
+use crate::check::{SpecError, refuse};
+use crate::claim::selection::{OneOrMany, Selection};
+use crate::{Factor, Point};
+
+/// What is asked of a response where a file is run on several substrates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgreementSpec {
+    /// How far the mean on another substrate may be from that on the first: a share of the first mean such as `5 %`, or
+    /// a difference in the response's unit such as `20 us`, or `3 pp` (percentage points) of a share. Of several one
+    /// suffices.
+    pub within: Margins,
+    /// The points of which it is asked; all if not given.
+    #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
+    pub at: Selection,
+}
+
+/// One margin or several, of which one suffices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Margins(Vec<Amount>);
+
+impl AgreementSpec {
+    /// Whether it is asked of this point.
+    pub(crate) fn asks(&self, point: &Point) -> bool {
+        self.at.matches(point)
+    }
+
+    /// Whether it can also be asked of all points together, that is of the mean over them.
+    ///
+    /// Only of all, for the mean is also over points that `where` leaves out. And only a share: in the mean over many
+    /// points an amount that a few of them miss by far is thinned out by points at which there is nothing to differ
+    /// (of 44 points 40 lose nothing on either substrate), while these add nothing to either side of a ratio. What
+    /// differs upwards here and downwards there cancels in both, so that it never stands for its points.
+    pub(crate) fn asks_of_all(&self) -> bool {
+        self.at.is_empty() && self.within.0.iter().all(Amount::is_share)
+    }
+
+    /// What is wrong with it in a response of this unit, by field.
+    pub(super) fn check(&self, unit: &str, factors: &[Factor]) -> Vec<SpecError> {
+        let mut errors = Vec::new();
+        if self.within.0.is_empty() {
+            refuse(&mut errors, "agreement.within", "an amount such as \"5 %\" is missing");
+        }
+        for margin in &self.within.0 {
+            if let Err(error) = margin.of(unit) {
+                refuse(&mut errors, "agreement.within", error.to_string());
+            } else if margin.value() < 0.0 {
+                refuse(&mut errors, "agreement.within", format!("`{margin}` must not be negative"));
+            }
+        }
+        errors.extend(self.at.check("agreement.where", factors));
+        errors
+    }
+}
+
+impl Margins {
+    /// The margins.
+    pub fn iter(&self) -> std::slice::Iter<'_, Amount> {
+        self.0.iter()
+    }
+
+    /// `10 % or 20 us`; what was written without a unit has that of the response, percentage points for one in percent.
+    pub fn written(&self, unit: &str) -> String {
+        let one = |margin: &Amount| match (margin.unit(), unit) {
+            (Some(_), _) | (None, "1") => margin.to_string(),
+            (None, "%") => format!("{margin} pp"),
+            (None, unit) => format!("{margin} {unit}"),
+        };
+        self.0.iter().map(one).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+impl From<Fraction> for Margins {
+    /// A share of the first mean.
+    fn from(share: Fraction) -> Self {
+        Self(vec![share.into()])
+    }
+}
+
+impl<'de> Deserialize<'de> for Margins {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        OneOrMany::deserialize(deserializer).map(|margins| Self(margins.0))
+    }
+}
+
+impl JsonSchema for Margins {
+    fn schema_name() -> Cow<'static, str> {
+        "Margins".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let amount = generator.subschema_for::<Amount>();
+        json_schema!({
+            "anyOf": [amount, { "type": "array", "minItems": 1, "items": amount }],
+            "description": "An amount, or several of which one suffices.",
+            "examples": ["5 %", "3 pp", ["10 %", "20 us"]]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Level;
+
+    fn spec(text: &str) -> AgreementSpec {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn one_margin_or_several() {
+        assert_eq!(spec("within = '5 %'").within.written("B/s"), "5 %");
+        assert_eq!(spec("within = ['10 %', '20 us']").within.written("s"), "10 % or 20 us");
+        assert_eq!(spec("within = 0.03").within.written("1"), "0.03");
+        assert_eq!(spec("within = [3, '10 %']").within.written("%"), "3 pp or 10 %");
+        assert_eq!(spec("within = 3").within.written("ms"), "3 ms");
+        assert_eq!(Margins::from("7 %".parse::<Fraction>().unwrap()).written("1"), "7 %");
+    }
+
+    #[test]
+    fn of_all_points_together_only_a_share_is_asked() {
+        assert!(spec("within = ['5 %', '10 %']").asks_of_all());
+        assert!(!spec("within = ['5 %', '20 us']").asks_of_all());
+        assert!(!spec("within = '5 %'\nwhere = { load = 0.5 }").asks_of_all());
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_by_its_field() {
+        let factors = [Factor { name: "load".into(), levels: vec![Level("0.5".into())] }];
+        let wrong = |text: &str, unit: &str| -> Vec<String> {
+            spec(text).check(unit, &factors).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(wrong("within = ['10 %', '20 us']\nwhere = { load = 0.5 }", "ms"), Vec::<String>::new());
+        assert_eq!(wrong("within = '3 pp'", "%"), Vec::<String>::new());
+        assert_eq!(wrong("within = []", "s"), ["`agreement.within`: an amount such as \"5 %\" is missing"]);
+        assert_eq!(
+            wrong("within = ['20 us', '-1 %']\nwhere = { rate = 1 }", "B/s"),
+            [
+                "`agreement.within`: an amount in us cannot be compared with one in B/s",
+                "`agreement.within`: `-1 %` must not be negative",
+                "`agreement.where.rate`: there is no factor `rate` (there are: load)"
+            ]
+        );
+    }
+}

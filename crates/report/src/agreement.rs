@@ -1,0 +1,140 @@
+//! How far substrates agree, in the words of every form of the report.
+
+use netrig_experiment::{Accord, Agreement};
+
+use crate::Report;
+use crate::number::{Estimate, Unit, plain};
+use crate::sheet::{Sheet, counted, response_unit, words};
+
+/// Two substrates, and all that was compared between them.
+pub(crate) struct Couple<'a> {
+    pub of: &'a [String; 2],
+    pub entries: Vec<&'a Agreement>,
+    /// Whether entries without factors are of all points together; without factors there is but one point.
+    has_points: bool,
+}
+
+impl<'a> Couple<'a> {
+    /// Every couple of the results, in their order.
+    pub fn all(report: &'a Report<'_>) -> Vec<Self> {
+        let has_points = !report.experiment.design.factors.is_empty();
+        let mut couples: Vec<Self> = Vec::new();
+        for entry in &report.results.agreement {
+            match couples.iter_mut().find(|couple| *couple.of == entry.of) {
+                Some(couple) => couple.entries.push(entry),
+                None => couples.push(Self { of: &entry.of, entries: vec![entry], has_points }),
+            }
+        }
+        couples
+    }
+
+    /// `netns against sim`.
+    pub fn name(&self) -> String {
+        format!("{} against {}", self.of[1], self.of[0])
+    }
+
+    /// `netns against sim: loss: 38 of 44 points agree within 3 pp, 2 differ, 4 cannot be told; throughput: …`; `None`
+    /// if the file asks nothing.
+    pub fn tally(&self, report: &Report<'_>) -> Option<String> {
+        let responses = report.experiment.design.responses.iter();
+        let counts: Vec<String> = responses.filter_map(|(name, _)| self.count(name)).collect();
+        (!counts.is_empty()).then(|| format!("{}: {}", self.name(), counts.join("; ")))
+    }
+
+    /// Of a response, at how many of the points of which it is asked the two agree.
+    fn count(&self, response: &str) -> Option<String> {
+        let asked = || {
+            let points = self.points().filter(|entry| entry.response == response);
+            points.filter_map(|entry| Some((entry, entry.asked.as_ref()?)))
+        };
+        let (first, within) = asked().next().map(|(entry, asked)| (entry, &asked.within))?;
+        let count = |verdict| asked().filter(|(_, asked)| asked.verdict == verdict).count();
+        let (agree, differ, open) =
+            (count(Accord::Agrees), count(Accord::Differs), count(Accord::Inconclusive));
+        let verb = |count: usize, verb: &str| format!("{verb}{}", if count == 1 { "s" } else { "" });
+        let mut text = format!(
+            "{}: {agree} of {} {} within {}",
+            words(response),
+            counted(asked().count(), "point"),
+            verb(agree, "agree"),
+            within.written(&first.unit)
+        );
+        if differ > 0 {
+            text += &format!(", {differ} {}", verb(differ, "differ"));
+        }
+        if open > 0 {
+            text += &format!(", {open} cannot be told");
+        }
+        Some(text)
+    }
+
+    /// The entries of single points.
+    fn points(&self) -> impl Iterator<Item = &'a Agreement> {
+        self.entries.iter().copied().filter(|entry| !self.is_of_all(entry))
+    }
+
+    fn is_of_all(&self, entry: &Agreement) -> bool {
+        self.has_points && entry.factors.0.is_empty()
+    }
+
+    /// The points at which what was asked does not hold or cannot be told.
+    pub fn open(&self) -> impl Iterator<Item = &'a Agreement> {
+        let agrees =
+            |entry: &&Agreement| entry.asked.as_ref().is_none_or(|asked| asked.verdict == Accord::Agrees);
+        self.points().filter(move |entry| !agrees(entry))
+    }
+
+    /// Where an entry is: `probe = udp, rate = 6 Mbit/s`, by the factors that vary.
+    pub fn place(&self, entry: &Agreement, sheet: &Sheet<'_>) -> String {
+        if self.is_of_all(entry) {
+            return "all points".to_owned();
+        }
+        let levels =
+            sheet.varied.iter().filter_map(|name| Some(format!("{name} = {}", entry.factors.level(name)?)));
+        levels.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The numbers of an entry, written.
+pub(crate) struct Numbers {
+    /// The response with the unit of its means: `loss (%)`.
+    pub response: String,
+    /// The two means.
+    pub means: [String; 2],
+    /// The second by the first, with its interval.
+    pub ratio: String,
+    /// The second less the first, with its interval and its unit.
+    pub difference: String,
+    /// What was asked: `3 pp`; empty if nothing was.
+    pub within: String,
+}
+
+impl Numbers {
+    pub fn of(report: &Report<'_>, entry: &Agreement) -> Self {
+        let unit = response_unit(report, &entry.response);
+        let nothing = || "–".to_owned();
+        let mean = |n: usize| entry.means.map_or_else(nothing, |means| plain(unit.convert(means[n])));
+        let means = [mean(0), mean(1)];
+        let response = unit.heading(&words(&entry.response));
+        let unit = unit.of_difference();
+        let ratio = Estimate::of_ratio(entry).map(|ratio| ratio.written(&Unit::fixed("1")).to_string());
+        let difference = Estimate::of_difference(entry)
+            .map(|difference| unit.behind(&difference.written(&unit).to_string()));
+        Self {
+            response,
+            means,
+            ratio: ratio.unwrap_or_else(nothing),
+            difference: difference.unwrap_or_else(nothing),
+            within: entry.asked.as_ref().map_or_else(String::new, |asked| asked.within.written(&entry.unit)),
+        }
+    }
+}
+
+/// A sign for what was found, so that nobody needs colour.
+pub(crate) const fn accord_sign(accord: Accord) -> &'static str {
+    match accord {
+        Accord::Agrees => "✓",
+        Accord::Differs => "✗",
+        Accord::Inconclusive => "?",
+    }
+}
