@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn a_transfer_that_the_path_holds_up_is_the_paths() {
         let quiet = Seen { wanted_s: 9.0, buffer_s: 1.0, window_s: 1.0, trips: [Some(0.1); 2] };
-        assert_eq!(faults(quiet), [String::new(); 0]);
+        assert!(faults(quiet).is_empty(), "{:?}", faults(quiet));
         // What an end has no room for while the path's queue is full tells of the path.
         let queued = Seen { buffer_s: 9.0, window_s: 9.0, trips: [Some(0.127), Some(0.1)], ..quiet };
-        assert_eq!(faults(queued), [String::new(); 0]);
+        assert!(faults(queued).is_empty(), "{:?}", faults(queued));
         assert_eq!(Seen::default().faults(0.0).count(), 0, "of no time nothing is said");
     }
 
