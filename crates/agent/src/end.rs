@@ -83,6 +83,36 @@ enum Sockets {
     Sctp(Box<SctpEnd>),
 }
 
+impl Sockets {
+    /// Those of an end, as its carrier says and as its application needs them.
+    fn open(order: &EndOrder, seed: u64) -> Result<Self, AgentError> {
+        let wrong = |why: &str| Err(AgentError::Order { flow: order.name.clone(), why: why.to_owned() });
+        let datagrams = order.application.sends_datagrams();
+        let sockets = match &order.carrier {
+            Carrier::Udp(buffers) if datagrams => {
+                UdpEnd::open(order, *buffers).map(|end| Self::Udp(Box::new(end)))
+            }
+            Carrier::Tcp(options) if !datagrams => {
+                let listens = order.side == Side::Server;
+                let reads = !order.application.sends_fill_only();
+                TcpEnd::open(options.clone(), order.dscp, order.local(), listens, reads)
+                    .map(|end| Self::Tcp(Box::new(end)))
+            }
+            Carrier::Sctp(options) if !datagrams => {
+                if options.paths.is_empty() {
+                    return wrong("its association has no path");
+                }
+                SctpEnd::open(order, options, seed).map(|end| Self::Sctp(Box::new(end)))
+            }
+            Carrier::Udp(_) => return wrong("its application opens connections, which UDP has not"),
+            Carrier::Tcp(_) | Carrier::Sctp(_) => {
+                return wrong("its application sends datagrams, which connections have not");
+            }
+        };
+        sockets.map_err(|source| AgentError::Socket { flow: order.name.clone(), source })
+    }
+}
+
 /// What an end did in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndReport {
@@ -127,32 +157,7 @@ impl FlowEnd {
         if order.dscp > 63 {
             return Err(wrong(format!("a code point of {} is above 63", order.dscp)));
         }
-        let datagrams = order.application.sends_datagrams();
-        let (local, dscp) = (order.local(), order.dscp);
-        let sockets = match &order.carrier {
-            Carrier::Udp(buffers) if datagrams => {
-                UdpEnd::open(&order, *buffers).map(|end| Sockets::Udp(Box::new(end)))
-            }
-            Carrier::Tcp(options) if !datagrams => {
-                let listens = order.side == Side::Server;
-                let reads = !order.application.sends_fill_only();
-                TcpEnd::open(options.clone(), dscp, local, listens, reads)
-                    .map(|end| Sockets::Tcp(Box::new(end)))
-            }
-            Carrier::Sctp(options) if !datagrams => {
-                if options.paths.is_empty() {
-                    return Err(wrong("its association has no path".into()));
-                }
-                SctpEnd::open(&order, options, seed).map(|end| Sockets::Sctp(Box::new(end)))
-            }
-            Carrier::Udp(_) => {
-                return Err(wrong("its application opens connections, which UDP has not".into()));
-            }
-            Carrier::Tcp(_) | Carrier::Sctp(_) => {
-                return Err(wrong("its application sends datagrams, which connections have not".into()));
-            }
-        };
-        let sockets = sockets.map_err(|source| AgentError::Socket { flow: order.name.clone(), source })?;
+        let sockets = Sockets::open(&order, seed)?;
         Ok(Self {
             application: order.make_application(seed),
             order,

@@ -142,12 +142,7 @@ impl EventLoop {
                 let stopped = self.ends.iter_mut().filter(|end| flows.contains(&end.flow()));
                 stopped.for_each(|end| end.stop(now));
             }
-            for end in &mut self.ends {
-                end.advance(now, &mut around)?;
-                if let Some(idle) = end.becomes_idle() {
-                    let _ = progress.send(Progress::Idle { flow: end.flow(), side: end.side(), idle });
-                }
-            }
+            self.advance(now, &mut around, progress)?;
             while tick <= now {
                 self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
                 deliver(&mut samples, progress);
@@ -167,6 +162,22 @@ impl EventLoop {
         let reports = self.finish(interruptions, &mut around)?;
         let _ = progress.send(Progress::Samples(samples));
         Ok(reports)
+    }
+
+    /// Lets the ends do what is due at `now`, and tells of those that become idle or cease to be.
+    fn advance(
+        &mut self,
+        now: Instant,
+        around: &mut Surroundings,
+        progress: &SyncSender<Progress>,
+    ) -> Result<(), AgentError> {
+        for end in &mut self.ends {
+            end.advance(now, around)?;
+            if let Some(idle) = end.becomes_idle() {
+                let _ = progress.send(Progress::Idle { flow: end.flow(), side: end.side(), idle });
+            }
+        }
+        Ok(())
     }
 
     /// Delivers what ends have to say in words, if they have.

@@ -73,7 +73,7 @@ pub use sctp::{SctpOptions, SctpPath, SctpReport, TimedControl};
 pub use signals::RunSignals;
 pub use socket::{Buffers, SocketError, TcpOptions};
 pub use source_report::{Asked, SourceMeter, SourceReport};
-pub use sysctl::SysctlError;
+pub use sysctl::{SysctlError, set_and_read_back};
 pub use tcp_info::{TcpCounts, TcpInfo};
 pub use udp::UdpReport;
 pub use wakefulness::Wakefulness;

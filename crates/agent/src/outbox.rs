@@ -10,14 +10,12 @@ use rustix::net::SendFlags;
 
 use crate::Clock;
 use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
+use crate::socket::{LONGEST_DATAGRAM, is_loss};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
-/// The longest payload over IPv4 (RFC 768, RFC 791): 65535 less 28 bytes.
-pub(crate) const LONGEST: u64 = 65_507;
-
 /// Zeros for datagrams without content.
-static FILL: [u8; LONGEST as usize] = [0; LONGEST as usize];
+static FILL: [u8; LONGEST_DATAGRAM] = [0; LONGEST_DATAGRAM];
 
 /// Datagrams that one call sends at most, as the kernel has cut since it can (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
 const SEGMENTS: usize = 64;
@@ -112,7 +110,7 @@ impl Outbox {
             cost_ns: 0,
             retry: None,
             stamps: Vec::with_capacity(SEGMENTS),
-            single: vec![0; LONGEST as usize],
+            single: vec![0; LONGEST_DATAGRAM],
         }
     }
 
@@ -191,8 +189,10 @@ impl Outbox {
         };
         let body =
             body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {SHORT_LEN} B"))?;
-        if body.len() + STAMP_LEN as u64 > LONGEST {
-            return Err(format!("a datagram of {size} B cannot be sent over UDP, which takes {LONGEST} B"));
+        if body.len() + STAMP_LEN as u64 > LONGEST_DATAGRAM as u64 {
+            return Err(format!(
+                "a datagram of {size} B cannot be sent over UDP, which takes {LONGEST_DATAGRAM} B"
+            ));
         }
         self.waiting.push_back(Waiting { to, intended, rest, body });
         Ok(())
@@ -289,7 +289,7 @@ impl Outbox {
             .map(|run| {
                 let (start, front) = (first, &self.waiting[first]);
                 first += run;
-                // No datagram is longer than 65507 bytes.
+                // No datagram is longer than `LONGEST_DATAGRAM`.
                 let segment = (*run > 1).then_some(front.len() as u16);
                 Outgoing { to: self.name(front), pieces: &pieces[2 * start..2 * first], segment }
             })
@@ -313,7 +313,7 @@ impl Outbox {
         if len >= self.uncut {
             return 1;
         }
-        let most = (LONGEST as usize / len).clamp(1, SEGMENTS);
+        let most = (LONGEST_DATAGRAM / len).clamp(1, SEGMENTS);
         let until = if self.is_far_behind() { Instant::NEVER } else { self.goes_with(front) };
         let mut others =
             self.waiting.range(first + 1..).take(most - 1).take_while(|other| other.intended <= until);
@@ -340,19 +340,6 @@ impl Body {
             Self::Content(bytes) | Self::Whole(bytes) => bytes,
         }
     }
-}
-
-/// Whether an error only says that a packet was lost: no route, a link that is down, a full queue, a peer that is away.
-pub(crate) fn is_loss(error: &io::Error) -> bool {
-    const LOSSES: [i32; 6] = [
-        libc::ENETUNREACH,
-        libc::EHOSTUNREACH,
-        libc::ENETDOWN,
-        libc::ENOBUFS,
-        libc::ECONNREFUSED,
-        libc::EPERM,
-    ];
-    error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
 }
 
 /// Whether an error can say that the kernel does not cut into datagrams: of a length that needs fragments (EINVAL,
@@ -425,8 +412,7 @@ mod tests {
         }
         assert_eq!(outbox.run_of_one_length(0), 2);
         assert!(!outbox.has_room());
-        assert!(
-            outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), None, Data::Fill(LONGEST + 1)).is_err()
-        );
+        let long = Data::Fill(LONGEST_DATAGRAM as u64 + 1);
+        assert!(outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), None, long).is_err());
     }
 }

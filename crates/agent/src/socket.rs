@@ -1,13 +1,20 @@
 //! Sockets with options that took.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{option_int, set_option_int};
+use crate::sys::{option_bytes, option_int, set_option_int};
+
+/// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
+pub(crate) const LONGEST_DATAGRAM: usize = 65_507;
+
+/// Where SO_MEMINFO has the count of drops, bytes: the ninth of its 32-bit words (include/uapi/linux/sock_diag.h).
+const SK_MEMINFO_DROPS: usize = 32;
 
 /// Why a socket is not as it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +27,7 @@ pub enum SocketError {
         /// The local address it was for.
         address: SocketAddr,
         /// What the kernel answered.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// An option that was set reads back as something else.
     #[error("{option} did not take: {asked} was asked for, {got} is what the socket has")]
@@ -160,19 +167,25 @@ impl Making {
         took(option, asked, got)
     }
 
-    /// The differentiated services code point of what is sent (RFC 2474): the upper six bits of the traffic class.
+    /// The differentiated services code point of what is sent.
     pub fn dscp(&self, dscp: u8) -> Result<(), SocketError> {
-        let class = dscp << 2;
-        if self.local.is_ipv4() {
-            self.option("IP_TOS", class, |s, v| sockopt::set_ip_tos(s, v), |s| sockopt::ip_tos(s))
-        } else {
-            self.option(
-                "IPV6_TCLASS",
-                u32::from(class),
-                |s, v| sockopt::set_ipv6_tclass(s, v),
-                |s| sockopt::ipv6_tclass(s),
-            )
-        }
+        let (option, level, name) = class_option(self.local.is_ipv4());
+        self.number(option, level, name, class_of(dscp))
+    }
+
+    /// Has the kernel stamp datagrams, without hardware (Documentation/networking/timestamping).
+    pub fn stamped(&self, which: Stamped) -> Result<(), SocketError> {
+        let received = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        let flags = match which {
+            Stamped::Received => received,
+            Stamped::Both => {
+                received
+                    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+                    | libc::SOF_TIMESTAMPING_OPT_ID
+                    | libc::SOF_TIMESTAMPING_OPT_TSONLY
+            }
+        };
+        self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
     /// Sizes of the buffers; beyond the system's limits where the process may (CAP_NET_ADMIN).
@@ -181,10 +194,7 @@ impl Making {
             self.option(
                 "SO_SNDBUF",
                 Doubled(bytes),
-                |s, Doubled(bytes)| {
-                    sockopt::set_socket_send_buffer_size_force(s, bytes as usize)
-                        .or_else(|_| sockopt::set_socket_send_buffer_size(s, bytes as usize))
-                },
+                |s, Doubled(bytes)| set_send_buffer(s, bytes as usize),
                 |s| sockopt::socket_send_buffer_size(s).map(Doubled::from_kernel),
             )?;
         }
@@ -192,10 +202,7 @@ impl Making {
             self.option(
                 "SO_RCVBUF",
                 Doubled(bytes),
-                |s, Doubled(bytes)| {
-                    sockopt::set_socket_recv_buffer_size_force(s, bytes as usize)
-                        .or_else(|_| sockopt::set_socket_recv_buffer_size(s, bytes as usize))
-                },
+                |s, Doubled(bytes)| set_receive_buffer(s, bytes as usize),
                 |s| sockopt::socket_recv_buffer_size(s).map(Doubled::from_kernel),
             )?;
         }
@@ -209,9 +216,7 @@ impl Making {
         if sockopt::socket_recv_buffer_size(&self.socket).map_err(failed)? / 2 >= bytes {
             return Ok(());
         }
-        sockopt::set_socket_recv_buffer_size_force(&self.socket, bytes)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.socket, bytes))
-            .map_err(failed)
+        set_receive_buffer(&self.socket, bytes).map_err(failed)
     }
 
     /// The receive buffer's size as it reads back, bytes: twice what was asked for.
@@ -242,9 +247,64 @@ impl Making {
 }
 
 impl AsFd for Making {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Which datagrams of a socket the kernel stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stamped {
+    /// Those that arrive.
+    Received,
+    /// Those too that are sent: by their number, and without their bytes, in the error queue.
+    Both,
+}
+
+/// The option that is the traffic class of what a socket sends: its name in the manual, its level and its number.
+pub(crate) const fn class_option(v4: bool) -> (&'static str, i32, i32) {
+    if v4 {
+        ("IP_TOS", libc::IPPROTO_IP, libc::IP_TOS)
+    } else {
+        ("IPV6_TCLASS", libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+    }
+}
+
+/// The traffic class with this code point, which is its upper six bits (RFC 2474).
+pub(crate) fn class_of(dscp: u8) -> i32 {
+    i32::from(dscp << 2)
+}
+
+fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    sockopt::set_socket_send_buffer_size_force(socket, bytes)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, bytes))
+}
+
+fn set_receive_buffer(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    sockopt::set_socket_recv_buffer_size_force(socket, bytes)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))
+}
+
+/// How many datagrams or packets a socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only
+/// with the next one that there is room for.
+pub(crate) fn drops(socket: impl AsFd) -> io::Result<u32> {
+    let mut info = [0; SK_MEMINFO_DROPS + size_of::<u32>()];
+    let len = option_bytes(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
+    let drops = info[..len].get(SK_MEMINFO_DROPS..).and_then(|bytes| bytes.first_chunk());
+    drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Whether an error only says that a packet was lost: no route, a link that is down, a full queue, a peer that is away.
+pub(crate) fn is_loss(error: &io::Error) -> bool {
+    const LOSSES: [i32; 6] = [
+        libc::ENETUNREACH,
+        libc::EHOSTUNREACH,
+        libc::ENETDOWN,
+        libc::ENOBUFS,
+        libc::ECONNREFUSED,
+        libc::EPERM,
+    ];
+    error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
 }
 
 /// A buffer's size as it is asked for; the kernel tells twice as much.

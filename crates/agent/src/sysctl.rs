@@ -1,6 +1,7 @@
 //! Settings of the kernel's network in the namespace of this process.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Why a sysctl is not as it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +17,7 @@ pub enum SysctlError {
         /// What was asked for.
         value: String,
         /// What the kernel answered.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// It reads back as something else.
     #[error("sysctl {name} did not take: `{asked}` was asked for, `{got}` is what it has")]
@@ -38,13 +39,22 @@ pub enum SysctlError {
 pub(crate) fn set(name: &str, value: &str) -> Result<(), SysctlError> {
     let path = path_of(name).ok_or_else(|| SysctlError::Name(name.into()))?;
     let failed = |source| SysctlError::Refused { name: name.into(), value: value.into(), source };
-    std::fs::write(&path, value).map_err(failed)?;
-    let got = std::fs::read_to_string(&path).map_err(failed)?;
-    // Several numbers are told apart by tabs, whatever they were written with.
-    if got.split_whitespace().eq(value.split_whitespace()) {
-        return Ok(());
+    match set_and_read_back(&path, value).map_err(failed)? {
+        None => Ok(()),
+        Some(got) => Err(SysctlError::DidNotTake { name: name.into(), asked: value.into(), got }),
     }
-    Err(SysctlError::DidNotTake { name: name.into(), asked: value.into(), got: got.trim().into() })
+}
+
+/// Writes `value` into a setting, a file below `/proc/sys`, and reads it back: what it has now, if that is something else.
+///
+/// # Errors
+/// If the kernel refuses it.
+pub fn set_and_read_back(setting: &Path, value: &str) -> io::Result<Option<String>> {
+    std::fs::write(setting, value)?;
+    let got = std::fs::read_to_string(setting)?;
+    // Several numbers are told apart by tabs, whatever they were written with.
+    let took = got.split_whitespace().eq(value.split_whitespace());
+    Ok((!took).then(|| got.trim().to_owned()))
 }
 
 /// Where a setting lies, if it is one of the network's.

@@ -36,6 +36,10 @@ pub struct TcpInfo {
     pub pacing_rate: Option<u64>,
     /// Delivery rate, B/s.
     pub delivery_rate: u64,
+    /// For how long there was more to send than the peer's window let through.
+    pub window_limited: Duration,
+    /// For how long the congestion window had room for more than the send buffer held.
+    pub buffer_limited: Duration,
     /// What has been counted since the connection was made.
     pub counts: TcpCounts,
 }
@@ -49,6 +53,8 @@ pub struct TcpCounts {
     pub data_segments_sent: u64,
     /// Segments with data that arrived, duplicates included.
     pub data_segments_received: u64,
+    /// Bytes acknowledged; the opening is one of them, and so is the end.
+    pub bytes_acknowledged: u64,
     /// User bytes sent again.
     pub bytes_retransmitted: u64,
     /// Retransmission time-outs.
@@ -60,6 +66,7 @@ impl std::ops::AddAssign for TcpCounts {
         self.segments_sent += other.segments_sent;
         self.data_segments_sent += other.data_segments_sent;
         self.data_segments_received += other.data_segments_received;
+        self.bytes_acknowledged += other.bytes_acknowledged;
         self.bytes_retransmitted += other.bytes_retransmitted;
         self.timeouts += other.timeouts;
     }
@@ -112,10 +119,13 @@ impl TcpInfo {
             rto: micros(8),
             pacing_rate: Some(long(104)).filter(|rate| !matches!(rate, 0 | &u64::MAX)),
             delivery_rate: long(160),
+            window_limited: Duration::from_micros(long(176)),
+            buffer_limited: Duration::from_micros(long(184)),
             counts: TcpCounts {
                 segments_sent: word(136).into(),
                 data_segments_sent: word(156).into(),
                 data_segments_received: word(152).into(),
+                bytes_acknowledged: long(120),
                 bytes_retransmitted: long(208),
                 timeouts: half(240).into(),
             },

@@ -12,10 +12,10 @@ use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
 use crate::clock::RealtimeOffset;
 use crate::datagram::{Rest, STAMP_LEN, Stamp, answered};
 use crate::order::{EndOrder, Side};
-use crate::outbox::{LONGEST, Outbox, is_loss};
+use crate::outbox::Outbox;
 use crate::rtp::RtpStream;
-use crate::socket::{Making, SocketError};
-use crate::sys::{MESSAGES, ReceiveBatch, option_bytes};
+use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{Buffers, Clock};
 
 /// A receiver has room for what comes in so long a time, so that it may be kept from looking.
@@ -36,12 +36,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Above so many datagrams per second the kernel may put several together before they are received: their stamp is then
 /// that of one of them. Below it each has its own.
 const TOGETHER_ABOVE: f64 = 50_000.0;
-
-/// Software stamps of what is received (Documentation/networking/timestamping).
-pub(crate) const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
-
-/// Where SO_MEMINFO has the count of drops, bytes: the ninth of its 32-bit words (include/uapi/linux/sock_diag.h).
-const SK_MEMINFO_DROPS: usize = 32;
 
 /// One end's socket for datagrams: numbers and stamps what is sent, and tells what arrives.
 pub(crate) struct UdpEnd {
@@ -104,7 +98,7 @@ impl UdpEnd {
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
         making.dscp(order.dscp)?;
-        making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
+        making.stamped(Stamped::Received)?;
         let (mut look_every, mut together) = (LOOK_EVERY, false);
         let per_s = order.pace().filter(|_| order.side == Side::Server);
         if let Some(per_s) = per_s {
@@ -123,7 +117,7 @@ impl UdpEnd {
         }
         // Of what is only counted the stamp is enough, unless stamps stand in the midst of what was put together.
         let counted = order.application.is_one_way() && order.application.sends_fill_only();
-        let kept = if counted && !together { STAMP_LEN } else { LONGEST as usize };
+        let kept = if counted && !together { STAMP_LEN } else { LONGEST_DATAGRAM };
         let room = making.receive_buffer()?;
         let socket = making.bound()?;
         // The way to an only peer is then looked up once; where there is none now, there may be one later.
@@ -180,7 +174,6 @@ impl UdpEnd {
     ) -> io::Result<bool> {
         let count = match self.receive.receive(&self.socket) {
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(true),
             Err(error) => return Err(error),
         };
@@ -244,15 +237,6 @@ impl UdpEnd {
             socket_dropped: dropped,
         })
     }
-}
-
-/// How many datagrams or packets a socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only
-/// with the next one that there is room for.
-pub(crate) fn drops(socket: impl AsFd) -> io::Result<u32> {
-    let mut info = [0; SK_MEMINFO_DROPS + size_of::<u32>()];
-    let len = option_bytes(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
-    let drops = info[..len].get(SK_MEMINFO_DROPS..).and_then(|bytes| bytes.first_chunk());
-    drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// What the application gets of a datagram.

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant};
 
 use netrig_agent::TcpOptions;
-use netrig_agent::probe::ProbeFailure;
+use netrig_agent::probe::ProbeError;
 use netrig_agent::probe::transfer::{self, FILE_BYTES, FtpDirection, FtpOrder, FtpReport};
 use netrig_core::Duration;
 
 /// To its end.
-fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeFailure> {
+fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeError> {
     transfer::ftp(order, &AtomicBool::new(false))
 }
 
@@ -142,7 +142,7 @@ fn what_was_begun_is_deleted_when_it_is_broken_off() {
         cancel.store(true, Ordering::Relaxed);
         transfer.join().unwrap().unwrap_err()
     });
-    assert!(matches!(failure, ProbeFailure::Interrupted), "{failure}");
+    assert!(matches!(failure, ProbeError::Interrupted), "{failure}");
     assert!(!file.exists(), "what was uploaded until then is deleted");
 
     let failure = ftp(&FtpOrder { patience: Duration::from_millis(100), ..endless }).unwrap_err();
@@ -151,7 +151,7 @@ fn what_was_begun_is_deleted_when_it_is_broken_off() {
 }
 
 /// A server that says these lines, the first unasked and each of the others after a command, and then hangs up, or is silent.
-fn with_server(script: Vec<Vec<u8>>, hangs_up: bool, patience: Duration) -> ProbeFailure {
+fn with_server(script: Vec<Vec<u8>>, hangs_up: bool, patience: Duration) -> ProbeError {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::scope(|scope| {
@@ -206,7 +206,7 @@ fn what_no_server_says_is_an_error() {
             .map(|last| String::from_utf8_lossy(&last[..last.len().min(40)]).into_owned())
             .unwrap();
         let error = with_server(script, true, Duration::from_secs(20));
-        let ProbeFailure::Ftp { step: at, why, .. } = &error else { panic!("{shown:?}: {error}") };
+        let ProbeError::Ftp { step: at, why, .. } = &error else { panic!("{shown:?}: {error}") };
         assert_eq!(*at, step, "{shown:?}: {error}");
         assert!(!why.contains(char::is_control) && why.chars().count() <= 200, "{shown:?}: {why:?}");
     }

@@ -19,7 +19,7 @@ use netrig_agent::probe::video::{
     Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_agent::probe::voice::{VoiceOrder, call};
-use netrig_agent::probe::{Delay, FarEnd, FarEndOrder, ProbeFailure, Tally};
+use netrig_agent::probe::{Delay, FarEnd, FarEndOrder, ProbeError, Tally};
 use netrig_core::{Duration, Rate};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
@@ -140,7 +140,7 @@ fn who_interrupts_does_not_wait() {
         bottleneck_bits_per_s: None,
         sample_every: Duration::from_millis(1),
     };
-    let is_interrupted = |failure| matches!(failure, ProbeFailure::Interrupted);
+    let is_interrupted = |failure| matches!(failure, ProbeError::Interrupted);
     // What the far end says of who hangs up on it is its own affair.
     let _ = tallied("127.0.0.1", |remote| assert!(call(remote, &order, &NOW).is_err_and(is_interrupted)));
     let _ = tallied("127.0.0.1", |remote| assert!(tcp(remote, &endless, &NOW).is_err_and(is_interrupted)));
@@ -298,6 +298,26 @@ fn packets_of_ffmpeg() {
     assert!(kinds.contains(&24) && kinds.contains(&28), "STAP-A and FU-A are among them: {kinds:?}");
 }
 
+/// Sends a clip again and again, its pictures 4 ms apart, until its receiver has had enough, 40 times at most.
+fn go_around(clip: &Clip, to: SocketAddr, mut has_enough: impl FnMut() -> bool) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for round in 0..40_u32 {
+        for (place, bytes) in clip.packets().iter().enumerate() {
+            let packet = Packet::parse(bytes).unwrap();
+            let number = u64::from(round) * clip.packets().len() as u64 + place as u64;
+            let timestamp = packet.timestamp + round * 270_000;
+            // Nobody may listen yet, or any more.
+            let _ = socket.send_to(&Packet { sequence: number as u16, timestamp, ..packet }.encode(), to);
+            if packet.marker {
+                std::thread::sleep(StdDuration::from_millis(4));
+            }
+        }
+        if has_enough() {
+            return;
+        }
+    }
+}
+
 /// Our packets, taken apart by ffmpeg: what it writes are the clip's NAL units.
 #[test]
 fn packets_for_ffmpeg() {
@@ -330,25 +350,8 @@ fn packets_for_ffmpeg() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let to: SocketAddr = ([127, 0, 0, 1], port).into();
     let clip = Clip::moving();
-    // It listens once it has started; the clip goes around until it has enough of it.
-    for round in 0..40_u32 {
-        for (place, bytes) in clip.packets().iter().enumerate() {
-            let packet = Packet::parse(bytes).unwrap();
-            let number = u64::from(round) * clip.packets().len() as u64 + place as u64;
-            let timestamp = packet.timestamp + round * 270_000;
-            // Nobody may listen yet, or any more.
-            let _ = socket.send_to(&Packet { sequence: number as u16, timestamp, ..packet }.encode(), to);
-            if packet.marker {
-                std::thread::sleep(StdDuration::from_millis(4));
-            }
-        }
-        if child.try_wait().unwrap().is_some() {
-            break;
-        }
-    }
+    go_around(&clip, ([127, 0, 0, 1], port).into(), || child.try_wait().unwrap().is_some());
     let ended = child.try_wait().unwrap();
     if ended.is_none() {
         child.kill().unwrap();

@@ -10,16 +10,20 @@ mod common;
 #[path = "common/far_end.rs"]
 mod far_end;
 
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use common::{netrig, text};
-use far_end::FarEnd;
+use far_end::{FarEnd, interrupt, until_it_worked};
+use rustix::process::Signal;
 use serde_json::Value;
 
-/// The document of a probe; of a busy machine the tester may have been the limit besides.
+/// The document of a probe; of a busy machine the tester may have been the limit besides, and it says so.
 fn document(output: &Output) -> Value {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {}", output.status, text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("a document")
+    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let of = if document.is_array() { &document[0] } else { &document };
+    assert_eq!(of["valid"], output.status.code() == Some(0), "{document}");
+    document
 }
 
 #[test]
@@ -38,6 +42,7 @@ fn a_transfer_a_call_and_a_video() {
         let share = if target.starts_with('[') { 1428.0 } else { 1448.0 } / 1500.0;
         let ideal = told["transfer_s"].as_f64().expect("a time") / (1e6 / (1.25e8 * share));
         assert!((ratio / ideal - 1.0).abs() < 1e-9, "{ratio} for {ideal}");
+        assert_eq!(told["interrupted"], false);
 
         let told = document(&probe(&["voice", "--duration", "500ms", "--codec", "g711"]));
         assert_eq!((&told["packets_sent"], &told["delay_measured_by"]["clock"]), (&25.into(), &"one".into()));
@@ -55,6 +60,37 @@ fn a_transfer_a_call_and_a_video() {
     );
     let tally = far_end.finish();
     assert_eq!(tally["failures"], serde_json::json!({}));
+}
+
+/// Somebody ends a transfer that has no end: what had arrived is told, with the reason why it is not what was asked for.
+#[test]
+fn an_interrupted_transfer_tells_what_had_arrived() {
+    let far_end = FarEnd::start(&[]);
+    for form in [&["--json"][..], &[]] {
+        let child = Command::new(env!("CARGO_BIN_EXE_netrig"))
+            .args(["probe", "transfer", &far_end.probes[0], "--bytes", "1000000GB", "--streams", "2"])
+            .args(form)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("netrig starts");
+        // Over loopback it is work that brings bytes to the other end.
+        until_it_worked(&child, 30);
+        interrupt(&child, Signal::INT);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130));
+        let told = text(&output.stdout);
+        if form.is_empty() {
+            assert!(told.contains("\ninvalid: it was interrupted after "), "{told}");
+            continue;
+        }
+        let told: Value = serde_json::from_str(&told).expect("a document");
+        assert_eq!((&told["interrupted"], &told["valid"]), (&true.into(), &false.into()));
+        let bytes = told["bytes"].as_u64().expect("bytes");
+        assert!(0 < bytes && bytes < 1_000_000_000_000_000, "{bytes}");
+        let why = format!("it was interrupted after {bytes} B of 1000000000000000 B");
+        let faults = told["faults"].as_array().expect("reasons");
+        assert!(faults.contains(&why.into()), "{faults:?}");
+    }
 }
 
 #[test]

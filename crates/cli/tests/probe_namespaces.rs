@@ -16,9 +16,8 @@ mod namespace;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use far_end::{FarEnd, document, interrupt, notes, value};
+use far_end::{FarEnd, document, interrupt, notes, until, value};
 use namespace::{Namespace, can};
 use rustix::process::Signal;
 
@@ -99,6 +98,15 @@ fn where_there_is_no_route_it_says_so() {
     }
 }
 
+/// Frames that have left a namespace by `eth` (proc(5): the tenth number of its line).
+fn left(namespace: &Namespace) -> u64 {
+    let out = namespace.command("cat").arg("/proc/net/dev").output().expect("cat starts");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let line =
+        text.lines().find_map(|line| line.trim_start().strip_prefix("eth:")).expect("it has the interface");
+    line.split_whitespace().nth(9).and_then(|count| count.parse().ok()).expect("a count")
+}
+
 #[test]
 fn an_outage_is_one_loss_period() {
     if !can(&TOOLS) {
@@ -116,7 +124,11 @@ fn an_outage_is_one_loss_period() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("netrig starts");
-    std::thread::sleep(Duration::from_millis(1000));
+    let leave = |more: u64| {
+        let now = left(&near);
+        until("packets leave", || left(&near) >= now + more);
+    };
+    leave(100);
     // The carrier stays: a class of packets vanishes on the way there.
     far.ip(&["route", "add", "blackhole", "10.0.0.1/32"]);
     near.ip(&[
@@ -130,7 +142,7 @@ fn an_outage_is_one_loss_period() {
         "nud",
         "permanent",
     ]);
-    std::thread::sleep(Duration::from_millis(300));
+    leave(50);
     near.ip(&["neighbour", "delete", "10.0.0.2", "dev", "eth"]);
     far.ip(&["route", "delete", "blackhole", "10.0.0.1/32"]);
     let told = document(&probe.wait_with_output().expect("it ends"));
@@ -176,6 +188,10 @@ fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_
     }
 }
 
+/// Ports of UDP that nobody has: packets to them stand in a capture before and after what is of interest (RFC 863, RFC 862).
+const BEFORE: &str = "9";
+const AFTER: &str = "7";
+
 /// tshark on the loopback interface of a namespace.
 struct Capture {
     child: Child,
@@ -192,20 +208,31 @@ impl Capture {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let capture = Self { child: command.spawn().expect("tshark starts"), file };
-        // It has begun when its file has a heading.
-        for _ in 0..1000 {
-            if std::fs::metadata(&capture.file).is_ok_and(|file| file.len() > 0) {
-                std::thread::sleep(Duration::from_millis(500));
-                return capture;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("tshark does not begin");
+        capture.until_it_has(namespace, BEFORE);
+        capture
+    }
+
+    /// Waits until it has a packet that is sent now, and so all that were sent before.
+    fn until_it_has(&self, namespace: &Namespace, port: &str) {
+        let filter = format!("udp.dstport=={port}");
+        until("tshark captures", || {
+            let nobody = format!("127.0.0.1:{port}");
+            // Nobody answers there.
+            let _ = namespace.netrig(&["probe", "stamp", &nobody, "--count", "1", "--wait", "1ms"]);
+            let mut command = Command::new("tshark");
+            let read = command
+                .arg("-r")
+                .arg(&self.file)
+                .args(["-n", "-Y", &filter])
+                .output()
+                .expect("tshark starts");
+            !read.stdout.is_empty()
+        });
     }
 
     /// What the dissector says of each packet of port 862.
-    fn fields(mut self, fields: &[&str]) -> Vec<Vec<String>> {
-        std::thread::sleep(Duration::from_millis(500));
+    fn fields(mut self, namespace: &Namespace, fields: &[&str]) -> Vec<Vec<String>> {
+        self.until_it_has(namespace, AFTER);
         interrupt(&self.child, Signal::INT);
         self.child.wait().expect("it ends");
         let mut command = Command::new("tshark");
@@ -214,7 +241,7 @@ impl Capture {
             "-d",
             "udp.port==862,twamp.test",
             "-Y",
-            "udp",
+            "udp.port==862",
             "-T",
             "fields",
             "-E",
@@ -261,18 +288,21 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
     let told = document(&namespace.netrig(&[&probe[..], &QUICK].concat()));
     assert_eq!(value(&told, "round_trip", "lost"), 0.0);
     assert_eq!(far_end.finish()["answered"], 40);
-    let packets = capture.fields(&[
-        "udp.dstport",
-        "twamp.test.seq_number",
-        "twamp.test.sender_seq_number",
-        "twamp.test.sender_ttl",
-        "ip.dsfield.dscp",
-        "twamp.test.error_estimate.z",
-        "_ws.malformed",
-        "_ws.expert.severity",
-        "frame.time_epoch",
-        "twamp.test.timestamp",
-    ]);
+    let packets = capture.fields(
+        &namespace,
+        &[
+            "udp.dstport",
+            "twamp.test.seq_number",
+            "twamp.test.sender_seq_number",
+            "twamp.test.sender_ttl",
+            "ip.dsfield.dscp",
+            "twamp.test.error_estimate.z",
+            "_ws.malformed",
+            "_ws.expert.severity",
+            "frame.time_epoch",
+            "twamp.test.timestamp",
+        ],
+    );
     assert_eq!(packets.len(), 80);
     let (there, back): (Vec<_>, Vec<_>) = packets.iter().partition(|packet| packet[0] == "862");
     let numbers: BTreeSet<_> = (0..40).map(|number| number.to_string()).collect();
@@ -420,12 +450,8 @@ fn hex_key(folder: &Path) -> String {
 /// Waits until somebody has a port of UDP.
 fn wait_for_port(namespace: &Namespace, port: u16) {
     let wanted = format!(":{port:04X} ");
-    for _ in 0..1000 {
+    until("somebody listens", || {
         let out = namespace.command("cat").arg("/proc/net/udp").output().expect("cat starts");
-        if String::from_utf8_lossy(&out.stdout).contains(&wanted) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("nobody listens at {port}");
+        String::from_utf8_lossy(&out.stdout).contains(&wanted)
+    });
 }

@@ -13,7 +13,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use far_end::{FarEnd, document, interrupt, notes, value};
+use far_end::{FarEnd, document, interrupt, notes, until_it_slept, value};
 use rustix::process::Signal;
 
 /// Few packets, close together.
@@ -286,7 +286,7 @@ fn an_interruption_tells_what_had_been_measured() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("netrig starts");
-        std::thread::sleep(Duration::from_millis(1500));
+        until_it_slept(&child, 200);
         interrupt(&child, Signal::INT);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{arguments:?}");

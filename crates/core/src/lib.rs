@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+mod checksum;
 mod data;
 mod dscp;
 mod endpoint;
@@ -31,6 +32,7 @@ mod sample;
 mod time;
 pub mod units;
 
+pub use checksum::internet_checksum;
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use netrig_agent::set_and_read_back;
+
 use crate::error::{TestbedError, Told};
 use crate::namespace::Namespace;
 
@@ -31,17 +33,15 @@ const IPV6: [(&str, &str); 9] = [
 /// Writes one setting, a path below `/proc/sys/net`, and reads it back.
 fn set(namespace: &Namespace, key: &str, value: &'static str) -> Result<(), TestbedError> {
     let path = Path::new("/proc/sys/net").join(key);
-    let found =
-        namespace.run(move || std::fs::write(&path, value).and_then(|()| std::fs::read_to_string(&path)));
-    let found = found.told(namespace.name(), || format!("set net/{key} to {value}"))?;
-    if found.trim() == value {
+    let found = namespace.run(move || set_and_read_back(&path, value));
+    let Some(found) = found.told(namespace.name(), || format!("set net/{key} to {value}"))? else {
         return Ok(());
-    }
+    };
     Err(TestbedError::NotTaken {
         setting: format!("net/{key}"),
         place: namespace.name().to_owned(),
         asked: value.to_owned(),
-        found: found.trim().to_owned(),
+        found,
     })
 }
 

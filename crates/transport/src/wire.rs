@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use netrig_core::{Data, Ecn, FiveTuple, Header, protocol};
+use netrig_core::{Data, Ecn, FiveTuple, Header, internet_checksum, protocol};
 
 use crate::sctp;
 use crate::{Datagram, Packet, Payload};
@@ -112,7 +112,7 @@ fn finish_ip_header(packet: &mut [u8], len: usize) {
     let sixteen = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     if packet[0] >> 4 == 4 {
         packet[2..4].copy_from_slice(&sixteen(len));
-        let sum = !fold(sum_of(&packet[..20]));
+        let sum = internet_checksum(&[&packet[..20]]);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
     } else {
         // RFC 8200 section 3: of what follows the header.
@@ -141,36 +141,12 @@ const fn ecn_bits(ecn: Ecn) -> u8 {
 /// The checksum of a TCP segment or a UDP datagram whose checksum field is zero, with the pseudo-header that its
 /// packet's addresses make (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1).
 pub(crate) fn checksum(flow: &FiveTuple, body: &[u8]) -> u16 {
-    let addresses = match (flow.src, flow.dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => sum_of(&src.octets()) + sum_of(&dst.octets()),
-        (src, dst) => sum_of(&octets(src)) + sum_of(&octets(dst)),
-    };
-    !fold(addresses + u64::from(flow.protocol) + body.len() as u64 + sum_of(body))
-}
-
-/// The sum of 16-bit words, the last filled up with zeros (RFC 1071). No packet is so long that it overflows.
-fn sum_of(bytes: &[u8]) -> u64 {
-    let mut pairs = bytes.chunks_exact(2);
-    let sum: u64 = pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    sum + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
-}
-
-/// The carries added in again: one's complement arithmetic.
-const fn fold(mut sum: u64) -> u16 {
-    while sum > 0xFFFF {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    sum as u16
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// RFC 1071 section 3: 00 01 f2 03 f4 f5 f6 f7 add up to ddf2.
-    #[test]
-    fn the_sum_of_the_rfc() {
-        assert_eq!(fold(sum_of(&[0x00, 0x01, 0xF2, 0x03, 0xF4, 0xF5, 0xF6, 0xF7])), 0xDDF2);
-        assert_eq!(fold(sum_of(&[0x00, 0x01, 0xF2])), 0xF201);
+    // No packet is longer than 32 bits tell.
+    let rest = [(body.len() as u32).to_be_bytes(), u32::from(flow.protocol).to_be_bytes()];
+    match (flow.src, flow.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            internet_checksum(&[&src.octets(), &dst.octets(), rest.as_flattened(), body])
+        }
+        (src, dst) => internet_checksum(&[&octets(src), &octets(dst), rest.as_flattened(), body]),
     }
 }

@@ -7,10 +7,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
+use super::error::ProbeError;
 use super::one_way::Direction;
 use super::schedule::Gaps;
 use super::stamp::Key;
@@ -23,6 +26,9 @@ pub const VERSION: u32 = 2;
 
 /// The port on which a far end listens by default.
 pub const PORT: u16 = 8620;
+
+/// How long a far end may take for a word, beside what a stream or a transfer takes.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
 /// Packets in one frame of records.
 pub(crate) const RECORDS: usize = 1 << 15;
@@ -173,6 +179,46 @@ pub enum GreetingError {
     /// It said something else.
     #[error("it does not speak the probes' protocol")]
     Unexpected,
+}
+
+/// A far end that let us in.
+pub(crate) struct Call {
+    /// What is said over.
+    pub stream: TcpStream,
+    /// Whether both ends are of one boot of one machine, and so read one clock.
+    pub one_clock: bool,
+}
+
+/// Connects to a far end, and is let in.
+///
+/// # Errors
+/// If nobody listens there, or it does not let us in.
+pub(crate) fn call(target: SocketAddr, key: Option<&Key>) -> Result<Call, ProbeError> {
+    let absent = |source| ProbeError::Connect { target, source };
+    let mut stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(absent)?;
+    stream.set_nodelay(true).map_err(absent)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(absent)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(absent)?;
+    let theirs = greet_far_end(&mut stream, key).map_err(|error| ungreeted(target, &error))?;
+    Ok(Call { stream, one_clock: boot().is_some_and(|ours| ours == theirs) })
+}
+
+/// What to do about a far end that does not let us in, or says what means nothing.
+pub(crate) fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError {
+    let advice = match error {
+        GreetingError::KeyMissing => "give the same --key FILE as there",
+        GreetingError::KeyWrong => "give both ends the same --key FILE",
+        GreetingError::KeyUnknown => "start it with --key FILE, or leave --key away",
+        GreetingError::Version(_) => "take the same version of netrig at both ends",
+        _ => "is it `netrig probe reflect` that listens there?",
+    };
+    ProbeError::FarEnd { target, why: error.to_string(), advice }
+}
+
+/// What tells this boot of this machine from all others; not known on every system.
+pub(crate) fn boot() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }
 
 /// The far end's side of the greeting, over a stream with time-outs.

@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use netrig_traffic::ClipError;
+
 use crate::SocketError;
 use crate::control::ControlError;
 
@@ -25,7 +27,17 @@ pub enum ProbeError {
         /// What to do.
         advice: &'static str,
     },
-    /// The far end is not there, or not what it should be.
+    /// Nobody can be reached there.
+    #[error(
+        "cannot connect to {target}: {source}; does a firewall let TCP through, and is `netrig probe reflect` running there?"
+    )]
+    Connect {
+        /// Where somebody should be.
+        target: SocketAddr,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The far end is not what it should be.
     #[error("{target}: {why}; {advice}")]
     FarEnd {
         /// Where.
@@ -35,6 +47,17 @@ pub enum ProbeError {
         /// What to do.
         advice: &'static str,
     },
+    /// The far end, or a connection to it, said no in its own words.
+    #[error("{target} refuses: {why}")]
+    Refused {
+        /// Where it is.
+        target: SocketAddr,
+        /// Its words.
+        why: String,
+    },
+    /// What the far end said means nothing here.
+    #[error("the far end said what was not asked for: {0}")]
+    Unexpected(&'static str),
     /// The kernel refused a call that it always grants.
     #[error("{what}: {source}")]
     Kernel {
@@ -43,6 +66,31 @@ pub enum ProbeError {
         /// What it answered.
         source: io::Error,
     },
+    /// FTP went wrong, or its server said what no server says.
+    #[error("FTP with {target}, {step}: {why}")]
+    Ftp {
+        /// The server.
+        target: SocketAddr,
+        /// At which step.
+        step: &'static str,
+        /// What was wrong.
+        why: String,
+    },
+    /// A clip that cannot be sent.
+    #[error(transparent)]
+    Clip(#[from] ClipError),
+    /// ffmpeg is needed.
+    #[error("ffmpeg is needed to decode video, and it is not here; on Debian: apt-get install ffmpeg")]
+    NoFfmpeg,
+    /// ffmpeg failed.
+    #[error("ffmpeg: {0}")]
+    Ffmpeg(String),
+    /// Somebody ended it before there was anything to tell.
+    #[error("it was interrupted")]
+    Interrupted,
+    /// A thread of the probe ended in a panic.
+    #[error("a thread of the probe panicked")]
+    Panicked,
     /// The stream to the far end broke.
     #[error("the connection to the far end: {0}")]
     Control(#[from] ControlError),

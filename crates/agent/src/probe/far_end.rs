@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -16,18 +15,19 @@ use rustix::net::{SocketType, ipproto};
 
 use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, RECORDS, Stream};
 use super::error::ProbeError;
-use super::one_way::{Direction, is_readable, source_faults};
+use super::one_way::{Direction, source_faults};
+use super::pacing::watching;
 use super::receiver;
-use super::socket::{LONGEST, ProbeSocket};
+use super::socket::ProbeSocket;
 use super::stamp::reflect::Sessions;
 use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Prefix, Reflector, Unanswered};
 use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
-use super::wire::Wire;
+use super::wire::{Wire, is_readable};
 use crate::control::{ControlError, read_frame, write_frame};
-use crate::socket::{Making, refused};
+use crate::socket::{LONGEST_DATAGRAM, Making, refused};
 use crate::sys::KernelClock;
-use crate::{Clock, Pacer, SocketError, Watch, realtime_nanos};
+use crate::{Clock, SocketError, realtime_nanos};
 
 /// Probes that are served at the same time; another one is told to come later.
 pub const MOST_PROBES: usize = 16;
@@ -187,15 +187,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
     Ok(socket.into())
 }
 
-/// Wakes for sockets, and every 50 ms to see whether it is to end.
-fn waiting(socket: impl AsFd) -> Result<Pacer, ProbeError> {
-    let pacer = Pacer::new(Clock::starting_in(Duration::ZERO), Duration::ZERO);
-    let pacer = pacer.map_err(ProbeError::kernel("epoll_create"))?;
-    pacer.watch(socket, 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
-    Ok(pacer)
-}
-
-/// No deadline.
+/// No deadline: the pacer looks up every 50 ms.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Answers STAMP until told to end.
@@ -213,7 +205,7 @@ fn reflect(
         port,
         sessions: order.stateful.then(Sessions::default),
     };
-    let mut pacer = waiting(socket.fd())?;
+    let mut pacer = watching(socket.fd(), Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     let (mut arrived, mut more) = (Vec::new(), false);
     while !cancel.load(Ordering::Relaxed) {
         if !more {
@@ -228,24 +220,8 @@ fn reflect(
             arrived.push((incoming.head.to_vec(), ingress));
         });
         more = took.map_err(ProbeError::kernel("recvmmsg"))?;
-        if arrived.is_empty() {
-            continue;
-        }
-        let clock = KernelClock::read();
-        let error = ErrorEstimate::new(clock.synchronised, order.format, clock.error_ns);
-        let mut tally = locked(tally);
-        for (packet, ingress) in arrived.drain(..) {
-            let sent = match reflector.reflect(&packet, &ingress, realtime_nanos(), error) {
-                Err(why) => Err(reason(&why)),
-                Ok(reply) => socket
-                    .set_dscp(reply.dscp)
-                    .and_then(|()| socket.send(ingress.from, &reply.bytes))
-                    .map_err(|error| format!("it could not be sent: {error}")),
-            };
-            match sent {
-                Ok(()) => tally.answered += 1,
-                Err(why) => count_reason(&mut tally.unanswered, why, 1),
-            }
+        if !arrived.is_empty() {
+            answer(&mut socket, &mut reflector, order.format, arrived.drain(..), &mut locked(tally));
         }
         // A stamp of what was sent is of no use to an answer that has gone.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
@@ -256,6 +232,31 @@ fn reflect(
         count_reason(&mut locked(tally).unanswered, why.into(), drops.into());
     }
     Ok(())
+}
+
+/// Answers a batch of packets of STAMP.
+fn answer(
+    socket: &mut ProbeSocket,
+    reflector: &mut Reflector,
+    format: Format,
+    arrived: impl Iterator<Item = (Vec<u8>, Ingress)>,
+    tally: &mut Tally,
+) {
+    let clock = KernelClock::read();
+    let error = ErrorEstimate::new(clock.synchronised, format, clock.error_ns);
+    for (packet, ingress) in arrived {
+        let sent = match reflector.reflect(&packet, &ingress, realtime_nanos(), error) {
+            Err(why) => Err(reason(&why)),
+            Ok(reply) => socket
+                .set_dscp(reply.dscp)
+                .and_then(|()| socket.send(ingress.from, &reply.bytes))
+                .map_err(|error| format!("it could not be sent: {error}")),
+        };
+        match sent {
+            Ok(()) => tally.answered += 1,
+            Err(why) => count_reason(&mut tally.unanswered, why, 1),
+        }
+    }
 }
 
 /// Why a packet was not answered, with no more words than there are reasons.
@@ -277,7 +278,7 @@ fn accept<'scope>(
     tally: &'scope Mutex<Tally>,
     cancel: &'scope AtomicBool,
 ) -> Result<(), ProbeError> {
-    let mut pacer = waiting(listener)?;
+    let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     while !cancel.load(Ordering::Relaxed) {
         pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
         // What a caller does wrong is no reason to stop.
@@ -329,7 +330,7 @@ fn serve(
     let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(ControlError::from)?;
     // Until it has shown the key, whoever calls holds a place for no longer than this.
     wire.until = Some(StdInstant::now() + PATIENCE);
-    control::greet_probe(&mut wire, order.key.as_ref(), boot().unwrap_or_default())?;
+    control::greet_probe(&mut wire, order.key.as_ref(), control::boot().unwrap_or_default())?;
     wire.until = None;
     let stream = match read_frame(&mut wire)? {
         Some(FromProbe::Stream(stream)) => stream,
@@ -359,8 +360,8 @@ fn serve(
 /// Whether a stream stays within what this far end grants.
 fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
     stream.plan().check().map_err(|error| error.to_string())?;
-    if !(LEAST..=LONGEST).contains(&stream.size) {
-        return Err(format!("packets of {} B: expected {LEAST} B to {LONGEST} B", stream.size));
+    if !(LEAST..=LONGEST_DATAGRAM).contains(&stream.size) {
+        return Err(format!("packets of {} B: expected {LEAST} B to {LONGEST_DATAGRAM} B", stream.size));
     }
     if stream.dscp > 63 {
         return Err(format!("a DSCP of {}: expected 0 to 63", stream.dscp));
@@ -437,10 +438,4 @@ fn tell(control: &mut TcpStream, records: impl Iterator<Item = (u32, u64)>) -> R
         let (numbers, at) = chunk.iter().copied().unzip();
         write_frame(control, &FromFarEnd::Packets { numbers, at })
     })
-}
-
-/// What tells this boot of this machine from all others; not known on every system.
-pub(super) fn boot() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }

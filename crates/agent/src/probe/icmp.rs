@@ -1,5 +1,7 @@
 //! Echo of ICMP (RFC 792) and ICMPv6 (RFC 4443 section 4).
 
+use netrig_core::internet_checksum;
+
 /// Octets before the data of an echo.
 pub const HEADER: usize = 8;
 
@@ -51,7 +53,7 @@ impl Echo {
         bytes[HEADER..HEADER + 8].copy_from_slice(&self.token.to_be_bytes());
         bytes[HEADER + 8..HEADER + MARK].copy_from_slice(&self.number.to_be_bytes());
         if version == Version::V4 {
-            let sum = checksum(&bytes);
+            let sum = internet_checksum(&[&bytes]);
             bytes[2..4].copy_from_slice(&sum.to_be_bytes());
         }
         bytes
@@ -71,29 +73,11 @@ impl Echo {
     }
 }
 
-/// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
-    let words =
-        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low)));
-    let mut sum: u32 = words.sum();
-    while sum > 0xFFFF {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn the_checksum_is_the_one_of_the_rfc() {
-        // RFC 1071 section 3: 00 01 f2 03 f4 f5 f6 f7 sums to ddf2.
-        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
-        assert_eq!(checksum(&[0xFF]), !0xFF00, "an odd octet is the high one");
-    }
 
     #[test]
     fn a_reply_is_a_request_of_another_type() {
@@ -115,7 +99,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_request_sums_to_nothing(token: u64, number: u32, data in 0usize..200) {
-            prop_assert_eq!(checksum(&Echo { token, number }.request(Version::V4, data)), 0);
+            let request = Echo { token, number }.request(Version::V4, data);
+            prop_assert_eq!(internet_checksum(&[&request]), 0);
         }
 
         #[test]

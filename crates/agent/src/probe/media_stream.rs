@@ -1,22 +1,15 @@
 //! Datagrams to a receiver, each at its moment, and what came of them.
 
-use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant};
-use rustix::net::{SocketType, ipproto};
 
-use super::ProbeFailure;
-use super::receiver::{Arrival, FarClock, Remote, Report, generous};
-use super::two_way::is_refusal;
-use crate::pacer::{Pacer, SPIN};
-use crate::socket::Making;
-use crate::sys::{Outgoing, send_one};
-use crate::{Clock, monotonic_nanos};
-
-/// From the preparation until the first datagram, so that its deadline is not missed.
-const LEAD: Duration = Duration::from_millis(20);
+use super::ProbeError;
+use super::pacing::{self, Listen, Speak};
+use super::receiver::{Arrival, Remote, Report, generous};
+use super::socket::{ProbeSocket, is_refusal};
+use crate::{Asked, Clock};
 
 /// Bytes of a datagram that the receiver keeps: all of any that fits an Ethernet frame.
 const KEEP: u16 = 1_500;
@@ -79,45 +72,59 @@ pub(super) fn send(
     schedule: &[Scheduled],
     number_of: impl FnMut(&[u8]) -> Option<u64>,
     cancel: &AtomicBool,
-) -> Result<Stream, ProbeFailure> {
+) -> Result<Stream, ProbeError> {
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
     let to = remote.receive(generous(lasts), KEEP)?;
     let local = SocketAddr::new(remote.local()?.ip(), 0);
-    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
-    making.dscp(dscp)?;
-    let socket = making.bound()?;
-    let ours = Clock::starting_in(LEAD);
-    let mut pacer = Pacer::new(ours, SPIN).map_err(ProbeFailure::step("timer slack"))?;
-    let (mut sent, mut no_room, mut latest) = (Vec::with_capacity(schedule.len()), 0, Duration::ZERO);
-    for datagram in schedule {
-        while !ours.left_until(datagram.at).is_zero() && !cancel.load(Ordering::Relaxed) {
-            pacer.wait(datagram.at).map_err(ProbeFailure::step("poll"))?;
-        }
-        if cancel.load(Ordering::Relaxed) {
-            return Err(ProbeFailure::Interrupted);
-        }
-        let now = monotonic_nanos().saturating_sub(ours.epoch_nanos());
-        latest = latest.max(Duration::from_nanos(now.saturating_sub(datagram.at.as_nanos())));
-        sent.push(now);
-        let pieces = [IoSlice::new(&datagram.bytes)];
-        let given = send_one(&socket, &Outgoing { to: Some(to), pieces: &pieces, segment: None });
-        no_room += u64::from(!had_room(given).map_err(ProbeFailure::step("send"))?);
+    let socket = ProbeSocket::udp(local, dscp)?;
+    let mut sending = Sending { socket, to, schedule, sent: Vec::with_capacity(schedule.len()), no_room: 0 };
+    let moments = schedule.iter().map(|datagram| datagram.at);
+    let is_over = || cancel.load(Ordering::Relaxed);
+    let (ours, meter) = pacing::keep(&mut sending, moments, Asked::Schedule, is_over)?;
+    if is_over() {
+        return Err(ProbeError::Interrupted);
     }
+    let Sending { sent, no_room, .. } = sending;
     let Report { arrivals, dropped, stepped } = remote.came()?;
-    let round_trip = match remote.clock() {
-        FarClock::Ours => None,
-        FarClock::Another => Some(remote.round_trip()),
-    };
+    let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
     let (came, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
+    let latest = meter.lateness().max();
     Ok(Stream { sent: sent.len() as u64, no_room, came, delay, latest, dropped, stepped })
 }
 
-/// Whether there was room for a datagram that was given to the kernel. One that finds no way is lost as on any other host.
-fn had_room(given: io::Result<()>) -> io::Result<bool> {
-    match given {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => Ok(false),
-        Err(error) if !is_refusal(&error) => Err(error),
-        _ => Ok(true),
+/// A stream under way.
+struct Sending<'a> {
+    socket: ProbeSocket,
+    to: SocketAddr,
+    schedule: &'a [Scheduled],
+    /// When each datagram was sent, ns since the schedule's start.
+    sent: Vec<u64>,
+    no_room: u64,
+}
+
+impl Listen for Sending<'_> {
+    fn socket(&self) -> &ProbeSocket {
+        &self.socket
+    }
+
+    /// Nobody answers, and when a datagram was given to the kernel is when it was sent.
+    fn take(&mut self) -> Result<bool, ProbeError> {
+        self.socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
+        Ok(false)
+    }
+}
+
+impl Speak for Sending<'_> {
+    fn send(&mut self, clock: &Clock) -> Result<(), ProbeError> {
+        let Some(datagram) = self.schedule.get(self.sent.len()) else { return Ok(()) };
+        self.sent.push(clock.now().as_nanos());
+        let had_room = match self.socket.offer(self.to, &datagram.bytes, |_| {}) {
+            // One that finds no way is lost as on any other host.
+            Err(error) if is_refusal(&error) => true,
+            given => given.map_err(|error| ProbeError::send(self.to, error))?,
+        };
+        self.no_room += u64::from(!had_room);
+        Ok(())
     }
 }
 
@@ -159,17 +166,6 @@ mod tests {
 
     fn number(head: &[u8]) -> Option<u64> {
         head.first().copied().map(u64::from)
-    }
-
-    /// What this host has no room for is its own fault, and no loss of the path's.
-    #[test]
-    fn no_room_here_is_not_loss_there() {
-        let given = |errno| had_room(Err(io::Error::from_raw_os_error(errno)));
-        assert!(had_room(Ok(())).unwrap());
-        assert!([libc::EAGAIN, libc::ENOBUFS].iter().all(|errno| !given(*errno).unwrap()));
-        let no_way = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::ECONNREFUSED];
-        assert!(no_way.iter().all(|errno| given(*errno).unwrap()));
-        assert!([libc::EPERM, libc::EMSGSIZE].iter().all(|errno| given(*errno).is_err()));
     }
 
     /// Three sent at 0, 10, 20 ms after an epoch of 1 s; the second is lost, the third takes 5 ms, the first 3; one that was

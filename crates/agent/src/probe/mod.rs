@@ -15,12 +15,12 @@
 
 pub mod control;
 mod error;
-mod failure;
 mod far_end;
 pub mod icmp;
 mod media_stream;
 mod offset;
 mod one_way;
+mod pacing;
 mod path_sections;
 mod ping;
 pub mod receiver;
@@ -38,7 +38,6 @@ pub mod voice;
 mod wire;
 
 pub use error::ProbeError;
-pub use failure::ProbeFailure;
 pub use far_end::{FarEnd, FarEndOrder, LONGEST_STREAM, MOST_PROBES, Tally};
 pub use media_stream::{Came, Delay, Stream};
 pub use offset::ClockOffset;

@@ -1,33 +1,28 @@
 //! `probe owd` and `probe loss`: one direction of a path, with a far end that reports what it saw.
 
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 use netrig_stats::path::Delays;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
-use super::control::{self, FromFarEnd, FromProbe, GreetingError, Stream};
+use super::control::{self, Call, FromFarEnd, FromProbe, GreetingError, Stream, ungreeted};
 use super::error::ProbeError;
-use super::far_end::boot;
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Punctuality, Report, Section, Stamps};
 use super::schedule::{Gaps, source_fault};
-use super::socket::{LONGEST, ProbeSocket};
+use super::socket::ProbeSocket;
 use super::stamp::Key;
 use super::stream::{Log, SentStream, StreamEnd};
 use super::stream_packet::LEAST;
 use super::two_way::Plan;
+use super::wire::is_readable;
 use super::{path_sections, random, seconds_between};
 use crate::SourceReport;
 use crate::clock::RealtimeOffset;
 use crate::control::{read_frame, write_frame};
-
-/// How long a far end may take for a word over TCP, beside what the stream takes.
-const PATIENCE: StdDuration = StdDuration::from_secs(10);
+use crate::socket::LONGEST_DATAGRAM;
 
 /// After an interruption arrivals are waited for no longer than this.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
@@ -41,6 +36,16 @@ pub enum Direction {
     There,
     /// From the far end to this host.
     Back,
+}
+
+impl Direction {
+    /// What the far clock's lead has to be multiplied by to be taken out of a delay.
+    const fn sign(self) -> f64 {
+        match self {
+            Self::There => 1.0,
+            Self::Back => -1.0,
+        }
+    }
 }
 
 /// What of a stream is told.
@@ -74,10 +79,13 @@ pub struct OneWayOrder {
 impl OneWayOrder {
     fn check(&self) -> Result<(), ProbeError> {
         self.plan.check()?;
-        if (LEAST..=LONGEST).contains(&self.size) {
+        if (LEAST..=LONGEST_DATAGRAM).contains(&self.size) {
             return Ok(());
         }
-        Err(ProbeError::Request(format!("--size {} B: expected {LEAST} B to {LONGEST} B", self.size)))
+        Err(ProbeError::Request(format!(
+            "--size {} B: expected {LEAST} B to {LONGEST_DATAGRAM} B",
+            self.size
+        )))
     }
 }
 
@@ -118,22 +126,13 @@ struct Session<'a> {
     control: TcpStream,
     end: StreamEnd,
     log: Log,
-    same_clock: bool,
+    one_clock: bool,
 }
 
 impl<'a> Session<'a> {
     fn open(order: &'a OneWayOrder, cancel: &'a AtomicBool) -> Result<Self, ProbeError> {
         let target = order.target;
-        let absent = |error: std::io::Error| ProbeError::FarEnd {
-            target,
-            why: error.to_string(),
-            advice: "is `netrig probe reflect` running there, and does a firewall let TCP through?",
-        };
-        let mut control = TcpStream::connect_timeout(&target, PATIENCE).map_err(absent)?;
-        control.set_read_timeout(Some(PATIENCE)).map_err(absent)?;
-        control.set_nodelay(true).map_err(absent)?;
-        let boot_there = control::greet_far_end(&mut control, order.key.as_ref())
-            .map_err(|error| ungreeted(target, &error))?;
+        let Call { stream: mut control, one_clock } = control::call(target, order.key.as_ref())?;
         let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let (poisson, gap) = match order.plan.gaps {
             Gaps::Poisson(mean) => (true, mean),
@@ -160,13 +159,13 @@ impl<'a> Session<'a> {
             }
             _ => return Err(ungreeted(target, &GreetingError::Unexpected)),
         };
-        let local = SocketAddr::new(control.local_addr().map_err(absent)?.ip(), 0);
+        let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
+        let local = SocketAddr::new(local.ip(), 0);
         let peer = SocketAddr::new(target.ip(), port);
         let end = StreamEnd::connected(ProbeSocket::udp(local, order.dscp)?, token, peer);
         let end = end.map_err(|error| ProbeError::send(peer, error))?;
-        let same_clock = boot().is_some_and(|boot| boot == boot_there);
         let log = Log { most: order.plan.count as usize * 2, ..Log::default() };
-        Ok(Self { order, cancel, control, end, log, same_clock })
+        Ok(Self { order, cancel, control, end, log, one_clock })
     }
 
     /// Asks for the far end's time, which also shows it the way here.
@@ -257,7 +256,7 @@ impl<'a> Session<'a> {
     }
 
     fn offset(&self, log: &Log) -> ClockOffset {
-        if self.same_clock { ClockOffset::Same } else { ClockOffset::of(&log.exchanges) }
+        if self.one_clock { ClockOffset::Same } else { ClockOffset::of(&log.exchanges) }
     }
 
     fn hear(&mut self) -> Result<FromFarEnd, ProbeError> {
@@ -277,13 +276,6 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether a word, or the end, can be read at once.
-pub(super) fn is_readable(control: &TcpStream) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)], Some(&now))
-        .is_ok_and(|ready| ready > 0)
-}
-
 /// Why a source was the limit.
 pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<String> {
     let mut faults: Vec<_> =
@@ -297,65 +289,63 @@ pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<S
     faults
 }
 
-fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError {
-    let advice = match error {
-        GreetingError::KeyMissing => "give the same --key FILE as there",
-        GreetingError::KeyWrong => "give both ends the same --key FILE",
-        GreetingError::KeyUnknown => "start it with --key FILE, or leave --key away",
-        GreetingError::Version(_) => "take the same version of netrig at both ends",
-        _ => "is it `netrig probe reflect` that listens there?",
-    };
-    ProbeError::FarEnd { target, why: error.to_string(), advice }
+impl Passed {
+    /// Of each packet how long it took, if it came in time, and the numbers of all that came, in the order of their arrival.
+    fn delays(&self, order: &OneWayOrder) -> (Vec<Option<f64>>, Vec<u64>) {
+        let (ahead, bound) = self.offset.correction().unwrap_or((0.0, f64::INFINITY));
+        let mut delays: Vec<Option<f64>> = vec![None; self.sent.len()];
+        let mut order_of_arrival = Vec::with_capacity(self.log.arrivals.len());
+        for (number, at) in &self.log.arrivals {
+            let Some(sent) = self.sent.get(*number as usize) else { continue };
+            order_of_arrival.push(u64::from(*number));
+            let delay = seconds_between(*sent, *at);
+            // RFC 7680 section 2.6: what takes longer than the waiting time is lost.
+            if delay - order.direction.sign() * ahead - bound <= order.plan.wait.as_secs_f64() {
+                delays[*number as usize].get_or_insert(delay);
+            }
+        }
+        if self.interrupted {
+            // What was sent last may still be on its way: it is neither lost nor not.
+            let last = self.sent.last().copied().unwrap_or(0);
+            let still = last.saturating_sub(order.plan.wait.as_nanos());
+            let known = self.sent.iter().zip(&delays).map(|(at, delay)| *at < still || delay.is_some());
+            delays = known.zip(&delays).filter_map(|(known, delay)| known.then_some(*delay)).collect();
+        }
+        (delays, order_of_arrival)
+    }
+
+    /// What there was to see.
+    fn sections(&self, order: &OneWayOrder) -> Result<Vec<Section>, ProbeError> {
+        let (delays, order_of_arrival) = self.delays(order);
+        let mut section = Section::new(match order.direction {
+            Direction::There => "there",
+            Direction::Back => "back",
+        });
+        let lost = delays.iter().map(|delay| delay.map(|_| 0.0));
+        path_sections::loss(&mut section, &Delays::new(lost)?)?;
+        if order.told == Told::Delay {
+            path_sections::one_way_delay(&mut section, &delays, &self.offset, order.direction.sign())?;
+            path_sections::variation(&mut section, &delays)?;
+        }
+        let mut pattern = Section::new("pattern");
+        path_sections::loss_pattern(&mut pattern, delays.iter().map(Option::is_none));
+        path_sections::order(&mut pattern, &order_of_arrival);
+        Ok(vec![section, pattern])
+    }
 }
 
 fn report(order: &OneWayOrder, passed: Passed) -> Result<Report, ProbeError> {
-    let correction = passed.offset.correction();
-    let (ahead, bound) = correction.unwrap_or((0.0, f64::INFINITY));
-    let sign = if order.direction == Direction::There { 1.0 } else { -1.0 };
-    let mut raw: Vec<Option<f64>> = vec![None; passed.sent.len()];
-    let mut order_of_arrival = Vec::with_capacity(passed.log.arrivals.len());
-    for (number, at) in &passed.log.arrivals {
-        let Some(sent) = passed.sent.get(*number as usize) else { continue };
-        order_of_arrival.push(u64::from(*number));
-        let delay = seconds_between(*sent, *at);
-        // RFC 7680 section 2.6: what takes longer than the waiting time is lost.
-        if delay - sign * ahead - bound <= order.plan.wait.as_secs_f64() {
-            raw[*number as usize].get_or_insert(delay);
-        }
-    }
-    if passed.interrupted {
-        // What was sent last may still be on its way: it is neither lost nor not.
-        let last = passed.sent.last().copied().unwrap_or(0);
-        let still = last.saturating_sub(order.plan.wait.as_nanos());
-        let known = passed.sent.iter().zip(&raw).map(|(at, delay)| *at < still || delay.is_some());
-        raw = known.zip(&raw).filter_map(|(known, delay)| known.then_some(*delay)).collect();
-    }
-    let probe = match order.told {
-        Told::Delay => "owd",
-        Told::Loss => "loss",
-    };
-    let way = match order.direction {
-        Direction::There => "there",
-        Direction::Back => "back",
-    };
-    let mut section = Section::new(way);
-    let mut pattern = Section::new("pattern");
-    let lost = raw.iter().map(|delay| delay.map(|_| 0.0));
-    path_sections::loss(&mut section, &Delays::new(lost)?)?;
-    if order.told == Told::Delay {
-        path_sections::one_way_delay(&mut section, &raw, &passed.offset, sign)?;
-        path_sections::variation(&mut section, &raw)?;
-    }
-    path_sections::loss_pattern(&mut pattern, raw.iter().map(Option::is_none));
-    path_sections::order(&mut pattern, &order_of_arrival);
     let mut report = Report {
-        probe,
+        probe: match order.told {
+            Told::Delay => "owd",
+            Told::Loss => "loss",
+        },
         target: order.target.to_string(),
         confidence: CONFIDENCE,
         valid: passed.faults.is_empty(),
+        sections: passed.sections(order)?,
         faults: passed.faults,
         interrupted: passed.interrupted,
-        sections: vec![section, pattern],
         notes: Vec::new(),
         source: Punctuality::from(&passed.source),
         stamps: Stamps {

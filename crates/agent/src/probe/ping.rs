@@ -9,10 +9,11 @@ use rustix::net::{SocketType, ipproto};
 use super::error::ProbeError;
 use super::icmp::{Echo, HEADER, MARK, Version};
 use super::report::Report;
-use super::socket::{LONGEST, ProbeSocket};
+use super::socket::ProbeSocket;
 use super::two_way::{Exchange, Far, Plan, Sent, TwoWay};
 use super::{path_sections, random, seconds_between};
 use crate::SocketError;
+use crate::socket::LONGEST_DATAGRAM;
 use crate::sys::Incoming;
 
 /// What a ping is to do.
@@ -34,11 +35,11 @@ pub struct PingOrder {
 /// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
 pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
     order.plan.check()?;
-    if !(MARK..=LONGEST - HEADER).contains(&order.size) {
+    if !(MARK..=LONGEST_DATAGRAM - HEADER).contains(&order.size) {
         return Err(ProbeError::Request(format!(
             "--size {} B: expected {MARK} B to {} B of data",
             order.size,
-            LONGEST - HEADER
+            LONGEST_DATAGRAM - HEADER
         )));
     }
     let target = SocketAddr::new(order.target.ip(), 0);

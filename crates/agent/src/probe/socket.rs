@@ -4,33 +4,17 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{Protocol, SocketType, sockopt};
+use rustix::net::{Protocol, SocketType};
 
-use crate::socket::{Making, SocketError};
-use crate::sys::{
-    Incoming, MESSAGES, Outgoing, ReceiveBatch, TransmitStamp, option_bytes, send_one, set_option_int,
-};
+use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, class_of, class_option, drops};
+use crate::sys::{Incoming, MESSAGES, Outgoing, ReceiveBatch, TransmitStamp, send_one, set_option_int};
 
-/// The longest payload of UDP over IPv4.
-pub(crate) const LONGEST: usize = 65_507;
-
-/// Software stamps of what is received and, by number and without the bytes, of what is sent
-/// (Documentation/networking/timestamping).
-const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE
-    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-    | libc::SOF_TIMESTAMPING_SOFTWARE
-    | libc::SOF_TIMESTAMPING_OPT_ID
-    | libc::SOF_TIMESTAMPING_OPT_TSONLY) as i32;
-
-/// Where SO_MEMINFO has the count of drops, bytes: the ninth of its 32-bit words (include/uapi/linux/sock_diag.h).
-const SK_MEMINFO_DROPS: usize = 32;
-
-/// The receive buffer that is asked for, bytes: as much of it as the system grants.
+/// The receive buffer that is asked for, bytes: as much of it as the system grants. What it has no room for is counted, so
+/// that less than was asked for costs a run and never a wrong number.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Batches in which a full buffer is emptied: the kernel doubles what is asked for, and charges at least 512 bytes for a
-/// datagram. Who takes so many has all that had arrived before, however fast more comes.
-pub(crate) const FULL_BUFFER: usize = 2 * RECEIVE_BUFFER / 512 / MESSAGES;
+/// What the kernel charges a buffer for a datagram at least, bytes.
+const LEAST_CHARGE: usize = 512;
 
 /// A socket for datagrams with kernel stamps, which tells TTL, DSCP and ECN of what it receives.
 pub(crate) struct ProbeSocket {
@@ -39,6 +23,7 @@ pub(crate) struct ProbeSocket {
     dscp: u8,
     received: ReceiveBatch,
     errors: ReceiveBatch,
+    batches: usize,
 }
 
 impl ProbeSocket {
@@ -56,7 +41,7 @@ impl ProbeSocket {
     ) -> Result<Self, SocketError> {
         let making = Making::open(kind, Some(protocol), local)?;
         making.dscp(dscp)?;
-        making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
+        making.stamped(Stamped::Both)?;
         if local.is_ipv4() {
             making.number("IP_RECVTTL", libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
             making.number("IP_RECVTOS", libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
@@ -64,14 +49,13 @@ impl ProbeSocket {
             making.number("IPV6_RECVHOPLIMIT", libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
             making.number("IPV6_RECVTCLASS", libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
         }
-        // What it has no room for is counted, so that less than was asked for costs a run and never a wrong number.
-        let _ = sockopt::set_socket_recv_buffer_size_force(&making, RECEIVE_BUFFER)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&making, RECEIVE_BUFFER));
+        making.receive_at_least(RECEIVE_BUFFER)?;
         Ok(Self {
+            batches: making.receive_buffer()? as usize / LEAST_CHARGE / MESSAGES + 1,
             socket: making.bound()?,
             v4: local.is_ipv4(),
             dscp,
-            received: ReceiveBatch::new(LONGEST),
+            received: ReceiveBatch::new(LONGEST_DATAGRAM),
             errors: ReceiveBatch::new(1),
         })
     }
@@ -94,12 +78,8 @@ impl ProbeSocket {
     /// Sends what follows with this code point.
     pub fn set_dscp(&mut self, dscp: u8) -> io::Result<()> {
         if dscp != self.dscp {
-            let (level, name) = if self.v4 {
-                (libc::IPPROTO_IP, libc::IP_TOS)
-            } else {
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
-            };
-            set_option_int(&self.socket, level, name, i32::from(dscp) << 2)?;
+            let (_, level, name) = class_option(self.v4);
+            set_option_int(&self.socket, level, name, class_of(dscp))?;
             self.dscp = dscp;
         }
         Ok(())
@@ -111,34 +91,60 @@ impl ProbeSocket {
         send_one(&self.socket, &Outgoing { to: Some(to), pieces: &pieces, segment: None })
     }
 
+    /// Sends one datagram; whether there was room for it. What the kernel tells of an earlier one keeps this one back: it
+    /// is `told`, and this one sent again.
+    pub fn offer(&self, to: SocketAddr, bytes: &[u8], told: impl FnOnce(io::Error)) -> io::Result<bool> {
+        match self.send(to, bytes) {
+            Err(error) if is_refusal(&error) => {
+                told(error);
+                had_room(self.send(to, bytes))
+            }
+            given => had_room(given),
+        }
+    }
+
     /// Takes what has arrived, at most one batch; whether there may be more.
     pub fn receive(&mut self, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<bool> {
-        let count = match self.received.receive(&self.socket) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            other => other?,
-        };
+        let count = self.received.receive(&self.socket)?;
         (0..count).filter_map(|at| self.received.get(at)).for_each(|incoming| each(&incoming));
         Ok(count == MESSAGES)
+    }
+
+    /// Batches in which a full buffer is emptied. Who takes so many has all that had arrived before, however fast more
+    /// comes.
+    pub const fn full_buffer(&self) -> usize {
+        self.batches
     }
 
     /// Takes all transmit stamps that have come. There is an end of them: each is of a datagram that was sent before, and
     /// nothing else comes to this queue.
     pub fn transmit_stamps(&mut self, mut each: impl FnMut(TransmitStamp)) -> io::Result<()> {
         loop {
-            let count = match self.errors.receive_errors(&self.socket) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                other => other?,
-            };
+            let count = self.errors.receive_errors(&self.socket)?;
+            if count == 0 {
+                return Ok(());
+            }
             (0..count).filter_map(|at| self.errors.transmit_stamp(at)).for_each(&mut each);
         }
     }
 
     /// Datagrams that reached the host and that the socket had no room for.
     pub fn drops(&self) -> io::Result<u32> {
-        let mut words = [0; SK_MEMINFO_DROPS + size_of::<u32>()];
-        let len = option_bytes(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
-        let drops = words[..len].get(SK_MEMINFO_DROPS..).and_then(|word| word.first_chunk());
-        Ok(drops.copied().map_or(0, u32::from_ne_bytes))
+        drops(&self.socket)
+    }
+}
+
+/// Whether a socket tells of an ICMP message on an earlier datagram, or that there is no way for this one.
+pub(super) fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+}
+
+/// Whether there was room, in the socket and at the interface, for a datagram that was given to the kernel.
+fn had_room(given: io::Result<()>) -> io::Result<bool> {
+    match given {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => Ok(false),
+        given => given.map(|()| true),
     }
 }
 
@@ -161,5 +167,30 @@ mod tests {
         }
         assert!(numbers.iter().enumerate().all(|(place, number)| place == usize::from(*number)));
         assert!(!to.receive(|_| panic!("nothing is left")).unwrap());
+    }
+
+    /// What this host has no room for is its own fault, and no loss of the path's.
+    #[test]
+    fn no_room_is_told_apart_from_what_finds_no_way() {
+        let given = |errno| had_room(Err(io::Error::from_raw_os_error(errno)));
+        assert!(had_room(Ok(())).unwrap());
+        assert!([libc::EAGAIN, libc::ENOBUFS].iter().all(|errno| !given(*errno).unwrap()));
+        let no_way = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::ECONNREFUSED];
+        assert!(no_way.iter().all(|errno| given(*errno).is_err_and(|error| is_refusal(&error))));
+        assert!([libc::EPERM, libc::EMSGSIZE].iter().all(|errno| !is_refusal(&given(*errno).unwrap_err())));
+    }
+
+    /// Nobody listens there, which the kernel tells with the next datagram and not of it: that one leaves too.
+    #[test]
+    fn what_is_told_of_an_earlier_datagram_keeps_no_other_back() {
+        let localhost = "127.0.0.1:0".parse().unwrap();
+        let nobody = ProbeSocket::udp(localhost, 0).unwrap().local().unwrap();
+        let socket = ProbeSocket::udp(localhost, 0).unwrap();
+        socket.connect(nobody).unwrap();
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            assert!(socket.offer(nobody, &[1], |error| told.push(error.kind())).unwrap());
+        }
+        assert_eq!(told, [io::ErrorKind::ConnectionRefused; 2]);
     }
 }

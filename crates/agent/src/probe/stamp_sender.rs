@@ -9,12 +9,13 @@ use netrig_stats::path::Delays;
 use super::error::ProbeError;
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Measure, Report, Section};
-use super::socket::{LONGEST, ProbeSocket};
+use super::socket::ProbeSocket;
 use super::stamp::packet::base;
 use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
 use super::stamp::{ErrorEstimate, Format, Key, Reflected, Test};
 use super::two_way::{Course, Exchange, Far, Plan, Sent, TwoWay};
 use super::{path_sections, random, seconds_between};
+use crate::socket::LONGEST_DATAGRAM;
 use crate::sys::{Incoming, KernelClock};
 
 /// What a STAMP session is to do.
@@ -54,9 +55,9 @@ impl StampOrder {
         self.plan.check()?;
         let least = self.unpadded();
         let padded = self.size.unwrap_or(least);
-        if padded != least && !(least + tlv::HEADER..=LONGEST).contains(&padded) {
+        if padded != least && !(least + tlv::HEADER..=LONGEST_DATAGRAM).contains(&padded) {
             return Err(ProbeError::Request(format!(
-                "--size {padded} B: a packet of these settings has {least} B, or {} B to {LONGEST} B with padding",
+                "--size {padded} B: a packet of these settings has {least} B, or {} B to {LONGEST_DATAGRAM} B with padding",
                 least + tlv::HEADER
             )));
         }

@@ -7,15 +7,13 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
+use super::pacing::{self, Listen, Speak};
 use super::schedule::Schedule;
-use super::socket::{FULL_BUFFER, ProbeSocket};
+use super::socket::{ProbeSocket, is_refusal};
 use super::stream_packet::{Content, StreamPacket};
-use super::two_way::{BURST, Plan, is_refusal};
+use super::two_way::Plan;
 use crate::source_report::{SourceMeter, SourceReport};
-use crate::{Clock, Pacer, SPIN, Watch, realtime_nanos};
-
-/// The schedule begins so long after it was made.
-const HEAD_START: Duration = Duration::from_millis(20);
+use crate::{Clock, realtime_nanos};
 
 /// Exchanges about the time before a stream, and after it.
 const EXCHANGES: u32 = 16;
@@ -77,13 +75,6 @@ impl StreamEnd {
         Self { socket, token, peer, connected: false, open: BTreeSet::new(), datagrams: 0 }
     }
 
-    /// Makes a pacer that watches the socket under number 0.
-    pub fn pacer(&self, clock: Clock, tail: Duration) -> Result<Pacer, ProbeError> {
-        let pacer = Pacer::new(clock, tail).map_err(ProbeError::kernel("epoll_create"))?;
-        pacer.watch(self.socket.fd(), 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
-        Ok(pacer)
-    }
-
     /// Datagrams that reached this host and that the socket had no room for.
     pub fn drops(&self) -> Result<u32, ProbeError> {
         self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
@@ -138,17 +129,12 @@ impl StreamEnd {
 
     /// Sends one datagram; whether there was room.
     fn send(&mut self, bytes: &[u8]) -> Result<bool, ProbeError> {
-        let mut sent = self.socket.send(self.peer, bytes);
-        if sent.as_ref().is_err_and(is_refusal) {
-            // The kernel tells of an earlier packet, and has not sent this one.
-            sent = self.socket.send(self.peer, bytes);
-        }
-        match sent {
-            Ok(()) => {
-                self.datagrams = self.datagrams.wrapping_add(1);
-                Ok(true)
+        match self.socket.offer(self.peer, bytes, |_| {}) {
+            Ok(had_room) => {
+                self.datagrams = self.datagrams.wrapping_add(u32::from(had_room));
+                Ok(had_room)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            // It found no way, and is lost.
             Err(error) if is_refusal(&error) => Ok(true),
             Err(error) => Err(ProbeError::send(self.peer, error)),
         }
@@ -162,53 +148,13 @@ impl StreamEnd {
         log: &mut Log,
         stop: impl Fn() -> bool,
     ) -> Result<SentStream, ProbeError> {
-        let clock = Clock::starting_in(HEAD_START);
-        let mut pacer = self.pacer(clock, SPIN)?;
-        let mut meter = SourceMeter::new(plan.gaps.asked());
-        let mut sent = SentStream { at: Vec::new(), stamped: 0, source: meter.report(), no_room: 0 };
-        // Of each packet of the stream, which datagram of the socket it was.
-        let mut datagrams = Vec::new();
-        let mut more = false;
-        for at in Schedule::new(plan.gaps, plan.count, plan.seed) {
-            while !clock.left_until(at).is_zero() && !stop() {
-                if more || !pacer.wait(at).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
-                    more = self.take(log)?;
-                    self.stamps(&datagrams, &mut sent)?;
-                }
-            }
-            if stop() {
-                break;
-            }
-            let number = sent.at.len() as u32;
-            let bytes = StreamPacket { token: self.token, number, content: Content::Data }.encode(size);
-            sent.at.push(realtime_nanos());
-            datagrams.push(self.datagrams);
-            sent.no_room += usize::from(!self.send(&bytes)?);
-            meter.sent(at, clock.now());
-            if number % BURST == BURST - 1 {
-                more = self.take(log)?;
-                self.stamps(&datagrams, &mut sent)?;
-            }
-        }
-        self.linger(EXCHANGE_GAP, log, || false)?;
-        self.stamps(&datagrams, &mut sent)?;
-        sent.source = meter.report();
-        Ok(sent)
-    }
-
-    /// Takes the kernel's stamps of what was sent.
-    fn stamps(&mut self, datagrams: &[u32], sent: &mut SentStream) -> Result<(), ProbeError> {
-        let SentStream { at, stamped, .. } = sent;
-        let took = self.socket.transmit_stamps(|stamp| {
-            let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
-            let ours = datagrams.get(place) == Some(&stamp.number);
-            // A stamp from before the packet was made is another's.
-            if let Some(at) = at.get_mut(place).filter(|at| ours && stamp.at >= **at) {
-                *at = stamp.at;
-                *stamped += 1;
-            }
-        });
-        took.map_err(ProbeError::kernel("the error queue"))
+        let nothing = SourceMeter::new(plan.gaps.asked()).report();
+        let sent = SentStream { at: Vec::new(), stamped: 0, source: nothing, no_room: 0 };
+        let mut sending = Sending { end: self, log, size, sent, datagrams: Vec::new() };
+        let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
+        let (_, meter) = pacing::keep(&mut sending, schedule, plan.gaps.asked(), stop)?;
+        pacing::linger(&mut sending, Duration::ZERO, |_, _| Instant::ZERO + EXCHANGE_GAP)?;
+        Ok(SentStream { source: meter.report(), ..sending.sent })
     }
 
     /// Takes what arrives for so long, or until `stop` says so.
@@ -218,23 +164,8 @@ impl StreamEnd {
         log: &mut Log,
         stop: impl Fn() -> bool,
     ) -> Result<(), ProbeError> {
-        let clock = Clock::starting_in(Duration::ZERO);
-        let mut pacer = self.pacer(clock, Duration::ZERO)?;
-        let end = Instant::ZERO + span;
-        let mut more = false;
-        while !clock.left_until(end).is_zero() && !stop() {
-            if !more {
-                pacer.wait(end).map_err(ProbeError::kernel("ppoll"))?;
-            }
-            more = self.take(log)?;
-        }
-        // What had arrived by then, however much comes after it.
-        for _ in 0..FULL_BUFFER {
-            if !self.take(log)? {
-                break;
-            }
-        }
-        Ok(())
+        let mut hearing = Hearing { end: self, log };
+        pacing::linger(&mut hearing, Duration::ZERO, |_, now| if stop() { now } else { Instant::ZERO + span })
     }
 
     /// Asks for the time, several times; whether there was an answer.
@@ -252,6 +183,67 @@ impl StreamEnd {
             self.linger(EXCHANGE_GAP, log, &stop)?;
         }
         Ok(log.exchanges.len() > before)
+    }
+}
+
+/// An end that only listens.
+struct Hearing<'a> {
+    end: &'a mut StreamEnd,
+    log: &'a mut Log,
+}
+
+impl Listen for Hearing<'_> {
+    fn socket(&self) -> &ProbeSocket {
+        &self.end.socket
+    }
+
+    fn take(&mut self) -> Result<bool, ProbeError> {
+        self.end.take(self.log)
+    }
+}
+
+/// An end that sends a stream.
+struct Sending<'a> {
+    end: &'a mut StreamEnd,
+    log: &'a mut Log,
+    size: usize,
+    sent: SentStream,
+    /// Of each packet of the stream, which datagram of the socket it was.
+    datagrams: Vec<u32>,
+}
+
+impl Listen for Sending<'_> {
+    fn socket(&self) -> &ProbeSocket {
+        &self.end.socket
+    }
+
+    /// Takes what has arrived, and the kernel's stamps of what was sent.
+    fn take(&mut self) -> Result<bool, ProbeError> {
+        let more = self.end.take(self.log)?;
+        let (SentStream { at, stamped, .. }, datagrams) = (&mut self.sent, &self.datagrams);
+        let took = self.end.socket.transmit_stamps(|stamp| {
+            let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
+            let ours = datagrams.get(place) == Some(&stamp.number);
+            // A stamp from before the packet was made is another's.
+            if let Some(at) = at.get_mut(place).filter(|at| ours && stamp.at >= **at) {
+                *at = stamp.at;
+                *stamped += 1;
+            }
+        });
+        took.map_err(ProbeError::kernel("the error queue"))?;
+        Ok(more)
+    }
+}
+
+impl Speak for Sending<'_> {
+    fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
+        let number = self.sent.at.len() as u32;
+        let packet = StreamPacket { token: self.end.token, number, content: Content::Data };
+        let bytes = packet.encode(self.size);
+        self.sent.at.push(realtime_nanos());
+        self.datagrams.push(self.end.datagrams);
+        self.sent.no_room += usize::from(!self.end.send(&bytes)?);
+        Ok(())
     }
 }
 

@@ -1,28 +1,27 @@
 //! Packets that somebody answers: sent by a schedule, matched with their answers.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
+use super::pacing::{self, Listen, Speak};
 use super::schedule::{Gaps, Schedule, source_fault};
-use super::socket::{FULL_BUFFER, ProbeSocket};
+use super::socket::{ProbeSocket, is_refusal};
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
 use crate::clock::RealtimeOffset;
 use crate::source_report::{SourceMeter, SourceReport};
 use crate::sys::Incoming;
-use crate::{Clock, Pacer, SPIN, Watch, realtime_nanos};
+use crate::{Clock, SPIN, realtime_nanos};
 
 /// Packets in one measurement, at most: each is remembered.
 pub const MOST_PACKETS: u32 = 1_000_000;
 
-/// The schedule begins so long after it was made, so that the first packet is as punctual as any.
-const HEAD_START: Duration = Duration::from_millis(20);
-
-/// Packets that a sender that is late sends before it looks at what has arrived.
-pub(crate) const BURST: u32 = 64;
+/// Once all packets have an answer, copies of the last are waited for so many times the longest round trip, and no less than
+/// this; but never longer than for an answer.
+const LINGER: u64 = 3;
+const LEAST_LINGER: Duration = Duration::from_millis(100);
 
 /// Batches of answers that are taken before it is seen whether a packet is due.
 const LOOK: usize = 8;
@@ -138,10 +137,24 @@ pub(crate) struct Course {
     pub interrupted: bool,
 }
 
-/// Whether a connected socket tells of an ICMP message on an earlier packet.
-pub(super) fn is_refusal(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+impl Course {
+    /// Of a plan of which nothing has happened yet.
+    fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            sent: Vec::new(),
+            arrivals: Vec::new(),
+            uncounted: 0,
+            answered: 0,
+            source: SourceMeter::new(plan.gaps.asked()).report(),
+            foreign: 0,
+            refused: 0,
+            refusal: String::new(),
+            no_room: 0,
+            faults: Vec::new(),
+            interrupted: false,
+        }
+    }
 }
 
 /// The words that are exchanged.
@@ -162,87 +175,74 @@ pub(crate) struct TwoWay<'a, E> {
 }
 
 impl<E: Exchange> TwoWay<'_, E> {
-    /// Sends, and waits for the last answer.
-    pub fn run(mut self, plan: Plan) -> Result<Course, ProbeError> {
-        let mut schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
-        let clock = Clock::starting_in(HEAD_START);
+    /// Sends, and waits for the last answer and copies of it.
+    pub fn run(self, plan: Plan) -> Result<Course, ProbeError> {
+        let Self { socket, target, exchange, cancel } = self;
         let offset = RealtimeOffset::measure();
-        let mut pacer = Pacer::new(clock, SPIN).map_err(ProbeError::kernel("epoll_create"))?;
-        pacer.watch(self.socket.fd(), 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
-        let mut meter = SourceMeter::new(plan.gaps.asked());
-        let mut course = Course {
-            plan,
-            sent: Vec::new(),
-            arrivals: Vec::new(),
-            uncounted: 0,
-            answered: 0,
-            source: meter.report(),
-            foreign: 0,
-            refused: 0,
-            refusal: String::new(),
-            no_room: 0,
-            faults: Vec::new(),
-            interrupted: false,
-        };
-        let (mut due, mut end, mut more) = (schedule.next(), None, false);
-        loop {
-            course.interrupted = self.cancel.load(Ordering::Relaxed);
-            let over = end
-                .is_some_and(|end| clock.left_until(end).is_zero() || course.answered == course.sent.len());
-            if over || course.interrupted {
-                break;
+        let is_over = || cancel.load(Ordering::Relaxed);
+        let mut talk = Talk { socket, target, exchange, course: Course::new(plan), longest: Duration::ZERO };
+        let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
+        let (_, meter) = pacing::keep(&mut talk, schedule, plan.gaps.asked(), is_over)?;
+        let mut copies = None;
+        pacing::linger(&mut talk, SPIN, |talk, now| {
+            let course = &talk.course;
+            if course.answered == course.sent.len() {
+                copies.get_or_insert(now + talk.copies_come_within());
             }
-            let next = due.or(end).unwrap_or(Instant::ZERO);
-            if more || !pacer.wait(next).map_err(ProbeError::kernel("ppoll"))?.is_empty() {
-                more = self.collect(&mut course, LOOK)?;
-            }
-            // However many are due, answers are looked at between them.
-            for _ in 0..BURST {
-                let Some(at) = due.filter(|at| clock.left_until(*at).is_zero()) else { break };
-                self.send(&mut course)?;
-                meter.sent(at, clock.now());
-                due = schedule.next();
-                end = due.is_none().then(|| clock.now() + plan.wait);
-            }
-        }
-        self.collect(&mut course, FULL_BUFFER)?;
-        course.source = meter.report();
-        self.judge(&mut course, &offset)?;
-        Ok(course)
+            let last = Instant::ZERO + plan.wait;
+            if is_over() { now } else { copies.map_or(last, |copies| last.min(copies)) }
+        })?;
+        talk.course.interrupted = is_over();
+        talk.course.source = meter.report();
+        talk.judge(&offset)?;
+        Ok(talk.course)
     }
+}
 
-    fn send(&mut self, course: &mut Course) -> Result<(), ProbeError> {
+/// An exchange under way.
+struct Talk<E> {
+    socket: ProbeSocket,
+    target: SocketAddr,
+    exchange: E,
+    course: Course,
+    /// The longest round trip until now.
+    longest: Duration,
+}
+
+impl<E: Exchange> Speak for Talk<E> {
+    fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
+        let course = &mut self.course;
         let now = realtime_nanos();
         let bytes = self.exchange.packet(course.sent.len() as u32, now);
-        match self.socket.send(self.target, &bytes) {
-            Ok(()) => {}
-            // What is told of an earlier packet keeps this one: it is sent again.
-            Err(error) if is_refusal(&error) => {
-                course.refused += 1;
-                course.refusal = error.to_string();
-                let again = self.socket.send(self.target, &bytes);
-                again.map_err(|error| ProbeError::send(self.target, error))?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                course.no_room += 1;
-            }
-            Err(error) => return Err(ProbeError::send(self.target, error)),
-        }
+        let (refused, refusal) = (&mut course.refused, &mut course.refusal);
+        let had_room = self.socket.offer(self.target, &bytes, |error| {
+            *refused += 1;
+            *refusal = error.to_string();
+        });
+        let had_room = had_room.map_err(|error| ProbeError::send(self.target, error))?;
+        course.no_room += u64::from(!had_room);
         course.sent.push(Sent { given: now, stamped: None, answer: None });
         Ok(())
     }
+}
 
-    /// Takes answers, at most so many batches, and stamps; whether there may be more answers.
-    fn collect(&mut self, course: &mut Course, batches: usize) -> Result<bool, ProbeError> {
+impl<E: Exchange> Listen for Talk<E> {
+    fn socket(&self) -> &ProbeSocket {
+        &self.socket
+    }
+
+    /// Takes some batches of answers, and the stamps of what was sent.
+    fn take(&mut self) -> Result<bool, ProbeError> {
         let mut more = true;
-        for _ in 0..batches {
-            more = self.answers(course)?;
+        for _ in 0..LOOK {
+            more = self.answers()?;
             if !more {
                 break;
             }
         }
+        let sent = &mut self.course.sent;
         let stamps = self.socket.transmit_stamps(|stamp| {
-            let packet = course.sent.get_mut(stamp.number as usize);
+            let packet = sent.get_mut(stamp.number as usize);
             // A stamp from before the packet was made is another packet's.
             packet.filter(|packet| stamp.at >= packet.given).into_iter().for_each(|packet| {
                 packet.stamped.get_or_insert(stamp.at);
@@ -251,13 +251,20 @@ impl<E: Exchange> TwoWay<'_, E> {
         stamps.map_err(ProbeError::kernel("the error queue"))?;
         Ok(more)
     }
+}
+
+impl<E: Exchange> Talk<E> {
+    /// How long after its first answer a copy of the last may come.
+    fn copies_come_within(&self) -> Duration {
+        LEAST_LINGER.max(self.longest * LINGER)
+    }
 
     /// Takes a batch of answers; whether there may be more.
-    fn answers(&mut self, course: &mut Course) -> Result<bool, ProbeError> {
+    fn answers(&mut self) -> Result<bool, ProbeError> {
+        let Self { socket, exchange, course, longest, .. } = self;
         let most = 2 * course.plan.count as usize;
         let Course { sent, arrivals, uncounted, answered, foreign, refused, refusal, .. } = course;
-        let exchange = &mut self.exchange;
-        let took = self.socket.receive(|incoming| {
+        let took = socket.receive(|incoming| {
             let now = realtime_nanos();
             let Some((number, far)) = exchange.answer(incoming) else { return *foreign += 1 };
             let Some(packet) = sent.get_mut(number as usize) else { return *foreign += 1 };
@@ -267,9 +274,11 @@ impl<E: Exchange> TwoWay<'_, E> {
                 *uncounted += 1;
             }
             if packet.answer.is_none() {
+                let at = incoming.stamp.unwrap_or(now);
                 *answered += 1;
+                *longest = (*longest).max(Duration::from_nanos(at.saturating_sub(packet.at())));
                 packet.answer = Some(Answer {
-                    at: incoming.stamp.unwrap_or(now),
+                    at,
                     stamped: incoming.stamp.is_some(),
                     ttl: incoming.ttl,
                     class: incoming.class,
@@ -288,7 +297,8 @@ impl<E: Exchange> TwoWay<'_, E> {
     }
 
     /// Whether the tester was the limit.
-    fn judge(&self, course: &mut Course, offset: &RealtimeOffset) -> Result<(), ProbeError> {
+    fn judge(&mut self, offset: &RealtimeOffset) -> Result<(), ProbeError> {
+        let Self { socket, course, .. } = self;
         if course.no_room > 0 {
             let packets = course.no_room;
             course
@@ -300,7 +310,7 @@ impl<E: Exchange> TwoWay<'_, E> {
             course.faults.push(format!("{copies} copies of answers arrived beyond those that are counted"));
         }
         course.faults.extend(source_fault(&course.source, course.plan.gaps));
-        let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
+        let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
         if drops > 0 {
             course
                 .faults
@@ -363,8 +373,40 @@ mod tests {
             TwoWay { socket, target, exchange: Numbers, cancel: &cancel }.run(plan).unwrap()
         });
         assert_eq!((course.answered, course.arrivals.len()), (COUNT as usize, 2 * COUNT as usize));
-        // All but copies of the last answer had come before the last packet was answered.
+        // All have come, but perhaps copies of the last.
         assert!(course.uncounted > 0 && course.uncounted <= u64::from(3 * COUNT), "{}", course.uncounted);
         assert!(course.faults.iter().any(|fault| fault.contains("copies of answers")), "{:?}", course.faults);
+    }
+
+    /// Whose copy of the last answer comes when all packets have been answered, is heard.
+    #[test]
+    fn a_copy_of_the_last_answer_is_waited_for() {
+        const COUNT: u32 = 5;
+        /// The path takes so long there and back; the copy comes a third of what is waited for later.
+        const TAKES: std::time::Duration = std::time::Duration::from_millis(200);
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = far.local_addr().unwrap();
+        let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
+        socket.connect(target).unwrap();
+        let gaps = Gaps::Periodic(Duration::from_millis(1));
+        let plan = Plan { count: COUNT, gaps, wait: Duration::from_secs(10), seed: 1 };
+        let cancel = AtomicBool::new(false);
+        let course = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut packet = [0; 4];
+                let packets = [(); COUNT as usize].map(|()| {
+                    let (_, from) = far.recv_from(&mut packet).unwrap();
+                    (packet, from)
+                });
+                std::thread::sleep(TAKES);
+                packets.iter().for_each(|(packet, from)| assert_eq!(far.send_to(packet, from).unwrap(), 4));
+                std::thread::sleep(TAKES);
+                let (last, from) = packets[packets.len() - 1];
+                assert_eq!(far.send_to(&last, from).unwrap(), 4);
+            });
+            TwoWay { socket, target, exchange: Numbers, cancel: &cancel }.run(plan).unwrap()
+        });
+        assert_eq!((course.answered, course.interrupted), (COUNT as usize, false));
+        assert_eq!(course.arrivals, [0, 1, 2, 3, 4, 4]);
     }
 }

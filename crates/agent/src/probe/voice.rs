@@ -6,7 +6,7 @@ use netrig_core::{Data, Duration, Instant, Seeds};
 use netrig_traffic::rtp::{Packet, SequenceExtender};
 use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCodec, react};
 
-use super::ProbeFailure;
+use super::ProbeError;
 use super::media_stream::{Scheduled, Stream, send};
 use super::receiver::Remote;
 
@@ -30,7 +30,7 @@ pub struct VoiceOrder {
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
-pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> Result<Stream, ProbeFailure> {
+pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> Result<Stream, ProbeError> {
     let mut extender = SequenceExtender::default();
     let number_of = |head: &[u8]| {
         let packet = Packet::parse(head).ok()?;

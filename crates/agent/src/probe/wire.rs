@@ -2,14 +2,40 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How long one wait for the socket is at most, ns: then it is seen whether all is over.
-const LOOK_EVERY: i64 = 20_000_000;
+/// How long one wait for a socket is at most: then it is seen whether all is over.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Waits a little for a socket to have something.
+pub(super) fn readable(socket: impl AsFd) -> io::Result<bool> {
+    ready(socket, PollFlags::IN, LOOK_EVERY)
+}
+
+/// Waits a little for room in a socket.
+pub(super) fn writable(socket: impl AsFd) -> io::Result<bool> {
+    ready(socket, PollFlags::OUT, LOOK_EVERY)
+}
+
+/// Whether a word, or the end, can be read at once.
+pub(super) fn is_readable(socket: &impl AsFd) -> bool {
+    ready(socket, PollFlags::IN, Duration::ZERO).unwrap_or(false)
+}
+
+/// Whether something can be done with a socket within so long; a signal ends the wait early.
+fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<bool> {
+    let timeout = Timespec::try_from(within).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(&socket, what)], Some(&timeout)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// A connection that looks, while it waits, at whether it is to end.
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +74,7 @@ impl<'a> Wire<'a> {
             if Instant::now() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY };
-            match poll(&mut [PollFd::new(self.stream, what)], Some(&timeout)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            ready(self.stream, what, LOOK_EVERY)?;
         }
     }
 }

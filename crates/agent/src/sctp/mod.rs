@@ -25,9 +25,8 @@ pub use self::options::{SctpOptions, SctpPath, TimedControl};
 use self::socket::{PathSocket, Sent, Taken};
 use crate::clock::RealtimeOffset;
 use crate::order::{EndOrder, Side};
-use crate::socket::SocketError;
+use crate::socket::{SocketError, drops};
 use crate::sys::ReceiveBatch;
-use crate::udp::drops;
 use crate::{AgentError, Clock, Lateness};
 
 /// The first port of a flow's first end: RFC 6335's dynamic ports, of which there are so many.

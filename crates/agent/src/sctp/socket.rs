@@ -12,10 +12,8 @@ use netrig_transport::{Packet, Payload};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketType, ipproto};
 
-use crate::outbox::is_loss;
-use crate::socket::{Making, SocketError, refused};
+use crate::socket::{Making, SocketError, Stamped, is_loss, refused};
 use crate::sys::{Incoming, MESSAGES, ReceiveBatch};
-use crate::udp::STAMPS;
 
 /// Room for what comes while a thread is kept from looking, bytes of which the kernel takes its share.
 const ROOM: usize = 8 << 20;
@@ -62,7 +60,7 @@ impl PathSocket {
         let [local, remote] = [addresses.local, addresses.remote].map(|ip| SocketAddr::new(ip, port));
         let making = Making::open(kind, Some(protocol), local)?;
         making.dscp(dscp)?;
-        making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
+        making.stamped(Stamped::Received)?;
         making.receive_at_least(ROOM)?;
         // "PMTU discovery ... the DF bit" (RFC 9260 section 7.3): the transport says how long packets are, nobody cuts them.
         if local.is_ipv4() {
@@ -112,7 +110,6 @@ impl PathSocket {
     ) -> io::Result<bool> {
         let count = match batch.receive(&self.socket) {
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(true),
             Err(error) => return Err(error),
         };

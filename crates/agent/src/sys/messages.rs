@@ -89,7 +89,7 @@ impl ReceiveBatch {
         }
     }
 
-    /// Takes what waits in `socket`, as many as one call can; how many.
+    /// Takes what waits in `socket`, as many as one call can; how many, also none.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.take(socket, 0)
     }
@@ -122,7 +122,13 @@ impl ReceiveBatch {
         // `keep` bytes and space for control messages, with their lengths, all of which outlive the call; no time-out.
         let received =
             unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as _, flags as _, std::ptr::null_mut()) };
-        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        let received = match usize::try_from(received) {
+            Ok(received) => received,
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => 0,
+                error => return Err(error),
+            },
+        };
         for (lengths, header) in self.lengths.iter_mut().zip(&headers[..received]) {
             *lengths = (header.msg_len as usize, header.msg_hdr.msg_controllen.min(CONTROL));
         }

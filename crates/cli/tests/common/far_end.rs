@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -73,6 +74,36 @@ impl Drop for FarEnd {
 pub fn interrupt(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(child.id().cast_signed()).expect("a process has a number");
     kill_process(pid, signal).expect("it runs");
+}
+
+/// Waits for what a program is about to do.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a program has slept so often: one that keeps a schedule sleeps before each packet.
+pub fn until_it_slept(child: &Child, times: u64) {
+    let slept = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse::<u64>().ok())
+    };
+    until("it sleeps", || slept().is_some_and(|slept| slept >= times));
+}
+
+/// Waits until a program has used so much processor time, in hundredths of a second (proc(5): `utime` and `stime`).
+pub fn until_it_worked(child: &Child, hundredths: u64) {
+    let worked = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        // The name in brackets may hold anything; behind it `utime` is the twelfth.
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        rest.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
+    };
+    until("it works", || worked() >= hundredths);
 }
 
 /// The document that a probe printed. A machine that is busy may be the limit, which the probe says with code 3: what it

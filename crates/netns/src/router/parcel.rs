@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use netrig_core::{Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
+use netrig_core::{Dscp, Ecn, FiveTuple, Header, PacketMeta, internet_checksum, protocol};
 use netrig_link::wire::Numbered;
 
 /// Length of an Ethernet header, bytes.
@@ -156,16 +156,8 @@ fn write_class(packet: &mut [u8], header: Header) {
     packet[1] = class;
     let length = usize::from(packet[0] & 0x0f) * 4;
     packet[10..12].fill(0);
-    let sum = checksum(&packet[..length]);
+    let sum = internet_checksum(&[&packet[..length]]);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// The Internet checksum (RFC 1071) of a header whose own field is zero and whose length is even.
-fn checksum(header: &[u8]) -> u16 {
-    let sum =
-        header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 #[cfg(test)]
@@ -197,7 +189,7 @@ mod tests {
         let out = parcel.finished().to_vec();
         assert_eq!(class_of(&out), (Dscp(46), Ecn::Ce));
         // With its field in it, the sum of a header that is whole is all ones (RFC 1071 section 1).
-        assert_eq!(checksum(&out[ETHERNET..ETHERNET + 20]), 0);
+        assert_eq!(internet_checksum(&[&out[ETHERNET..ETHERNET + 20]]), 0);
         parcel.header_mut().dscp = Dscp(0);
         parcel.header_mut().ecn = Ecn::NotEct;
         assert_eq!(parcel.finished(), frame(), "and back, with the checksum that was there");

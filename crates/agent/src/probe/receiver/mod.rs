@@ -14,7 +14,7 @@ use netrig_core::Duration;
 
 pub use protocol::Arrival;
 pub use remote::Remote;
-pub(super) use remote::{FarClock, Report};
+pub(super) use remote::Report;
 pub(super) use server::{generous, serve};
 
 /// Bytes of datagrams that a receiver keeps for one probe, book-keeping included: beyond that it refuses to go on.

@@ -2,20 +2,15 @@
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 
 use super::protocol::{Answer, Arrival, Request, read_arrivals};
 use crate::control::{read_frame, write_frame};
 use crate::monotonic_nanos;
-use crate::probe::ProbeFailure;
-use crate::probe::control::{FromProbe, greet_far_end};
-use crate::probe::far_end::boot;
+use crate::probe::ProbeError;
+use crate::probe::control::{Call, FromProbe, call};
 use crate::probe::stamp::Key;
-
-/// How long an answer may take.
-const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
 /// Round trips that are made to see how the clocks stand.
 const PINGS: usize = 10;
@@ -25,7 +20,7 @@ const PINGS: usize = 10;
 pub struct Remote {
     target: SocketAddr,
     stream: BufReader<TcpStream>,
-    clock: FarClock,
+    one_clock: bool,
     round_trip: Duration,
 }
 
@@ -40,40 +35,22 @@ pub(crate) struct Report {
     pub stepped: Option<Duration>,
 }
 
-/// How the receiver's clock stands to ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FarClock {
-    /// It is the same clock: the receiver lives on this host.
-    Ours,
-    /// Another: nothing is known of it.
-    Another,
-}
-
 impl Remote {
     /// Connects, and is let in.
     ///
     /// # Errors
     /// If nobody listens there, or it does not let us in.
-    pub fn connect(target: SocketAddr, key: Option<&Key>) -> Result<Self, ProbeFailure> {
-        let refused = |source| ProbeFailure::Connect { target, source };
-        let stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(refused)?;
-        stream.set_nodelay(true).map_err(refused)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(refused)?;
-        let mut stream = BufReader::new(stream);
-        let theirs = greet_far_end(stream.get_mut(), key)
-            .map_err(|why| ProbeFailure::Refused { target, why: why.to_string() })?;
-        write_frame(stream.get_mut(), &FromProbe::Media)?;
-        // Ends of one boot of one machine read one clock.
-        let clock =
-            if boot().is_some_and(|ours| ours == theirs) { FarClock::Ours } else { FarClock::Another };
-        let mut remote = Self { target, stream, clock, round_trip: Duration::ZERO };
+    pub fn connect(target: SocketAddr, key: Option<&Key>) -> Result<Self, ProbeError> {
+        let Call { mut stream, one_clock } = call(target, key)?;
+        write_frame(&mut stream, &FromProbe::Media)?;
+        let mut remote =
+            Self { target, stream: BufReader::new(stream), one_clock, round_trip: Duration::ZERO };
         remote.round_trip = remote.measure()?;
         Ok(remote)
     }
 
-    fn refusal(&self, why: &str) -> ProbeFailure {
-        ProbeFailure::Refused { target: self.target, why: why.to_owned() }
+    fn refusal(&self, why: &str) -> ProbeError {
+        ProbeError::Refused { target: self.target, why: why.to_owned() }
     }
 
     /// Where it is.
@@ -82,8 +59,8 @@ impl Remote {
     }
 
     /// Our address, as seen from here.
-    pub(crate) fn local(&self) -> Result<SocketAddr, ProbeFailure> {
-        self.stream.get_ref().local_addr().map_err(ProbeFailure::step("getsockname"))
+    pub(crate) fn local(&self) -> Result<SocketAddr, ProbeError> {
+        self.stream.get_ref().local_addr().map_err(ProbeError::kernel("getsockname"))
     }
 
     /// The shortest of some round trips over the control connection: the path's, and both programs' waking.
@@ -91,71 +68,71 @@ impl Remote {
         self.round_trip
     }
 
-    fn measure(&mut self) -> Result<Duration, ProbeFailure> {
+    fn measure(&mut self) -> Result<Duration, ProbeError> {
         let mut shortest = Duration::from_secs(3600);
         for _ in 0..PINGS {
             let before = monotonic_nanos();
             let Answer::Pong = self.ask(&Request::Ping)? else {
-                return Err(ProbeFailure::Unexpected("no pong"));
+                return Err(ProbeError::Unexpected("no pong"));
             };
             shortest = shortest.min(Duration::from_nanos(monotonic_nanos() - before));
         }
         Ok(shortest)
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Answer, ProbeFailure> {
+    fn ask(&mut self, request: &Request) -> Result<Answer, ProbeError> {
         write_frame(self.stream.get_mut(), request)?;
         self.hear()
     }
 
-    fn hear(&mut self) -> Result<Answer, ProbeFailure> {
+    fn hear(&mut self) -> Result<Answer, ProbeError> {
         match read_frame(&mut self.stream)? {
             Some(Answer::Error { why }) => Err(self.refusal(&why)),
             Some(answer) => Ok(answer),
-            None => Err(ProbeFailure::Unexpected("it hung up")),
+            None => Err(ProbeError::Unexpected("it hung up")),
         }
     }
 
-    fn ready(&mut self, request: &Request) -> Result<SocketAddr, ProbeFailure> {
+    fn ready(&mut self, request: &Request) -> Result<SocketAddr, ProbeError> {
         match self.ask(request)? {
             Answer::Ready { port } => Ok((self.target.ip(), port).into()),
-            _ => Err(ProbeFailure::Unexpected("no port")),
+            _ => Err(ProbeError::Unexpected("no port")),
         }
     }
 
     /// Has it take datagrams for `lasts`, the first `keep` bytes of each. Where to send them.
-    pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> Result<SocketAddr, ProbeFailure> {
+    pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> Result<SocketAddr, ProbeError> {
         self.ready(&Request::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
     }
 
-    /// How the receiver's clock stands to ours.
-    pub(crate) const fn clock(&self) -> FarClock {
-        self.clock
+    /// Whether its clock is ours; of another nothing is known.
+    pub(crate) const fn has_our_clock(&self) -> bool {
+        self.one_clock
     }
 
     /// All was sent. What came.
-    pub(crate) fn came(&mut self) -> Result<Report, ProbeFailure> {
+    pub(crate) fn came(&mut self) -> Result<Report, ProbeError> {
         match self.ask(&Request::Sent)? {
             Answer::Came { datagrams, dropped, stepped_ns } => {
                 let arrivals =
-                    read_arrivals(&mut self.stream, datagrams).map_err(ProbeFailure::step("report"))?;
+                    read_arrivals(&mut self.stream, datagrams).map_err(ProbeError::kernel("report"))?;
                 Ok(Report { arrivals, dropped, stepped: stepped_ns.map(Duration::from_nanos) })
             }
-            _ => Err(ProbeFailure::Unexpected("no report")),
+            _ => Err(ProbeError::Unexpected("no report")),
         }
     }
 
     /// Has it take connections. Where to make them.
-    pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeFailure> {
+    pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeError> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
         self.ready(&Request::Sink { connections, lasts_ms })
     }
 
     /// Waits until all connections have ended. How many bytes came.
-    pub(crate) fn sunk(&mut self) -> Result<u64, ProbeFailure> {
+    pub(crate) fn sunk(&mut self) -> Result<u64, ProbeError> {
         match self.hear()? {
             Answer::Sunk { bytes } => Ok(bytes),
-            _ => Err(ProbeFailure::Unexpected("no count")),
+            _ => Err(ProbeError::Unexpected("no count")),
         }
     }
 }

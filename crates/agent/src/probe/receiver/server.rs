@@ -1,37 +1,25 @@
 //! The far end.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{SocketType, ipproto, sockopt};
 
 use super::protocol::{Answer, Arrival, Request, write_arrival};
 use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::clock::RealtimeOffset;
 use crate::control::{ControlError, read_frame, write_frame};
 use crate::monotonic_nanos;
-use crate::probe::ProbeFailure;
-use crate::probe::wire::Wire;
-use crate::socket::Making;
-use crate::sys::{ReceiveBatch, option_bytes};
+use crate::probe::ProbeError;
+use crate::probe::socket::ProbeSocket;
+use crate::probe::wire::{Wire, readable};
 
 /// How long a probe may be silent between two requests.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
 /// How long is waited for stragglers after all was sent.
 const GRACE: StdDuration = StdDuration::from_secs(1);
-/// How long one wait for a socket is at most, ns: then it is seen whether all is over.
-const LOOK_EVERY: i64 = 20_000_000;
-/// Receive buffer that is asked for, bytes.
-const BUFFER: usize = 4 << 20;
-/// Software stamps of what is received (Documentation/networking/timestamping).
-const STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
-/// Where SO_MEMINFO has the count of drops, bytes (include/uapi/linux/sock_diag.h).
-const MEMINFO_DROPS: usize = 32;
 
 /// One probe's talk with us.
 struct Talk<'a> {
@@ -129,7 +117,7 @@ impl Talk<'_> {
             return self.say(&Answer::Error { why: "more came than can be counted".to_owned() });
         };
         let stepped_ns = stepped.map(Duration::as_nanos);
-        self.say(&Answer::Came { datagrams, dropped: ear.dropped()?, stepped_ns })?;
+        self.say(&Answer::Came { datagrams, dropped: ear.socket.drops()?, stepped_ns })?;
         for arrival in &ear.arrivals {
             write_arrival(&mut self.writer, arrival)?;
         }
@@ -189,16 +177,6 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
 }
 
-/// Waits a little for a socket to have something.
-fn readable(socket: impl AsFd) -> io::Result<bool> {
-    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY };
-    match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout)) {
-        Ok(count) => Ok(count > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Reads to the end of a connection; how many bytes came.
 fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut bytes = 0;
@@ -220,28 +198,19 @@ fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64>
 
 /// A UDP socket that listens to one address.
 struct Ear {
-    socket: OwnedFd,
+    socket: ProbeSocket,
     port: u16,
     from: IpAddr,
-    batch: ReceiveBatch,
+    keep: usize,
     arrivals: Vec<Arrival>,
     cost: usize,
 }
 
 impl Ear {
-    fn open(local: IpAddr, from: IpAddr, keep: usize) -> Result<Self, ProbeFailure> {
-        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), (local, 0).into())?;
-        making.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, STAMPS)?;
-        // As much as the system grants: what it has no room for is counted.
-        let _ = sockopt::set_socket_recv_buffer_size_force(&making, BUFFER)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&making, BUFFER));
-        let socket = making.bound()?;
-        let bound = rustix::net::getsockname(&socket)
-            .map_err(|error| ProbeFailure::step("getsockname")(error.into()))?;
-        let bound =
-            SocketAddr::try_from(bound).map_err(|error| ProbeFailure::step("getsockname")(error.into()))?;
-        let batch = ReceiveBatch::new(keep.max(1));
-        Ok(Self { socket, port: bound.port(), from, batch, arrivals: Vec::new(), cost: 0 })
+    fn open(local: IpAddr, from: IpAddr, keep: usize) -> Result<Self, ProbeError> {
+        let socket = ProbeSocket::udp((local, 0).into(), 0)?;
+        let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
+        Ok(Self { socket, port, from, keep, arrivals: Vec::new(), cost: 0 })
     }
 
     /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
@@ -250,7 +219,7 @@ impl Ear {
         let offset = RealtimeOffset::measure();
         loop {
             let over = is_over();
-            let some = readable(&self.socket)? && self.take(&offset)?;
+            let some = readable(self.socket.fd())? && self.take(&offset)?;
             if over && !some {
                 return Ok(RealtimeOffset::measure().stepped_since(&offset));
             }
@@ -259,34 +228,25 @@ impl Ear {
 
     /// Takes what waits; whether there was something.
     fn take(&mut self, offset: &RealtimeOffset) -> io::Result<bool> {
-        let count = match self.batch.receive(&self.socket) {
-            Ok(count) => count,
-            Err(error) if is_passing(&error) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        for at in 0..count {
-            let Some(incoming) = self.batch.get(at).filter(|incoming| incoming.from.ip() == self.from) else {
-                continue;
-            };
+        let Self { socket, from, keep, arrivals, cost, .. } = self;
+        let mut some = false;
+        socket.receive(|incoming| {
+            some = true;
+            if incoming.from.ip() != *from || *cost > MOST_BYTES {
+                return;
+            }
             let at_ns = incoming.stamp.map_or_else(monotonic_nanos, |stamp| offset.monotonic(stamp));
             let len = u32::try_from(incoming.len).unwrap_or(u32::MAX);
-            let arrival = Arrival { at_ns, len, head: incoming.head.to_vec() };
-            self.cost += arrival.cost();
-            if self.cost > MOST_BYTES {
-                return Err(io::Error::other(format!(
-                    "more came than the {MOST_BYTES} B that a receiver keeps"
-                )));
-            }
-            self.arrivals.push(arrival);
+            let head = incoming.head[..incoming.head.len().min(*keep)].to_vec();
+            let arrival = Arrival { at_ns, len, head };
+            *cost += arrival.cost();
+            arrivals.push(arrival);
+        })?;
+        if *cost > MOST_BYTES {
+            let why = format!("more came than the {MOST_BYTES} B that a receiver keeps");
+            return Err(io::Error::other(why));
         }
-        Ok(count > 0)
-    }
-
-    /// Datagrams that reached the host and that the socket had no room for.
-    fn dropped(&self) -> io::Result<u32> {
-        let mut words = [0; MEMINFO_DROPS + 4];
-        option_bytes(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
-        Ok(words.last_chunk().map_or(0, |drops| u32::from_ne_bytes(*drops)))
+        Ok(some)
     }
 }
 

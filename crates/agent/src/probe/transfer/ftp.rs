@@ -11,7 +11,8 @@ use netrig_core::Duration;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
-use crate::probe::ProbeFailure;
+use super::verdict::{Seen, Watch, processor_wanted_s};
+use crate::probe::ProbeError;
 use crate::socket::Making;
 use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 
@@ -69,6 +70,8 @@ pub struct FtpReport {
     pub session_s: f64,
     /// What TCP counted at this end of the connection of the data.
     pub counts: TcpCounts,
+    /// Why an end, and not the path, was the limit. None if the times can be trusted.
+    pub faults: Vec<String>,
 }
 
 /// Transfers one file. A file that was uploaded, or a part of it, does not stay at the server, also if something fails or
@@ -77,7 +80,7 @@ pub struct FtpReport {
 /// # Errors
 /// If a connection fails, the server refuses, says what no server says, takes too long, or has fewer bytes than it should;
 /// if it was interrupted.
-pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> Result<FtpReport, ProbeFailure> {
+pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> Result<FtpReport, ProbeError> {
     transfer(order, &|| cancel.load(Ordering::Relaxed))
 }
 
@@ -85,7 +88,7 @@ pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> Result<FtpReport, ProbeFail
 pub(crate) fn transfer(
     order: &FtpOrder,
     has_ended: &(dyn Fn() -> bool + Sync),
-) -> Result<FtpReport, ProbeFailure> {
+) -> Result<FtpReport, ProbeError> {
     let (begun, rest) = (monotonic_nanos(), Cell::new(Left::Nothing));
     let report = within(order, order.patience.into(), has_ended, |session| session.carry_out(begun, &rest));
     if let Err(failed) = &report
@@ -97,6 +100,20 @@ pub(crate) fn transfer(
         return Err(Session { order, sockets: &Sockets::default() }.failed("DELE", why));
     }
     report
+}
+
+/// The same session over a control connection that stands, with a connection from `dial` for the data, which is told the
+/// port that the server named: what a session is beside its sockets. Nobody ends it, and nothing is cleared away after it.
+///
+/// # Errors
+/// As those of [`ftp`].
+pub fn converse(
+    order: &FtpOrder,
+    control: TcpStream,
+    dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
+) -> Result<FtpReport, ProbeError> {
+    let session = Session { order, sockets: &Sockets::default() };
+    session.converse(control, dial, monotonic_nanos(), &Cell::new(Left::Nothing))
 }
 
 /// What a session that failed left at the server.
@@ -114,8 +131,8 @@ fn within<T>(
     order: &FtpOrder,
     patience: StdDuration,
     has_ended: &(dyn Fn() -> bool + Sync),
-    go: impl FnOnce(&Session<'_>) -> Result<T, ProbeFailure>,
-) -> Result<T, ProbeFailure> {
+    go: impl FnOnce(&Session<'_>) -> Result<T, ProbeError>,
+) -> Result<T, ProbeError> {
     let sockets = Sockets::default();
     let session = Session { order, sockets: &sockets };
     let (over, watch) = mpsc::channel::<()>();
@@ -135,7 +152,7 @@ fn within<T>(
         done
     });
     done.map_err(|error| match sockets.has_ended() {
-        true if has_ended() => ProbeFailure::Interrupted,
+        true if has_ended() => ProbeError::Interrupted,
         true => session.failed("waiting", "it took too long"),
         false => error,
     })
@@ -165,10 +182,10 @@ impl Sockets {
         }
     }
 
-    /// What TCP has counted of the last that was added.
-    fn counts(&self) -> TcpCounts {
+    /// What TCP says of the last that was added; what a kernel does not tell is zero.
+    fn last(&self) -> TcpInfo {
         let last = self.0.lock().ok().and_then(|sockets| TcpInfo::read(sockets.0.last()?).ok());
-        last.map(|info| info.counts).unwrap_or_default()
+        last.unwrap_or_default()
     }
 
     fn has_ended(&self) -> bool {
@@ -182,22 +199,26 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn failed(&self, step: &'static str, why: impl std::fmt::Display) -> ProbeFailure {
+    fn failed(&self, step: &'static str, why: impl std::fmt::Display) -> ProbeError {
         let line: String =
             why.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
-        ProbeFailure::Ftp { target: self.order.server, step, why: line.trim_end().to_owned() }
+        ProbeError::Ftp { target: self.order.server, step, why: line.trim_end().to_owned() }
     }
 
-    fn at(&self, step: &'static str) -> impl Fn(FtpError) -> ProbeFailure {
+    fn at(&self, step: &'static str) -> impl Fn(FtpError) -> ProbeError {
         move |error| self.failed(step, error)
     }
 
-    /// A control connection that is logged in, and what the server greeted with.
-    fn log_in(&self) -> Result<(FtpStream, String), ProbeFailure> {
-        let order = self.order;
+    /// A control connection.
+    fn control(&self) -> Result<TcpStream, ProbeError> {
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
-        let control = connect(order.server, &options, order.dscp, self.sockets)
-            .map_err(|why| self.failed("connect", why))?;
+        connect(self.order.server, &options, self.order.dscp, self.sockets)
+            .map_err(|why| self.failed("connect", why))
+    }
+
+    /// Logs in over a control connection; what the server greeted with.
+    fn log_in(&self, control: TcpStream) -> Result<(FtpStream, String), ProbeError> {
+        let order = self.order;
         let mut session = FtpStream::connect_with_stream(control).map_err(self.at("greeting"))?;
         let greeting = session.get_welcome_msg().and_then(|text| text.lines().next()).unwrap_or_default();
         let greeting = greeting.chars().filter(|c| !c.is_control()).take(200).collect();
@@ -206,37 +227,55 @@ impl Session<'_> {
     }
 
     /// Deletes the file.
-    fn clear(&self) -> Result<(), ProbeFailure> {
-        let (mut session, _) = self.log_in()?;
+    fn clear(&self) -> Result<(), ProbeError> {
+        let (mut session, _) = self.log_in(self.control()?)?;
         session.rm(&self.order.file).map_err(self.at("DELE"))
     }
 
-    fn carry_out(&self, begun: u64, rest: &Cell<Left>) -> Result<FtpReport, ProbeFailure> {
+    fn carry_out(&self, begun: u64, rest: &Cell<Left>) -> Result<FtpReport, ProbeError> {
+        let order = self.order.clone();
+        let sockets = self.sockets.clone();
+        let dial = move |port| {
+            // Data goes to the server that was named, whatever address it gives: nobody else asked for it.
+            let to = SocketAddr::new(order.server.ip(), port);
+            connect(to, &order.options, order.dscp, &sockets)
+        };
+        self.converse(self.control()?, dial, begun, rest)
+    }
+
+    /// The session over a control connection that stands; `dial` is told the port of the server for data.
+    fn converse(
+        &self,
+        control: TcpStream,
+        dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
+        begun: u64,
+        rest: &Cell<Left>,
+    ) -> Result<FtpReport, ProbeError> {
         let order = self.order;
-        let (mut session, greeting) = self.log_in()?;
+        let (mut session, greeting) = self.log_in(control)?;
         session.transfer_type(FileType::Binary).map_err(self.at("type"))?;
         session.set_mode(if order.server.is_ipv6() { Mode::ExtendedPassive } else { Mode::Passive });
-        // Data goes to the server that was named, whatever address it gives: nobody else asked for it.
         session.set_passive_nat_workaround(true);
-        let (data_order, sockets) = (order.clone(), self.sockets.clone());
         let mut session = session.passive_stream_builder(move |to| {
-            let to = SocketAddr::new(data_order.server.ip(), to.port());
-            let data = connect(to, &data_order.options, data_order.dscp, &sockets);
-            let data = data.map_err(|why| FtpError::ConnectionError(io::Error::other(why)))?;
-            Ok(data)
+            dial(to.port()).map_err(|why| FtpError::ConnectionError(io::Error::other(why)))
         });
+        let (watch, wanted_s) = (Watch::start(), processor_wanted_s());
         let (bytes, transfer_s) = match order.direction {
             FtpDirection::Upload => self.upload(&mut session, rest)?,
             FtpDirection::Download => self.download(&mut session)?,
         };
-        let counts = self.sockets.counts();
+        let data = self.sockets.last();
+        let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
+        let mut seen = Seen { wanted_s: processor_wanted_s() - wanted_s, trips, ..Seen::default() };
+        seen.add(&data);
+        let faults = watch.faults(1, &seen);
         session.quit().map_err(self.at("farewell"))?;
         let session_s = (monotonic_nanos() - begun) as f64 * 1e-9;
-        Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts })
+        Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, faults })
     }
 
     /// Puts the file there and deletes it; `rest` tells what would stay there now.
-    fn upload(&self, session: &mut FtpStream, rest: &Cell<Left>) -> Result<(u64, f64), ProbeFailure> {
+    fn upload(&self, session: &mut FtpStream, rest: &Cell<Left>) -> Result<(u64, f64), ProbeError> {
         let stored = session.put_with_stream(&self.order.file);
         rest.set(match &stored {
             Ok(_) => Left::Something,
@@ -261,7 +300,7 @@ impl Session<'_> {
         Ok((self.order.bytes, took))
     }
 
-    fn download(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeFailure> {
+    fn download(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeError> {
         let mut data = session.retr_as_stream(&self.order.file).map_err(self.at("RETR"))?;
         let first = monotonic_nanos();
         let mut buffer = vec![0; BLOCK];

@@ -3,9 +3,10 @@
 mod ftp;
 mod metrics;
 mod tcp;
+mod verdict;
 
 pub(crate) use ftp::transfer as session;
-pub use ftp::{FtpDirection, FtpOrder, FtpReport, ftp};
+pub use ftp::{FtpDirection, FtpOrder, FtpReport, converse, ftp};
 pub use metrics::{Framework, Path};
 pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};
 

@@ -1,20 +1,20 @@
 //! TCP to a receiver: so many bytes over so many connections, watched by TCP_INFO.
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::Duration;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::metrics::{Framework, Path};
-use crate::probe::ProbeFailure;
+use super::verdict::{Seen, Watch, processor_wanted_s};
+use crate::probe::ProbeError;
 use crate::probe::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
+use crate::probe::wire::writable;
 use crate::socket::Making;
-use crate::{TcpInfo, TcpOptions, monotonic_nanos};
+use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 
 /// How long a connection may take to be made, ns.
 const CONNECT_PATIENCE: u64 = 10_000_000_000;
@@ -60,7 +60,8 @@ pub struct TcpSample {
 /// What became of a transfer.
 #[derive(Clone, Debug)]
 pub struct TcpReport {
-    /// Application bytes that were sent, and that the receiver says it got.
+    /// Application bytes that were sent, and that the receiver says it got; of a transfer that was interrupted those that it
+    /// had acknowledged by then.
     pub bytes: u64,
     /// From the first connection's request until the receiver had everything, s.
     pub took_s: f64,
@@ -82,67 +83,105 @@ pub struct TcpReport {
     pub timeouts: u64,
     /// Readings of TCP_INFO.
     pub samples: Vec<TcpSample>,
+    /// Why an end, and not the path, was the limit; or that it was interrupted. None if the numbers can be trusted.
+    pub faults: Vec<String>,
+    /// Somebody ended it before its time; what was measured until then is told.
+    pub interrupted: bool,
 }
 
 /// Sends so many bytes to a receiver.
 ///
 /// # Errors
-/// If the receiver or a socket fails, or the receiver got something else than was sent; if `cancel` was set.
-pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result<TcpReport, ProbeFailure> {
+/// If the receiver or a socket fails, or the receiver got something else than was sent; if `cancel` was set before anything
+/// arrived.
+pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result<TcpReport, ProbeError> {
     let streams = order.streams.clamp(1, MOST_CONNECTIONS);
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
     let connections =
         (0..streams).map(|_| connect(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
     let congestion = rustix::net::sockopt::tcp_congestion(&connections[0])
-        .map_err(|error| ProbeFailure::step("TCP_CONGESTION")(error.into()))?;
+        .map_err(|error| ProbeError::kernel("TCP_CONGESTION")(error.into()))?;
     // The handshake of an idle path: RFC 6349 section 3.2.
-    let handshakes: Vec<TcpInfo> = infos(&connections)?;
+    let opening = infos(&connections)?;
     let round_trip =
-        handshakes.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
-    let first = monotonic_nanos();
-    let (samples, sent) = carry(&connections, order, first, cancel)?;
-    let last = infos(&connections)?;
-    drop(connections);
-    let bytes = remote.sunk()?;
+        opening.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
+    let (watch, first) = (Watch::start(), monotonic_nanos());
+    let (samples, wanted_s) = carry(&connections, order, first, cancel)?;
+    let interrupted = cancel.load(Ordering::Relaxed);
+    let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
     let ended = monotonic_nanos();
-    if bytes != sent {
-        let why = format!("{bytes} B of {sent} B arrived");
-        return Err(ProbeFailure::Refused { target: to, why });
-    }
+    let last = infos(&connections)?;
+    let bytes = sunk.or_else(|| acknowledged(&opening, &last)).ok_or(ProbeError::Interrupted)?;
     let transfer_s = (ended - first) as f64 * 1e-9;
-    let headers = if to.is_ipv4() { 40 } else { 60 };
-    // Every kernel has time stamps on (RFC 7323): twelve bytes of options.
-    let (headers, segment) = (headers + 12, ETHERNET_IP - headers - 12);
-    let known = |bottleneck_bits_per_s| Path { round_trip, bottleneck_bits_per_s, segment, headers };
-    let path = order.bottleneck_bits_per_s.map(known);
-    let sent_again = last.iter().map(|info| info.counts.bytes_retransmitted).sum();
-    let trips: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
-    let mean_trip = (!trips.is_empty()).then(|| trips.iter().sum::<f64>() / trips.len() as f64);
+    let path = order.bottleneck_bits_per_s.map(|rate| path_over(to, round_trip, rate));
+    let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
+        all += info.counts;
+        all
+    });
+    let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
+    let framework = Framework::of(path.as_ref(), bytes, transfer_s, counts.bytes_retransmitted, trips);
+    let mut seen = Seen { wanted_s, trips, ..Seen::default() };
+    last.iter().for_each(|info| seen.add(info));
+    let mut faults = watch.faults(last.len(), &seen);
+    faults.extend(interrupted.then(|| format!("it was interrupted after {bytes} B of {} B", order.bytes)));
     Ok(TcpReport {
         bytes,
         took_s: (ended - begun) as f64 * 1e-9,
         transfer_s,
         round_trip,
         path,
-        framework: Framework::of(
-            path.as_ref(),
-            bytes,
-            transfer_s,
-            sent_again,
-            [mean_trip, Some(round_trip.as_secs_f64())],
-        ),
+        framework,
         congestion: String::from_utf8_lossy(congestion.as_ref()).into_owned(),
-        segments: last.iter().map(|info| info.counts.data_segments_sent).sum(),
-        sent_again,
-        timeouts: last.iter().map(|info| info.counts.timeouts).sum(),
+        segments: counts.data_segments_sent,
+        sent_again: counts.bytes_retransmitted,
+        timeouts: counts.timeouts,
         samples,
+        faults,
+        interrupted,
     })
 }
 
-fn infos(connections: &[TcpStream]) -> Result<Vec<TcpInfo>, ProbeFailure> {
+/// Bytes that arrived between two readings; none if nothing did.
+fn acknowledged(opening: &[TcpInfo], last: &[TcpInfo]) -> Option<u64> {
+    let of = |infos: &[TcpInfo]| infos.iter().map(|info| info.counts.bytes_acknowledged).sum::<u64>();
+    of(last).checked_sub(of(opening)).filter(|bytes| *bytes > 0)
+}
+
+/// Hears that as many bytes came as were sent, once all connections have ended.
+fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
+    let bytes = remote.sunk()?;
+    if bytes != sent {
+        let why = format!("{bytes} B of {sent} B arrived");
+        return Err(ProbeError::Refused { target: remote.target(), why });
+    }
+    Ok(bytes)
+}
+
+/// What is known of the way to an address.
+fn path_over(to: SocketAddr, round_trip: Duration, bottleneck_bits_per_s: f64) -> Path {
+    // Every kernel has time stamps on (RFC 7323): twelve bytes of options.
+    let headers = if to.is_ipv4() { 40 } else { 60 } + 12;
+    Path { round_trip, bottleneck_bits_per_s, segment: ETHERNET_IP - headers, headers }
+}
+
+/// The mean smoothed round trip during a transfer, s: at its end if it was too short to be watched.
+fn mean_trip(samples: &[TcpSample], last: &[TcpInfo]) -> Option<f64> {
+    let watched: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
+    if watched.is_empty() { mean(last.iter().filter_map(srtt_s).collect()) } else { mean(watched) }
+}
+
+fn mean(values: Vec<f64>) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn srtt_s(info: &TcpInfo) -> Option<f64> {
+    info.srtt.map(Duration::as_secs_f64)
+}
+
+fn infos(connections: &[TcpStream]) -> Result<Vec<TcpInfo>, ProbeError> {
     let all: io::Result<Vec<TcpInfo>> = connections.iter().map(TcpInfo::read).collect();
-    all.map_err(ProbeFailure::step("TCP_INFO"))
+    all.map_err(ProbeError::kernel("TCP_INFO"))
 }
 
 /// One connection, made.
@@ -151,17 +190,17 @@ fn connect(
     to: SocketAddr,
     order: &TcpOrder,
     cancel: &AtomicBool,
-) -> Result<TcpStream, ProbeFailure> {
+) -> Result<TcpStream, ProbeError> {
     let socket = Making::tcp(&order.options, order.dscp, SocketAddr::new(local.ip(), 0))?.bound()?;
-    let failed = |error: Errno| ProbeFailure::Connect { target: to, source: error.into() };
+    let failed = |error: Errno| ProbeError::Connect { target: to, source: error.into() };
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(failed(error)),
     }
     let deadline = monotonic_nanos() + CONNECT_PATIENCE;
-    while !writable(&socket).map_err(ProbeFailure::step("poll"))? {
+    while !writable(&socket).map_err(ProbeError::kernel("poll"))? {
         if cancel.load(Ordering::Relaxed) {
-            return Err(ProbeFailure::Interrupted);
+            return Err(ProbeError::Interrupted);
         }
         if monotonic_nanos() > deadline {
             return Err(failed(Errno::TIMEDOUT));
@@ -173,45 +212,38 @@ fn connect(
     }
 }
 
-/// Waits a little for room in a socket.
-fn writable(socket: impl AsFd) -> io::Result<bool> {
-    let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    match poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&timeout)) {
-        Ok(count) => Ok(count > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Sends everything, a thread for each connection, and reads TCP_INFO all the while. What was read, and how much was sent.
+/// Sends everything, a thread for each connection, and reads TCP_INFO all the while. What was read, and for how long the
+/// threads wanted a processor, s.
 fn carry(
     connections: &[TcpStream],
     order: &TcpOrder,
     first: u64,
     cancel: &AtomicBool,
-) -> Result<(Vec<TcpSample>, u64), ProbeFailure> {
+) -> Result<(Vec<TcpSample>, f64), ProbeError> {
     let left = Mutex::new(order.bytes);
-    let samples = std::thread::scope(|scope| {
-        let senders: Vec<_> =
-            connections.iter().map(|stream| scope.spawn(|| pour(stream, &left, cancel))).collect();
+    // Of each thread all, for it does nothing else.
+    let pour = |stream| pour(stream, &left, cancel).map(|()| processor_wanted_s());
+    let carried = std::thread::scope(|scope| {
+        let senders: Vec<_> = connections.iter().map(|stream| scope.spawn(move || pour(stream))).collect();
         let mut samples = Vec::new();
         while senders.iter().any(|sender| !sender.is_finished()) {
             std::thread::sleep(order.sample_every.into());
             samples.push(sample(&infos(connections)?, first));
         }
+        let mut wanted_s = 0.0;
         for sender in senders {
-            sender.join().map_err(|_| ProbeFailure::Panicked)?.map_err(ProbeFailure::step("send"))?;
+            let poured = sender.join().map_err(|_| ProbeError::Panicked)?;
+            wanted_s += poured.map_err(ProbeError::kernel("send"))?;
         }
-        Ok::<_, ProbeFailure>(samples)
+        Ok::<_, ProbeError>((samples, wanted_s))
     })?;
-    if cancel.load(Ordering::Relaxed) {
-        return Err(ProbeFailure::Interrupted);
+    if !cancel.load(Ordering::Relaxed) {
+        // Nothing more comes from here: the receiver sees the end of each.
+        for stream in connections {
+            stream.shutdown(Shutdown::Write).map_err(ProbeError::kernel("shutdown"))?;
+        }
     }
-    // Nothing more comes from here: the receiver sees the end of each.
-    for stream in connections {
-        stream.shutdown(std::net::Shutdown::Write).map_err(ProbeFailure::step("shutdown"))?;
-    }
-    Ok((samples, order.bytes))
+    Ok(carried)
 }
 
 /// Sends blocks while there are some, until `cancel` is set; connections that are faster send more.
@@ -245,12 +277,11 @@ fn pour(mut stream: &TcpStream, left: &Mutex<u64>, cancel: &AtomicBool) -> io::R
 }
 
 fn sample(infos: &[TcpInfo], first: u64) -> TcpSample {
-    let trips: Vec<f64> = infos.iter().filter_map(|info| info.srtt).map(Duration::as_secs_f64).collect();
     TcpSample {
         at_s: (monotonic_nanos() - first) as f64 * 1e-9,
         cwnd: infos.iter().map(|info| info.cwnd).sum(),
         flight: infos.iter().map(|info| info.flight).sum(),
-        srtt_s: (!trips.is_empty()).then(|| trips.iter().sum::<f64>() / trips.len() as f64),
+        srtt_s: mean(infos.iter().filter_map(srtt_s).collect()),
         delivery_bytes_per_s: infos.iter().map(|info| info.delivery_rate).sum(),
         sent_again: infos.iter().map(|info| info.counts.bytes_retransmitted).sum(),
     }

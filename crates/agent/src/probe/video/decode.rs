@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use netrig_traffic::rtp::AccessUnit;
 
-use crate::probe::ProbeFailure;
+use crate::probe::ProbeError;
 
 /// How long ffmpeg may take: a decoder that is fed damaged video ends, or is ended.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -77,7 +77,7 @@ pub fn has_ffmpeg() -> bool {
 ///
 /// # Errors
 /// If ffmpeg is not here, or fails.
-pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeFailure> {
+pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeError> {
     // However much is damaged: it is for us to say what that means. Threads that decode pictures side by side conceal what is
     // missing with whatever the others have at that moment: the same packets must be the same frames.
     let mut arguments = vec!["-max_error_rate", "1", "-threads", "1", "-f", "ivf", "-i", "pipe:0"];
@@ -121,7 +121,7 @@ pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeFailur
 ///
 /// # Errors
 /// If ffmpeg is not here, or fails.
-pub fn png(frame: &Frame) -> Result<Vec<u8>, ProbeFailure> {
+pub fn png(frame: &Frame) -> Result<Vec<u8>, ProbeError> {
     let size = format!("{}x{}", frame.width, frame.height);
     let mut arguments = vec!["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size, "-i", "pipe:0"];
     arguments.extend(["-frames:v", "1", "-c:v", "png", "-f", "image2pipe", "pipe:1"]);
@@ -129,8 +129,8 @@ pub fn png(frame: &Frame) -> Result<Vec<u8>, ProbeFailure> {
     if status.success() && !bytes.is_empty() { Ok(bytes) } else { Err(failed(status)) }
 }
 
-fn failed(status: ExitStatus) -> ProbeFailure {
-    ProbeFailure::Ffmpeg(format!("it ended with {status}"))
+fn failed(status: ExitStatus) -> ProbeError {
+    ProbeError::Ffmpeg(format!("it ended with {status}"))
 }
 
 /// Pictures in IVF, a header of 32 bytes and one of 12 before each, whose times are the pictures' places. Nothing is written
@@ -176,13 +176,13 @@ impl FrameList {
     ///
     /// # Errors
     /// If there are not as many as were named: a frame that is missing for this reason is not one that the path lost.
-    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<Frame>>, ProbeFailure> {
+    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<Frame>>, ProbeError> {
         let mut frames = vec![None; pictures];
         let (width, height) = self.size.unwrap_or((0, 0));
         let length = width * height + 2 * width.div_ceil(2) * height.div_ceil(2);
         if bytes.len() != self.numbers.len() * length {
             let (told, came) = (self.numbers.len(), bytes.len());
-            return Err(ProbeFailure::Ffmpeg(format!(
+            return Err(ProbeError::Ffmpeg(format!(
                 "it told of {told} frames of {length} B, and {came} B of them came"
             )));
         }
@@ -196,7 +196,7 @@ impl FrameList {
 }
 
 /// Runs ffmpeg with this input; how it ended, what it wrote to its output, and what to its errors.
-fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, String), ProbeFailure> {
+fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, String), ProbeError> {
     let mut child = Command::new("ffmpeg")
         .args(["-nostdin", "-v", "quiet"])
         .args(arguments)
@@ -205,8 +205,8 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, Stri
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => ProbeFailure::NoFfmpeg,
-            _ => ProbeFailure::Ffmpeg(error.to_string()),
+            io::ErrorKind::NotFound => ProbeError::NoFfmpeg,
+            _ => ProbeError::Ffmpeg(error.to_string()),
         })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
@@ -216,9 +216,9 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, Stri
         let words = scope.spawn(move || read_all(stderr, MOST_BYTES));
         let status = wait(&mut child);
         let (Ok(frames), Ok(words)) = (frames.join(), words.join()) else {
-            return Err(ProbeFailure::Panicked);
+            return Err(ProbeError::Panicked);
         };
-        let broken = |error: io::Error| ProbeFailure::Ffmpeg(error.to_string());
+        let broken = |error: io::Error| ProbeError::Ffmpeg(error.to_string());
         let words = String::from_utf8_lossy(&words.map_err(broken)?).into_owned();
         Ok((status.map_err(broken)?, frames.map_err(broken)?, words))
     })

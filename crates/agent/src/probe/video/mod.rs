@@ -14,7 +14,7 @@ pub use decode::{Frame, decode, has_ffmpeg, png};
 pub use quality::{psnr_db, ssim};
 pub use shown::{Shown, State, Watched, side_by_side, watch, worst};
 
-use super::ProbeFailure;
+use super::ProbeError;
 use super::media_stream::{Scheduled, Stream, send};
 use super::receiver::Remote;
 
@@ -23,7 +23,7 @@ use super::receiver::Remote;
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
-pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8, cancel: &AtomicBool) -> Result<Stream, ProbeFailure> {
+pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8, cancel: &AtomicBool) -> Result<Stream, ProbeError> {
     let mut schedule = Vec::new();
     for (number, picture) in clip.pictures().iter().enumerate() {
         let nanos = number as u64 * 1_000_000_000 / u64::from(clip.frames_per_s());

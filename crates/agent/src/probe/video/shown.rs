@@ -7,7 +7,7 @@ use netrig_traffic::rtp::{AccessUnit, Assembler, Packet};
 
 use super::decode::{Frame, decode};
 use super::quality::{psnr_db, ssim};
-use crate::probe::ProbeFailure;
+use crate::probe::ProbeError;
 
 /// How a picture was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +93,10 @@ pub fn side_by_side(viewers: &[&Watched], picture: usize) -> Option<Frame> {
 ///
 /// # Errors
 /// If ffmpeg is not here or fails, or cannot decode the clip itself.
-pub fn watch(clip: &Clip, came: &[bool]) -> Result<Watched, ProbeFailure> {
+pub fn watch(clip: &Clip, came: &[bool]) -> Result<Watched, ProbeError> {
     let whole: Vec<AccessUnit> = clip.pictures().iter().map(|picture| picture.unit.clone()).collect();
     let sent: Option<Vec<Frame>> = decode(&whole)?.into_iter().collect();
-    let sent = sent.ok_or_else(|| ProbeFailure::Ffmpeg("it cannot decode the clip itself".to_owned()))?;
+    let sent = sent.ok_or_else(|| ProbeError::Ffmpeg("it cannot decode the clip itself".to_owned()))?;
     let decoded = decode(&received(clip, came))?;
     let mut standing = sent.first().map(|frame| Frame::black(frame.width, frame.height));
     let mut shown = Vec::new();
@@ -107,7 +107,7 @@ pub fn watch(clip: &Clip, came: &[bool]) -> Result<Watched, ProbeFailure> {
         let (Some(psnr_db), Some(ssim)) =
             (psnr_db(original.luma(), frame.luma()), ssim(original.luma(), frame.luma(), frame.width))
         else {
-            return Err(ProbeFailure::Ffmpeg("frames came out in another size than the clip's".to_owned()));
+            return Err(ProbeError::Ffmpeg("frames came out in another size than the clip's".to_owned()));
         };
         let state = match (is_new, frame == *original) {
             (true, true) => State::Intact,

@@ -43,18 +43,26 @@ fn tell(report: &Report, form: Form) -> Result<ExitCode, Failure> {
     } else {
         print(show::table(report).trim_end())?;
     }
-    Ok(match report {
-        _ if report.interrupted => ExitCode::from(INTERRUPTED),
-        _ if !report.valid => ExitCode::from(TESTER),
-        _ if !report.is_answered() => ExitCode::from(FAILED),
+    let is_useless = report.valid && !report.interrupted && !report.is_answered();
+    Ok(if is_useless { ExitCode::from(FAILED) } else { exit_code(report.interrupted, report.valid) })
+}
+
+/// How a probe ends that has measured something: what can be used, what an end and not the path has made, what somebody
+/// ended before its time.
+fn exit_code(interrupted: bool, valid: bool) -> ExitCode {
+    match (interrupted, valid) {
+        (true, _) => ExitCode::from(INTERRUPTED),
+        (_, false) => ExitCode::from(TESTER),
         _ => ExitCode::SUCCESS,
-    })
+    }
 }
 
 /// A probe that could not measure: the request's fault, or not.
 fn failure(error: ProbeError) -> Failure {
     match error {
         ProbeError::Request(why) => Failure::Request(why),
+        ProbeError::Clip(_) => Failure::request(error),
+        ProbeError::Interrupted => Failure::Interrupted,
         other => Failure::failed(other),
     }
 }

@@ -7,27 +7,18 @@ mod voice;
 
 use netrig_agent::probe::control::PORT;
 use netrig_agent::probe::receiver::Remote;
-use netrig_agent::probe::{Delay, ProbeFailure, Stream};
+use netrig_agent::probe::{Delay, Stream};
 use netrig_core::Duration;
 use serde_json::{Value, json};
 
 use super::arguments::{KeyPlace, Target};
-use super::key;
 use super::target::resolve;
+use super::{failure, key};
 use crate::failure::Failure;
 
 pub use transfer::transfer;
 pub use video::video;
 pub use voice::voice;
-
-/// A probe that could not measure: the request's fault, or not.
-fn failure(error: ProbeFailure) -> Failure {
-    match error {
-        ProbeFailure::Clip(_) => Failure::request(error),
-        ProbeFailure::Interrupted => Failure::Interrupted,
-        other => Failure::failed(other),
-    }
-}
 
 /// The receiver that was named.
 fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {

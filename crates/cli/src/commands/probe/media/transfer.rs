@@ -9,8 +9,9 @@ use netrig_agent::probe::transfer::{
 use serde_json::{Value, json};
 
 use super::super::target::resolve;
+use super::super::{exit_code, failure};
 use super::arguments::Transfer;
-use super::{connect, failure, percent};
+use super::{connect, percent};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
@@ -21,19 +22,24 @@ const TCP_BYTES: u64 = 10_000_000;
 
 pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
     let options = TcpOptions { congestion: arguments.congestion.clone(), ..TcpOptions::default() };
-    let (document, text) = if arguments.ftp.ftp {
+    let (mut document, mut text, faults, interrupted) = if arguments.ftp.ftp {
         let report = by_ftp(arguments, options)?;
-        (ftp_json(&report), ftp_text(&report))
+        (ftp_json(&report), ftp_text(&report), report.faults, false)
     } else {
         let report = by_tcp(arguments, options)?;
-        (tcp_json(&report), tcp_text(&report))
+        (tcp_json(&report), tcp_text(&report), report.faults, report.interrupted)
     };
+    let valid = faults.is_empty();
     if arguments.form.json {
+        document["valid"] = valid.into();
+        document["interrupted"] = interrupted.into();
+        document["faults"] = faults.into();
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
+        faults.iter().for_each(|fault| text += &format!("invalid: {fault}\n"));
         print(text.trim_end())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(interrupted, valid))
 }
 
 fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failure> {

@@ -11,9 +11,9 @@ use netrig_core::{Dscp, Duration};
 use netrig_traffic::Clip;
 use serde_json::{Value, json};
 
-use super::super::TESTER;
+use super::super::{exit_code, failure};
 use super::arguments::Video;
-use super::{connect, delay_json, failure, fault, percent};
+use super::{connect, delay_json, fault, percent};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 use crate::output::replace;
@@ -54,8 +54,7 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     } else {
         print(as_text(&clip, &viewings).trim_end())?;
     }
-    let is_valid = viewings.iter().all(|viewing| viewing.fault.is_none());
-    Ok(if is_valid { ExitCode::SUCCESS } else { ExitCode::from(TESTER) })
+    Ok(exit_code(false, viewings.iter().all(|viewing| viewing.fault.is_none())))
 }
 
 fn clip(arguments: &Video) -> Result<Arc<Clip>, Failure> {

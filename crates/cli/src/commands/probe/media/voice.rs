@@ -9,9 +9,9 @@ use netrig_experiment::{CallQuality, Heard};
 use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
 use serde_json::{Value, json};
 
-use super::super::TESTER;
+use super::super::{exit_code, failure};
 use super::arguments::{Codec, Voice};
-use super::{connect, delay_json, failure, fault, measured_by, percent};
+use super::{connect, delay_json, fault, measured_by, percent};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
@@ -41,7 +41,7 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
             print(format!("invalid: {fault}"))?;
         }
     }
-    Ok(if fault.is_some() { ExitCode::from(TESTER) } else { ExitCode::SUCCESS })
+    Ok(exit_code(false, fault.is_none()))
 }
 
 fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {

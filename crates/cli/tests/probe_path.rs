@@ -1,0 +1,95 @@
+//! Probes over a path of netrig's own router. As root on Linux; elsewhere the test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+#[path = "common/far_end.rs"]
+mod far_end;
+
+use std::io::Write as _;
+use std::process::Command;
+
+use far_end::FarEnd;
+use netrig_core::{Sample, Sink, Subject};
+use netrig_experiment::Experiment;
+use netrig_netns::{Journals, Lab, lacks};
+use serde_json::Value;
+
+/// 50 ms there and back.
+const PATH: &str = r#"
+format = 1
+name = "path"
+duration = "1 s"
+[replications]
+count = 1
+[node.near]
+[node.far]
+[link.line]
+between = ["near", "far"]
+rate = "20 Mbit/s"
+delay = "25 ms"
+queue = { kind = "fifo", packets = 200 }
+[transport.udp]
+kind = "udp"
+[flow.nothing]
+from = "near"
+to = "far"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
+[response.goodput]
+of = "flow.nothing"
+metric = "goodput"
+"#;
+
+struct Unheard;
+
+impl Sink for Unheard {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+}
+
+/// A kernel that gives its sockets 16 KB to send from fills a twentieth of the path: that is not the path's doing, and the
+/// probe says so. With what kernels give otherwise it blames no buffer of its own.
+#[test]
+fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
+    if let Some(lack) = lacks().first() {
+        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
+        return;
+    }
+    let experiment = Experiment::parse("path", PATH).unwrap_or_else(|problems| panic!("{problems}"));
+    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let (journals, key) =
+        (tempfile::tempdir().expect("a folder"), tempfile::NamedTempFile::new().expect("a file"));
+    std::fs::write(key.path(), "0123456789abcdef").expect("it can be written");
+    let key = key.path().to_str().expect("a plain path").to_owned();
+    let lab = Lab::open(&run, &Journals::at(journals.path()), &Unheard).expect("it is built");
+    let inside = |node: &str, program: &str| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", lab.namespace(node).expect("it is there"), program]);
+        command
+    };
+    let netrig = env!("CARGO_BIN_EXE_netrig");
+    let far_end = FarEnd::start_by(inside("far", netrig), &["--listen", "10.0.0.2", "--key", &key]);
+    let transfer = || -> Value {
+        let mut command = inside("near", netrig);
+        command.args(["probe", "transfer", &far_end.probes[0], "--key", &key, "--bytes", "1MB", "--json"]);
+        let output = command.output().expect("netrig starts");
+        let told: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let code = if told["valid"] == true { 0 } else { 3 };
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        told
+    };
+    let blames_the_buffer =
+        |told: &Value| told["faults"].to_string().contains("than the sending socket's buffer held");
+    let roomy = transfer();
+    assert!(!blames_the_buffer(&roomy), "{roomy}");
+    let small = inside("near", "sysctl").args(["-qw", "net.ipv4.tcp_wmem=4096 16384 16384"]).status();
+    assert!(small.expect("sysctl starts").success());
+    let told = transfer();
+    assert!(blames_the_buffer(&told) && told["valid"] == false, "{told}");
+    drop(far_end);
+    lab.close(&mut Unheard).expect("it is removed");
+}

@@ -1,0 +1,48 @@
+//! The Internet checksum.
+
+/// The checksum of what stands in these parts, one after the other (RFC 1071): the complement of the sum of their 16-bit
+/// words in one's complement. Each part of an odd length is filled up with a zero, so only the last may have one in a packet.
+///
+/// Over bytes that hold their own checksum it is 0.
+pub fn internet_checksum(parts: &[&[u8]]) -> u16 {
+    let mut sum: u64 = parts.iter().map(|part| sum_of(part)).sum();
+    // The carries are added in again. No packet is so long that 64 bits overflow.
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// The sum of 16-bit words, the last filled up.
+fn sum_of(bytes: &[u8]) -> u64 {
+    let mut pairs = bytes.chunks_exact(2);
+    let sum: u64 = pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    sum + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// RFC 1071 section 3: 00 01 f2 03 f4 f5 f6 f7 add up to ddf2.
+    #[test]
+    fn the_sum_of_the_rfc() {
+        let bytes = [0x00, 0x01, 0xF2, 0x03, 0xF4, 0xF5, 0xF6, 0xF7];
+        assert_eq!(internet_checksum(&[&bytes]), !0xDDF2);
+        assert_eq!(internet_checksum(&[&bytes[..2], &bytes[2..]]), !0xDDF2, "in whatever parts");
+        assert_eq!(internet_checksum(&[&[0x00, 0x01, 0xF2]]), !0xF201, "an odd octet is the high one");
+    }
+
+    proptest! {
+        /// RFC 1071 section 1: over a packet with its checksum in it the sum is all ones.
+        #[test]
+        fn a_packet_with_its_checksum_sums_to_nothing(mut bytes in proptest::collection::vec(any::<u8>(), 2..200)) {
+            bytes[..2].fill(0);
+            let sum = internet_checksum(&[&bytes]);
+            bytes[..2].copy_from_slice(&sum.to_be_bytes());
+            prop_assert_eq!(internet_checksum(&[&bytes]), 0);
+        }
+    }
+}
