@@ -21,7 +21,7 @@ use std::time::Duration;
 use common::{netrig, text};
 use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Sink, Step, Subject};
 use netrig_experiment::{Experiment, Outcome, Substrate};
-use netrig_netns::{Journals, Lab, Namespaces, lacks};
+use netrig_netns::{Journals, Namespaces, lacks};
 use serde_json::Value;
 
 /// A host that sends through a policer at R to a host behind a slower line.
@@ -305,7 +305,8 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
     let journals = tempfile::tempdir().unwrap();
     let mut trace = Trace::default();
-    let mut lab = Lab::open(&run, &Journals::at(journals.path()), &trace).unwrap();
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+    let mut lab = substrate.lab(&run, &trace, |_, _, _| {}, &AtomicBool::new(false)).unwrap();
     let mut tshark = Command::new("tshark");
     tshark.args(["-i", "line", "-n", "-l", "-f", "icmp[0] = 8", "-T", "fields", "-e", "ip.dsfield.dscp"]);
     tshark.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -95,7 +95,7 @@ impl<'a> Conductor<'a> {
             waiting -= usize::from(matches!(heard, Heard::Reply(Reply::Prepared { .. })));
         }
         // Now the settings of the nodes' kernels are those of the run.
-        conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, cancel)?;
+        conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, None, cancel)?;
         Ok(conductor)
     }
 

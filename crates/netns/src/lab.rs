@@ -6,19 +6,21 @@ use std::sync::mpsc::{self, Receiver};
 
 use netrig_agent::Clock;
 use netrig_core::{Duration, Sink};
-use netrig_experiment::{Balance, Run, RunError, Scenario};
+use netrig_experiment::{Balance, Run, RunError, Scenario, Unsupported};
 
 use crate::error::TestbedError;
-use crate::journal::Journals;
-use crate::orders::check_topology;
 use crate::process::Process;
+use crate::program::Programs;
 use crate::router::{Findings, Router, Routing};
-use crate::testbed::{Testbed, TestbedId};
+use crate::testbed::Testbed;
 use crate::wiring::Wiring;
 
-/// A topology whose links work on whatever frames its nodes send. No flow of the scenario runs, and no event happens.
+/// A topology whose links work on whatever frames its nodes send. No flow of the scenario runs, and no event happens. Made
+/// by [`Namespaces::lab`](crate::Namespaces::lab).
 pub struct Lab {
+    // Before the testbed, for fields are dropped in their order.
     routing: Routing,
+    programs: Programs,
     testbed: Testbed,
     clock: Clock,
     found: Receiver<Findings>,
@@ -29,7 +31,7 @@ pub struct Lab {
 pub struct Passed {
     /// Every packet accounted for.
     pub balance: Balance,
-    /// What the router itself did to the measurement, each a sentence.
+    /// What the router itself did to the measurement, and how programs ended that should not have, each a sentence.
     pub faults: Vec<String>,
 }
 
@@ -37,14 +39,20 @@ pub struct Passed {
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The scenario is one that a kernel cannot have.
-    #[error("{0}")]
-    Unsupported(String),
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// It names programs, of which this is the first.
+    #[error("the experiment runs `{0}` on this machine, and nobody has allowed it to")]
+    NotAllowed(String),
     /// It cannot be built, used or removed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// The router failed.
-    #[error(transparent)]
-    Router(#[from] RunError),
+    /// It was told to end before it stood.
+    #[error("the lab was given up")]
+    Cancelled,
+    /// The router or a program failed.
+    #[error("{0}")]
+    Failed(String),
     /// There is no such node.
     #[error("there is no node `{wanted}`; there are: {}", .nodes.join(", "))]
     NoNode {
@@ -55,16 +63,23 @@ pub enum LabError {
     },
 }
 
+impl From<RunError> for LabError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Cancelled => Self::Cancelled,
+            RunError::Failed(why) => Self::Failed(why),
+        }
+    }
+}
+
 impl Lab {
-    /// Builds the topology of `run`, with its links at work. What `sink` wants to know of them is kept for
-    /// [`Lab::close`].
-    ///
-    /// # Errors
-    /// If it cannot be built; nothing of it stays then.
-    pub fn open(run: &Run, journals: &Journals, sink: &dyn Sink) -> Result<Self, LabError> {
-        check_topology(&run.scenario).map_err(|error| LabError::Unsupported(error.to_string()))?;
-        let wiring = Wiring::new(&run.scenario).map_err(|error| LabError::Unsupported(error.to_string()))?;
-        let testbed = Testbed::build(journals, &TestbedId::fresh()?, wiring)?;
+    /// Sets the links of `run` to work on what was built of it.
+    pub(crate) fn open(
+        run: &Run,
+        testbed: Testbed,
+        programs: Programs,
+        sink: &dyn Sink,
+    ) -> Result<Self, LabError> {
         // Two years: it ends when it is told to.
         let duration = Duration::from_secs(1 << 26);
         let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
@@ -76,7 +91,7 @@ impl Lab {
         });
         let clock = Clock::starting_in(Duration::ZERO);
         let routing = Routing::start(Router::new(&testbed, &run, sink, tell)?, clock);
-        Ok(Self { routing, testbed, clock, found })
+        Ok(Self { routing, programs, testbed, clock, found })
     }
 
     /// What was built: nodes, interfaces and addresses.
@@ -90,6 +105,11 @@ impl Lab {
     /// If there is no such node.
     pub fn namespace(&self, node: &str) -> Result<&str, LabError> {
         Ok(self.testbed.namespace(self.place(node)?)?)
+    }
+
+    /// The programs of its nodes: the place of the node, and which program it is, by its file and a hash of it.
+    pub fn programs(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.programs.versions()
     }
 
     /// Starts a program on a node, in the process group of this process, so that it may read from the terminal. It ends
@@ -110,14 +130,17 @@ impl Lab {
         })
     }
 
-    /// Takes everything down, and tells `sink` what was found.
+    /// Takes everything down, and tells `sink` what was found and, as notes of their nodes, what programs wrote.
     ///
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
     pub fn close(self, sink: &mut dyn Sink) -> Result<Passed, LabError> {
-        let report = self.routing.stop(self.clock.now())?;
-        self.found.try_iter().for_each(|findings| findings.tell(sink));
-        self.testbed.remove()?;
-        Ok(Passed { balance: report.balance, faults: report.faults() })
+        let Self { routing, programs, testbed, clock, found } = self;
+        let report = routing.stop(clock.now())?;
+        found.try_iter().for_each(|findings| findings.tell(sink));
+        let mut faults = report.faults();
+        faults.extend(programs.end(clock, sink).err().map(|error| error.to_string()));
+        testbed.remove()?;
+        Ok(Passed { balance: report.balance, faults })
     }
 }

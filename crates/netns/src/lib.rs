@@ -9,7 +9,7 @@
 //! the router's interfaces, which stand in the wiring with their numbers.
 //!
 //! On top of these stand the substrate [`Namespaces`] — an agent in each node, and netrig's router, which drives the links
-//! of `netrig-link` in real time — and [`Lab`], the same without flows.
+//! of `netrig-link` in real time — and [`Lab`], the same without flows and agents.
 //!
 //! Nothing outlives its owner. What is made is journalled first; dropping a testbed removes it all, and what a killed
 //! owner left, [`left_behind`] finds and removes: exactly what its journal names, never what a name looks like, never

@@ -7,7 +7,9 @@ use netrig_agent::{
     Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
 };
 use netrig_core::Duration;
-use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported};
+use netrig_experiment::{
+    Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported, server_port,
+};
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId};
 
@@ -16,16 +18,8 @@ use crate::interfaces::TOO_LATE;
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
 
-/// The port that every flow's second end listens on, less the flow's number: RFC 6335's user ports.
-const SERVER_PORT: u16 = 5001;
-
 /// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
 const DATAGRAM_BUFFER: u32 = 8 << 20;
-
-/// Where the second end of flow `number` listens.
-pub(crate) const fn server_port(number: u32) -> u16 {
-    SERVER_PORT + (number % 20_000) as u16
-}
 
 /// The orders of a run, by the place of the node. Nodes where no flow ends have none.
 ///
@@ -48,7 +42,7 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
                 order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
             }
             let name = &scenario.nodes[node].name;
-            sysctls.iter().try_for_each(|setting| agree(order, setting, name))?;
+            sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))?;
         }
     }
     Ok(orders)
@@ -65,7 +59,7 @@ fn serve(
     let sysctls = ftp::server_sysctls(flow, options.buffers.receive, options.congestion.as_deref())?;
     let order = orders.entry(flow.to).or_insert_with(|| idle(run));
     let name = &run.scenario.nodes[flow.to].name;
-    sysctls.iter().try_for_each(|setting| agree(order, setting, name))
+    sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))
 }
 
 /// The order of an agent that has nothing to do.
@@ -167,10 +161,10 @@ fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String,
             "flow `{}` is Multipath TCP (transport `{}`), which has no primary path to switch",
             flow.name, flow.transport
         )),
+        // What makes it Multipath TCP in the kernels of its nodes they have been told when the testbed was built.
         Carrier::Mptcp(mptcp) => {
-            let KernelTcp { mut options, mut sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
+            let KernelTcp { mut options, sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
             options.multipath = true;
-            sysctls.extend(multipath::sysctls(flow, mptcp)?);
             Ok((Carried::Tcp(options), sysctls))
         }
     }
@@ -246,15 +240,22 @@ fn end(
     })
 }
 
-/// A setting of a node's kernel, which holds for all flows that end there.
-fn agree(order: &mut RunOrder, (name, value): &(String, String), node: &str) -> Result<(), Unsupported> {
-    match order.sysctls.iter().find(|(other, _)| other == name) {
+/// Takes a setting of a node's kernel among those of all flows that end there.
+///
+/// # Errors
+/// If another flow wants it otherwise.
+pub(crate) fn agree(
+    sysctls: &mut Vec<(String, String)>,
+    (name, value): &(String, String),
+    node: &str,
+) -> Result<(), Unsupported> {
+    match sysctls.iter().find(|(other, _)| other == name) {
         Some((_, other)) if other != value => unsupported(format!(
             "flows at node `{node}` want {name} to be {other} and {value}, and its kernel has one"
         )),
         Some(_) => Ok(()),
         None => {
-            order.sysctls.push((name.clone(), value.clone()));
+            sysctls.push((name.clone(), value.clone()));
             Ok(())
         }
     }

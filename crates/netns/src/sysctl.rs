@@ -29,10 +29,10 @@ const IPV6: [(&str, &str); 9] = [
 ];
 
 /// Writes one setting, a path below `/proc/sys/net`, and reads it back.
-fn set(namespace: &Namespace, key: &str, value: &'static str) -> Result<(), TestbedError> {
-    let path = Path::new("/proc/sys/net").join(key);
+fn set(namespace: &Namespace, key: &str, value: &str) -> Result<(), TestbedError> {
+    let (path, text) = (Path::new("/proc/sys/net").join(key), value.to_owned());
     let found =
-        namespace.run(move || std::fs::write(&path, value).and_then(|()| std::fs::read_to_string(&path)));
+        namespace.run(move || std::fs::write(&path, text).and_then(|()| std::fs::read_to_string(&path)));
     let found = found.told(namespace.name(), || format!("set net/{key} to {value}"))?;
     if found.trim() == value {
         return Ok(());
@@ -43,6 +43,11 @@ fn set(namespace: &Namespace, key: &str, value: &'static str) -> Result<(), Test
         asked: value.to_owned(),
         found: found.trim().to_owned(),
     })
+}
+
+/// The same by the name that sysctl(8) has for it, `net.mptcp.enabled`: one of the network's.
+pub(crate) fn set_named(namespace: &Namespace, name: &str, value: &str) -> Result<(), TestbedError> {
+    set(namespace, &name.trim_start_matches("net.").replace('.', "/"), value)
 }
 
 /// Sets up a node before it has interfaces.

@@ -217,7 +217,8 @@ impl Testbed {
         Ok(path)
     }
 
-    fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {
+    /// The namespace of a node, for what only this crate does in it.
+    pub(crate) fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {
         self.nodes.get(node).ok_or(TestbedError::NoNode(node))
     }
 

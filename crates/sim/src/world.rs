@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant, Journal, Seeds, Sink, Subject, quantity};
-use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
+use netrig_experiment::{
+    Action, CLIENT_PORT, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent, server_port,
+};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, FlowContext};
 use netrig_transport::Whose;
@@ -209,11 +211,6 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The port that every flow's second end listens on, plus the flow's number: RFC 6335's user ports.
-const SERVER_PORT: u16 = 5001;
-/// The first port of a flow's first end: RFC 6335's dynamic ports.
-const CLIENT_PORT: u16 = 49152;
-
 /// Makes the two ends of a flow.
 fn ends_of(
     flow: &Flow,
@@ -223,7 +220,7 @@ fn ends_of(
     traces: bool,
     network: &mut Network,
 ) -> Result<[FlowEnd; 2], RunError> {
-    let server_port = SERVER_PORT + (number % 20_000) as u16;
+    let server_port = server_port(number);
     let paths = paths_of(flow, number, scenario, network)?;
     let server =
         paths[0].first().ok_or_else(|| RunError::Failed(format!("flow `{}` has no path", flow.name)))?;

@@ -15,7 +15,7 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::{until_interrupted, until_taken_down};
 use crate::output::tell;
 use crate::progress::ProgressLine;
-use crate::request::{Request, allow_programs};
+use crate::request::{Request, allow_programs, not_allowed};
 
 /// Runs what the store does not have, prints responses and verdicts, and writes the report.
 pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
@@ -67,16 +67,12 @@ fn permit(request: &Request, allowed: bool) -> Result<(), Failure> {
     for place in 0..plan.len() {
         // What is wrong with a point is told where it is run.
         let Ok(run) = plan.run(place, 1) else { continue };
-        let named = run.scenario.nodes.iter().find_map(|node| Some((node, node.programs.first()?)));
-        let Some((node, program)) = named else { continue };
-        if let Some(on) = request.substrates.iter().find(|on| on.check(&run).is_ok()) {
-            return Err(Failure::request(format!(
-                "node `{}` runs `{}` on this machine with your rights (--on {}); if you trust the experiment file, allow it by \
-                 --allow-programs",
-                node.name,
-                program.name(),
-                on.name()
-            )));
+        if run.scenario.first_program().is_none() {
+            continue;
+        }
+        let on = request.substrates.iter().find(|on| on.check(&run).is_ok());
+        if let Some(refusal) = on.and_then(|on| not_allowed(&run.scenario, on.name())) {
+            return Err(refusal);
         }
     }
     Ok(())
