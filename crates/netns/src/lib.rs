@@ -20,6 +20,7 @@
 //!
 //! Start from [`Namespaces`] or, to build on, from [`Testbed`].
 #![cfg(target_os = "linux")]
+#![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -33,14 +34,12 @@ mod error;
 mod ftp;
 mod interfaces;
 mod journal;
-mod kernel;
 mod kernel_tcp;
 mod lab;
 mod multipath;
 mod namespace;
 mod netlink;
 mod orders;
-mod packet;
 mod process;
 mod program;
 mod provenance;
@@ -49,6 +48,7 @@ mod removal;
 mod ring;
 mod router;
 mod substrate;
+mod sys;
 mod sysctl;
 mod testbed;
 mod wiring;

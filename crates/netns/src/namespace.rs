@@ -16,8 +16,8 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{TestbedError, Told};
-use crate::kernel;
 use crate::netlink::Refusal;
+use crate::sys::unshare_network;
 
 /// Where `ip netns` keeps them.
 pub(crate) const FOLDER: &str = "/run/netns";
@@ -92,7 +92,7 @@ impl Namespace {
     pub(crate) fn unshare(name: &str) -> Result<Self, TestbedError> {
         let resident = Resident::start(name).told(name, || "start a thread".into())?;
         let file = resident.run(|| {
-            kernel::unshare_network()?;
+            unshare_network()?;
             File::open("/proc/thread-self/ns/net")
         });
         let file = file.told(name, || "make a network namespace".into())?;

@@ -8,12 +8,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 use crate::error::{TestbedError, Told};
-use crate::packet::{Filled, PacketSocket, RingRequest, Slots, Statistics};
+use crate::sys::{Filled, PacketSocket, Slots};
 use crate::testbed::Testbed;
 
 /// TPACKET_V2 of Linux's `if_packet.h`. A frame can be read as soon as it is there; version 3 hands out blocks, after a
 /// wait that is counted in milliseconds, and a line that is emulated would be late by as much.
-const VERSION: libc::c_int = 1;
+const VERSION: u32 = 1;
 /// ETH_P_ALL of Linux's `if_ether.h`: every protocol.
 const EVERY_PROTOCOL: u16 = 3;
 /// What the kernel puts before an IP packet in a slot: its header, an address, and the frame's own header behind a gap
@@ -65,6 +65,9 @@ impl<'a> Frame<'a> {
         }
     }
 }
+
+/// `struct tpacket_req` of Linux's `if_packet.h`: size and number of blocks, size and number of frames.
+type RingRequest = [u32; 4];
 
 /// What came since the ring was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +134,8 @@ impl Ring {
     /// If the kernel does not tell.
     pub fn counts(&mut self) -> Result<Counts, TestbedError> {
         // Asking sets the kernel's own counters to zero (packet(7)).
-        let told = self.socket.get::<Statistics>(libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        // `struct tpacket_stats`: frames that came, and how many of them found no room.
+        let told = self.socket.get(libc::SOL_PACKET, libc::PACKET_STATISTICS);
         let [offered, dropped] = told.told(&self.place, || "ask for the ring's counters".into())?;
         self.counts.offered += u64::from(offered);
         self.counts.dropped += u64::from(dropped);
@@ -169,10 +173,10 @@ fn set(
     name: &str,
     level: libc::c_int,
     option: libc::c_int,
-    value: libc::c_int,
+    value: u32,
 ) -> Result<(), TestbedError> {
-    socket.set(level, option, value).told(place, || format!("set {name}"))?;
-    let found = socket.get::<libc::c_int>(level, option).told(place, || format!("read {name}"))?;
+    socket.set(level, option, [value]).told(place, || format!("set {name}"))?;
+    let [found] = socket.get(level, option).told(place, || format!("read {name}"))?;
     if found == value {
         return Ok(());
     }
