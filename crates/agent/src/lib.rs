@@ -41,6 +41,7 @@ mod pacer;
 mod precedence;
 pub mod probe;
 pub mod quantity;
+mod roster;
 mod rtp;
 mod run;
 mod sctp;
