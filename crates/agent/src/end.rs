@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::RealtimeOffset;
 use crate::interruptions::Interruptions;
 use crate::meter::{Counted, EndMeter, Samples};
-use crate::order::{Carrier, EndOrder, Side};
+use crate::order::{CarrierOptions, EndOrder, Side};
 use crate::pacer::Watch;
 use crate::quantity as own;
 use crate::sctp::{SctpEnd, SctpReport};
@@ -130,25 +130,25 @@ impl FlowEnd {
         let datagrams = order.application.sends_datagrams();
         let (local, dscp) = (order.local(), order.dscp);
         let sockets = match &order.carrier {
-            Carrier::Udp(buffers) if datagrams => {
+            CarrierOptions::Udp(buffers) if datagrams => {
                 UdpEnd::open(&order, *buffers).map(|end| Sockets::Udp(Box::new(end)))
             }
-            Carrier::Tcp(options) if !datagrams => {
+            CarrierOptions::Tcp(options) if !datagrams => {
                 let listens = order.side == Side::Server;
                 let reads = !order.application.sends_fill_only();
                 TcpEnd::open(options.clone(), dscp, local, listens, reads)
                     .map(|end| Sockets::Tcp(Box::new(end)))
             }
-            Carrier::Sctp(options) if !datagrams => {
+            CarrierOptions::Sctp(options) if !datagrams => {
                 if options.paths.is_empty() {
                     return Err(wrong("its association has no path".into()));
                 }
                 SctpEnd::open(&order, options, seed).map(|end| Sockets::Sctp(Box::new(end)))
             }
-            Carrier::Udp(_) => {
+            CarrierOptions::Udp(_) => {
                 return Err(wrong("its application opens connections, which UDP has not".into()));
             }
-            Carrier::Tcp(_) | Carrier::Sctp(_) => {
+            CarrierOptions::Tcp(_) | CarrierOptions::Sctp(_) => {
                 return Err(wrong("its application sends datagrams, which connections have not".into()));
             }
         };
@@ -207,7 +207,7 @@ impl FlowEnd {
 
     /// Whether it has associations of SCTP, which no other's work must make late.
     pub fn is_association(order: &EndOrder) -> bool {
-        matches!(order.carrier, Carrier::Sctp(_))
+        matches!(order.carrier, CarrierOptions::Sctp(_))
     }
 
     /// Has its listening socket, or the one for datagrams, watched; that of a source that gets no answer is not.

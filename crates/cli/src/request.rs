@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::studies;
 
 /// An experiment, ready to be planned.
-pub struct Request {
+pub struct ExperimentRequest {
     /// The experiment, with the levels and replications that were asked for.
     pub experiment: Experiment,
     /// The factors that were given other levels.
@@ -27,7 +27,7 @@ pub struct Request {
     pub substrates: Vec<&'static dyn Substrate>,
 }
 
-impl Request {
+impl ExperimentRequest {
     /// Finds, reads and checks.
     pub fn new(which: &Which) -> Result<Self, Failure> {
         let Which { experiment, changes } = which;

@@ -1,8 +1,10 @@
 //! A topology that is held up for whoever wants to work in it.
 
+use std::panic::resume_unwind;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 use netrig_agent::Clock;
 use netrig_core::{Duration, Sink};
@@ -11,19 +13,20 @@ use netrig_experiment::{Balance, Run, RunError, Scenario, Unsupported};
 use crate::error::TestbedError;
 use crate::process::Process;
 use crate::program::Programs;
-use crate::router::{Findings, Router, Routing};
+use crate::router::{Findings, Router, Routing, UNTAKEN};
 use crate::testbed::Testbed;
 use crate::wiring::Wiring;
 
 /// A topology whose links work on whatever frames its nodes send. No flow of the scenario runs, and no event happens. Made
-/// by [`Namespaces::lab`](crate::Namespaces::lab).
-pub struct Lab {
+/// by [`Namespaces::lab`](crate::Namespaces::lab); `S` is told what is found.
+pub struct Lab<S> {
     // Before the testbed, for fields are dropped in their order.
     routing: Routing,
     programs: Programs,
     testbed: Testbed,
     clock: Clock,
-    found: Receiver<Findings>,
+    /// Tells what is found, as long as the router lives.
+    teller: JoinHandle<S>,
 }
 
 /// What passed a lab's links.
@@ -72,26 +75,30 @@ impl From<RunError> for LabError {
     }
 }
 
-impl Lab {
+impl<S: Sink + Send + 'static> Lab<S> {
     /// Sets the links of `run` to work on what was built of it.
     pub(crate) fn open(
         run: &Run,
         testbed: Testbed,
         programs: Programs,
-        sink: &dyn Sink,
+        mut sink: S,
     ) -> Result<Self, LabError> {
         // Two years: it ends when it is told to.
         let duration = Duration::from_secs(1 << 26);
         let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
         let run = Run { scenario: Arc::new(scenario), ..run.clone() };
-        let (tell, found) = mpsc::channel();
+        let (tell, found) = mpsc::sync_channel::<Findings>(UNTAKEN);
         let tell = Box::new(move |findings| {
-            // Nobody listens any more once the lab was given up.
+            // It is heard as long as the router lives.
             let _ = tell.send(findings);
         });
         let clock = Clock::starting_in(Duration::ZERO);
-        let routing = Routing::start(Router::new(&testbed, &run, sink, tell)?, clock);
-        Ok(Self { routing, programs, testbed, clock, found })
+        let router = Router::new(&testbed, &run, &sink, tell)?;
+        let teller = std::thread::spawn(move || {
+            found.into_iter().for_each(|findings| findings.tell(&mut sink));
+            sink
+        });
+        Ok(Self { routing: Routing::start(router, clock), programs, testbed, clock, teller })
     }
 
     /// What was built: nodes, interfaces and addresses.
@@ -130,17 +137,17 @@ impl Lab {
         })
     }
 
-    /// Takes everything down, and tells `sink` what was found and, as notes of their nodes, what programs wrote.
+    /// Takes everything down, and gives back who was told what was found and, as notes of their nodes, what programs wrote.
     ///
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
-    pub fn close(self, sink: &mut dyn Sink) -> Result<Passed, LabError> {
-        let Self { routing, programs, testbed, clock, found } = self;
+    pub fn close(self) -> Result<(Passed, S), LabError> {
+        let Self { routing, programs, testbed, clock, teller } = self;
         let report = routing.stop(clock.now())?;
-        found.try_iter().for_each(|findings| findings.tell(sink));
+        let mut sink = teller.join().unwrap_or_else(|panic| resume_unwind(panic));
         let mut faults = report.faults();
-        faults.extend(programs.end(clock, sink).err().map(|error| error.to_string()));
+        faults.extend(programs.end(clock, &mut sink).err().map(|error| error.to_string()));
         testbed.remove()?;
-        Ok(Passed { balance: report.balance, faults })
+        Ok((Passed { balance: report.balance, faults }, sink))
     }
 }

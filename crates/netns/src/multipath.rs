@@ -9,7 +9,7 @@ use netrig_core::Dscp;
 use netrig_experiment::{Carrier, Flow, Mptcp, Scenario, Unsupported};
 
 use crate::error::TestbedError;
-use crate::netlink::path_manager::{Endpoint, Limits, PathManager, Role};
+use crate::netlink::path_manager::{Limits, MptcpEndpoint, PathManager, Role};
 use crate::orders::{agree, unsupported};
 use crate::sysctl;
 use crate::testbed::Testbed;
@@ -23,7 +23,7 @@ const MOST: usize = 8;
 /// What a node's kernel is told of Multipath TCP: its path manager, and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Multipath {
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Vec<MptcpEndpoint>,
     pub(crate) limits: Limits,
     /// By their whole names (`net.mptcp.enabled`).
     pub(crate) sysctls: Vec<(String, String)>,
@@ -114,7 +114,7 @@ fn of_flow(
             false => (&mut server, *far, Role::Signal),
         };
         if !end.endpoints.iter().any(|endpoint| endpoint.address == address) {
-            end.endpoints.push(Endpoint { address, role, backup: settings.backup });
+            end.endpoints.push(MptcpEndpoint { address, role, backup: settings.backup });
         }
     }
     // At most MOST, which 32 bits hold.
@@ -256,12 +256,15 @@ metric = "goodput"
         let nodes = told(&scenario(FILE)).unwrap();
         assert_eq!(nodes[&0].endpoints, []);
         assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 1 });
-        let signal = Endpoint { address: address("10.0.0.6"), role: Role::Signal, backup: false };
+        let signal = MptcpEndpoint { address: address("10.0.0.6"), role: Role::Signal, backup: false };
         let limits = Limits { subflows: 1, addresses_accepted: 0 };
         let sysctls = vec![("net.mptcp.enabled".to_owned(), "1".to_owned())];
         assert_eq!(nodes[&1], Multipath { endpoints: vec![signal], limits, sysctls });
         let backup = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
-        assert_eq!(told(&scenario(&backup)).unwrap()[&1].endpoints, [Endpoint { backup: true, ..signal }]);
+        assert_eq!(
+            told(&scenario(&backup)).unwrap()[&1].endpoints,
+            [MptcpEndpoint { backup: true, ..signal }]
+        );
     }
 
     #[test]
@@ -271,7 +274,7 @@ metric = "goodput"
             "[link.near]\nbetween = [\"client\", \"other\"]",
         );
         let nodes = told(&scenario(&text)).unwrap();
-        let subflow = Endpoint { address: address("10.0.0.5"), role: Role::Subflow, backup: false };
+        let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: Role::Subflow, backup: false };
         assert_eq!(nodes[&0].endpoints, [subflow]);
         assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 0 });
         assert_eq!(nodes[&1].endpoints, []);

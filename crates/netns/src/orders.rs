@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use netrig_agent::{
-    Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
+    Buffers, CarrierOptions, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
 };
 use netrig_core::Duration;
 use netrig_experiment::{
@@ -52,10 +52,10 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
 fn serve(
     run: &Run,
     flow: &Flow,
-    carrier: &Carried,
+    carrier: &CarrierOptions,
     orders: &mut BTreeMap<usize, RunOrder>,
 ) -> Result<(), Unsupported> {
-    let Carried::Tcp(options) = carrier else { return Ok(()) };
+    let CarrierOptions::Tcp(options) = carrier else { return Ok(()) };
     let sysctls = ftp::server_sysctls(flow, options.buffers.receive, options.congestion.as_deref())?;
     let order = orders.entry(flow.to).or_insert_with(|| idle(run));
     let name = &run.scenario.nodes[flow.to].name;
@@ -128,7 +128,10 @@ fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
 }
 
 /// What carries a flow, with the settings that the kernels of both ends need for it.
-fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupported> {
+fn carrier_of(
+    scenario: &Scenario,
+    flow: &Flow,
+) -> Result<(CarrierOptions, Vec<(String, String)>), Unsupported> {
     let datagram = flow.application.datagram();
     match &flow.carrier {
         Carrier::Udp { headers: false } => unsupported(format!(
@@ -144,18 +147,18 @@ fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String,
             flow.name
         )),
         Carrier::Udp { .. } => {
-            Ok((Carried::Udp(Buffers { send: None, receive: Some(DATAGRAM_BUFFER) }), Vec::new()))
+            Ok((CarrierOptions::Udp(Buffers { send: None, receive: Some(DATAGRAM_BUFFER) }), Vec::new()))
         }
         Carrier::Tcp(config) => {
             let KernelTcp { options, sysctls } = KernelTcp::of(config, &flow.transport)?;
-            Ok((Carried::Tcp(options), sysctls))
+            Ok((CarrierOptions::Tcp(options), sysctls))
         }
         Carrier::Sctp(config) => {
             let path =
                 |(path, (client, server)): (&Route, _)| SctpPath { name: path.name.clone(), client, server };
             let paths = flow.paths.iter().zip(multipath::addresses(scenario, flow)).map(path).collect();
             let options = SctpOptions { config: (**config).clone(), paths, controls: Vec::new() };
-            Ok((Carried::Sctp(Box::new(options)), Vec::new()))
+            Ok((CarrierOptions::Sctp(Box::new(options)), Vec::new()))
         }
         Carrier::Mptcp(_) if switches_primary(scenario, flow) => unsupported(format!(
             "flow `{}` is Multipath TCP (transport `{}`), which has no primary path to switch",
@@ -165,7 +168,7 @@ fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String,
         Carrier::Mptcp(mptcp) => {
             let KernelTcp { mut options, sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
             options.multipath = true;
-            Ok((Carried::Tcp(options), sysctls))
+            Ok((CarrierOptions::Tcp(options), sysctls))
         }
     }
 }
@@ -210,20 +213,20 @@ fn end(
     flow: &Flow,
     number: u32,
     side: Side,
-    mut carrier: Carried,
+    mut carrier: CarrierOptions,
 ) -> Result<EndOrder, Unsupported> {
     let paths = multipath::addresses(scenario, flow);
     let Some(&(client, server)) = paths.first() else {
         return unsupported(format!("flow `{}` has no path", flow.name));
     };
     match &mut carrier {
-        Carried::Tcp(options) if options.multipath => {
+        CarrierOptions::Tcp(options) if options.multipath => {
             let seen_from =
                 |(near, far): (_, _)| if side == Side::Client { (near, far) } else { (far, near) };
             options.paths = paths.into_iter().map(seen_from).collect();
         }
-        Carried::Sctp(options) => options.controls = controls(scenario, flow, side),
-        Carried::Tcp(_) | Carried::Udp(_) => {}
+        CarrierOptions::Sctp(options) => options.controls = controls(scenario, flow, side),
+        CarrierOptions::Tcp(_) | CarrierOptions::Udp(_) => {}
     }
     Ok(EndOrder {
         flow: number,

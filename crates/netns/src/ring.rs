@@ -38,7 +38,7 @@ pub struct Ring {
 
 /// A frame in the ring.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct ReceivedFrame<'a> {
     /// When it came, since 1970 by the system's clock (CLOCK_REALTIME), to the nanosecond.
     pub at: Duration,
     /// Whether `at` is when the node's interface handed it over, and not when it was put into the ring soon after.
@@ -52,7 +52,7 @@ pub struct Frame<'a> {
     pub whole: bool,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> ReceivedFrame<'a> {
     fn new(filled: Filled<'a>) -> Self {
         let header = filled.header;
         let altered = libc::TP_STATUS_CSUMNOTREADY | libc::TP_STATUS_VLAN_VALID;
@@ -84,7 +84,7 @@ impl Ring {
     /// # Errors
     /// If the kernel refuses, or an option does not take.
     pub fn open(testbed: &Testbed, slots: usize) -> Result<Self, TestbedError> {
-        let mtu = testbed.wiring().wires.iter().map(|wire| wire.mtu).max().unwrap_or_default();
+        let mtu = testbed.wiring().links.iter().map(|wire| wire.mtu).max().unwrap_or_default();
         let slot = (BEFORE_PACKET + mtu as usize).next_power_of_two();
         let block = slot.max(BLOCK);
         let blocks = (slots.clamp(1, 1 << 16) * slot).div_ceil(block);
@@ -98,11 +98,12 @@ impl Ring {
     /// Reads the frames that are there, up to `most` of them, in the order in which they were put into the ring. Their
     /// slots are given back when `read` returns: what is to stay is copied, or sent before.
     ///
-    /// That order is the one of [`Frame::at`] too, but for frames that two processors handed over within microseconds.
-    pub fn read<T>(&mut self, most: usize, read: impl FnOnce(&[Frame<'_>]) -> T) -> T {
+    /// That order is the one of [`ReceivedFrame::at`] too, but for frames that two processors handed over within microseconds.
+    pub fn read<T>(&mut self, most: usize, read: impl FnOnce(&[ReceivedFrame<'_>]) -> T) -> T {
         let count = self.slots.count();
         let places = (self.next..count).chain(0..self.next).take(most);
-        let frames: Vec<_> = places.map_while(|place| self.slots.filled(place).map(Frame::new)).collect();
+        let frames: Vec<_> =
+            places.map_while(|place| self.slots.filled(place).map(ReceivedFrame::new)).collect();
         let (answer, done) = (read(&frames), frames.len());
         for _ in 0..done {
             self.slots.give_back(self.next);

@@ -42,19 +42,20 @@ impl Namespaces {
     }
 
     /// Holds the topology of `run` up, with its links at work and the programs of its nodes ready, as a run has them; no
-    /// flow of it runs, and no event happens. What `sink` wants to know is kept for [`Lab::close`]. `tap` hears each
+    /// flow of it runs, and no event happens. `sink` is told what it wants to know as it comes, on a thread of its
+    /// own, until [`Lab::close`] gives it back. `tap` hears each
     /// line that a program writes: the node, the program and the line.
     ///
     /// # Errors
     /// If it cannot be built, or a program does not become ready; [`LabError::Cancelled`] soon after `cancel` was set.
     /// Nothing of it stays then.
-    pub fn lab(
+    pub fn lab<S: Sink + Send + 'static>(
         &self,
         run: &Run,
-        sink: &dyn Sink,
+        sink: S,
         tap: impl Fn(&str, &str, &str) + Send + Sync + 'static,
         cancel: &AtomicBool,
-    ) -> Result<Lab, LabError> {
+    ) -> Result<Lab<S>, LabError> {
         check_topology(&run.scenario)?;
         let errands = errands_of_nodes(&run.scenario)?;
         let mut testbed = self.build(&run.scenario)?;

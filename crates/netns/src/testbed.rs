@@ -116,7 +116,7 @@ impl Testbed {
             namespace: namespace.name().to_owned(),
             name: name.clone(),
         };
-        for end in self.wiring.wires.iter().flat_map(|wire| &wire.ends) {
+        for end in self.wiring.links.iter().flat_map(|wire| &wire.ends) {
             entries.push(interface(&self.router, &end.router_interface));
             entries.push(interface(&self.nodes[end.node], &end.interface));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant, Journal, Seeds, Sink, Subject, quantity};
+use netrig_core::{Duration, Instant, Seeds, Sink, Subject, Timeline, quantity};
 use netrig_experiment::{
     Action, CLIENT_PORT, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent, server_port,
 };
@@ -27,7 +27,7 @@ pub(crate) struct Simulation<'a> {
     ends: Vec<FlowEnd>,
     meters: Vec<FlowMeter>,
     timers: Vec<TimerOwner>,
-    journal: Journal,
+    timeline: Timeline,
     /// When the run ends: after its duration, or now, once the flows that it ends with are done.
     end: Instant,
 }
@@ -49,8 +49,8 @@ impl<'a> Simulation<'a> {
             meters.push(FlowMeter::new(number, scenario.sample_every, sink));
         }
         let end = Instant::ZERO + scenario.duration;
-        let journal = Journal::new(sink);
-        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), journal, end })
+        let timeline = Timeline::new(sink);
+        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), timeline, end })
     }
 
     /// Lets time pass until the end of the run.
@@ -141,7 +141,7 @@ impl<'a> Simulation<'a> {
             network: &mut self.network,
             meter: &mut self.meters[end.flow()],
             timers: &mut self.timers,
-            journal: &self.journal,
+            timeline: &self.timeline,
             sink,
         };
         act(&mut self.ends[end.place()], &mut world);
@@ -173,7 +173,7 @@ impl<'a> Simulation<'a> {
         match event.action {
             Action::Link { link, direction, event } => {
                 let words = || words::link_event(&self.scenario.links[link].name, direction, &event);
-                self.journal.note(now, Subject::Link(link as u32, direction), words, sink);
+                self.timeline.note(now, Subject::Link(link as u32, direction), words, sink);
                 self.network.apply(now, link, direction, event);
             }
             Action::Interface { node, link, up } => {
@@ -200,7 +200,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
-        self.network.tick(now, &self.journal, sink);
+        self.network.tick(now, &self.timeline, sink);
         for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
             let counted = |whose, of| {
                 let counts = |end: &&FlowEnd| whose == Whose::Both || end.plan.sends_data;

@@ -30,7 +30,7 @@ mod linux {
     use crate::arguments::{self, Changes, Which};
     use crate::failure::{FAILED, Failure, INTERRUPTED};
     use crate::interruption::until_taken_down;
-    use crate::request::{Request, allow_programs, namespaces, not_allowed};
+    use crate::request::{ExperimentRequest, allow_programs, namespaces, not_allowed};
 
     /// Between two looks at whether somebody wants it to end.
     const LOOK: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ mod linux {
     }
 
     pub fn lab(arguments: &arguments::Lab) -> Result<ExitCode, Failure> {
-        let request = Request::new(&Which {
+        let request = ExperimentRequest::new(&Which {
             experiment: arguments.experiment.clone(),
             changes: Changes {
                 set: arguments.set.clone(),
@@ -67,7 +67,7 @@ mod linux {
             return Err(refusal);
         }
         let interrupted = until_taken_down()?;
-        let mut lab = namespaces().lab(&run, &Unheard, tell, &interrupted).map_err(of)?;
+        let mut lab = namespaces().lab(&run, Unheard, tell, &interrupted).map_err(of)?;
         eprint!("{}", shown(&lab));
         if plan.len() > 1 {
             eprintln!("links as at {}, the first of {} points; --set chooses", run.point, plan.len());
@@ -80,7 +80,7 @@ mod linux {
                 ExitCode::SUCCESS
             }
         };
-        let passed = lab.close(&mut Unheard).map_err(of)?;
+        let (passed, Unheard) = lab.close().map_err(of)?;
         let (offered, dropped) = (passed.balance.offered, passed.balance.dropped);
         eprintln!("links took {offered} packets and dropped {dropped}");
         passed.faults.iter().for_each(|fault| eprintln!("warning: {fault}"));
@@ -109,7 +109,7 @@ mod linux {
 
     /// Runs a command in a node, and gives its exit code.
     fn command(
-        lab: &mut Lab,
+        lab: &mut Lab<Unheard>,
         node: &str,
         words: &[String],
         interrupted: &AtomicBool,
@@ -143,7 +143,7 @@ mod linux {
     }
 
     /// Nodes with their namespaces, interfaces, addresses and programs.
-    fn shown(lab: &Lab) -> String {
+    fn shown(lab: &Lab<Unheard>) -> String {
         let mut lines = String::new();
         for (place, node) in lab.wiring().nodes.iter().enumerate() {
             let namespace = lab.namespace(&node.name).unwrap_or_default();
