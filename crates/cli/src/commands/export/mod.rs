@@ -50,8 +50,10 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
             "--run is for --pcapng, --figure and --format events; csv, parquet and svg are of an experiment",
         )
     })?;
-    let request =
-        ExperimentRequest::new(&Which { experiment: experiment.clone(), changes: arguments.changes.clone() })?;
+    let request = ExperimentRequest::new(&Which {
+        experiment: experiment.clone(),
+        changes: arguments.changes.clone(),
+    })?;
     if format == ExportFormat::Svg {
         figures(arguments, &request)?
     } else {
