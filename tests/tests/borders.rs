@@ -1,6 +1,8 @@
 //! Who may import whom. The table is the one of ARCHITECTURE.md; everything that is not in it is forbidden.
+#![allow(clippy::disallowed_methods, reason = "a test of sources reads them")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
@@ -107,4 +109,30 @@ fn pure_crates_reach_nothing_impure() {
 /// What a procedural macro uses runs in the compiler and not in the product.
 fn is_proc_macro(metadata: &cargo_metadata::Metadata, id: &cargo_metadata::PackageId) -> bool {
     metadata[id].targets.iter().any(|target| target.is_proc_macro())
+}
+
+/// Only crates that speak to the kernel have unsafe code, each in its module of system calls.
+#[test]
+fn unsafe_code_is_where_system_calls_are() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let mut files = Vec::new();
+    let mut folders = vec![crates];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources").flatten() {
+            let path = entry.path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(end) if end == "rs" => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    assert!(files.len() > 100, "{files:?}");
+    for file in files {
+        let mut text = std::fs::read_to_string(&file).expect("a source is text");
+        text.retain(|c| !c.is_whitespace());
+        let allows = ["allow(", "expect("].iter().any(|lint| text.contains(&format!("{lint}unsafe_code")));
+        let system = file.components().any(|part| part.as_os_str() == "sys");
+        assert!(!allows || system, "{} has unsafe code", file.display());
+    }
 }

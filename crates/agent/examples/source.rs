@@ -19,7 +19,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 
 use netrig_agent::{
-    Buffers, Carrier, Clock, EndOrder, PreparedRun, Progress, RunOrder, RunSignals, Side, TcpOptions,
+    Buffers, CarrierOptions, Clock, EndOrder, PreparedRun, Progress, RunOrder, RunSignals, Side, TcpOptions,
 };
 use netrig_core::{Duration, quantity};
 use netrig_traffic::Settings;
@@ -86,9 +86,9 @@ fn end(
     span: Duration,
 ) -> Result<EndOrder, Box<dyn std::error::Error>> {
     let carrier = if application.sends_datagrams() {
-        Carrier::Udp(Buffers::default())
+        CarrierOptions::Udp(Buffers::default())
     } else {
-        Carrier::Tcp(TcpOptions::default())
+        CarrierOptions::Tcp(TcpOptions::default())
     };
     server.set_port(server.port() + u16::try_from(flow)?);
     // Which of this machine's addresses reaches the receiver is the kernel's to say.

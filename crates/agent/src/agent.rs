@@ -1,10 +1,10 @@
 //! An agent: carries out what it is told over a stream.
 
 use std::io::{Read, Write};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, SyncSender};
 
 use crate::control::{
-    ControlError, Epoch, Event, Line, Reply, Request, VERSION, read_frame, sample_frames, write_frame,
+    ControlError, Epoch, Event, NoteLine, Reply, Request, VERSION, read_frame, sample_frames, write_frame,
 };
 use crate::event_loop::Progress;
 use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos, sysctl};
@@ -12,6 +12,10 @@ use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignal
 /// Carries out what a controller says, one run after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agent;
+
+/// What may wait to be heard by an agent. Then its controller waits, and so does what its run delivers, which is kept there up
+/// to a limit of its own: a run is late rather than the memory full.
+const INPUTS: usize = 64;
 
 /// What can happen to an agent.
 enum Input {
@@ -41,7 +45,7 @@ impl Agent {
     /// # Errors
     /// If the stream breaks, or what comes cannot be understood; the controller has been told why.
     pub fn serve(self, mut reader: impl Read + Send, mut writer: impl Write) -> Result<(), ControlError> {
-        let (inputs, told) = mpsc::channel();
+        let (inputs, told) = mpsc::sync_channel(INPUTS);
         let signals = RunSignals::default();
         std::thread::scope(|scope| {
             let requests = inputs.clone();
@@ -82,7 +86,7 @@ impl<W: Write> Talk<'_, W> {
                 sample_frames(&samples).try_for_each(|frame| self.say(&frame))?;
             }
             Input::Progress(Progress::Notes(notes)) => {
-                self.say(&Reply::Notes { lines: notes.iter().map(Line::from).collect() })?;
+                self.say(&Reply::Notes { lines: notes.iter().map(NoteLine::from).collect() })?;
             }
             Input::Progress(Progress::Idle { flow, side, idle }) => {
                 self.say(&Reply::Idle { flow, side, idle })?;
@@ -176,7 +180,7 @@ impl<W: Write> Talk<'_, W> {
 }
 
 /// Passes on what the controller says.
-fn read_requests(reader: &mut impl Read, inputs: &Sender<Input>) {
+fn read_requests(reader: &mut impl Read, inputs: &SyncSender<Input>) {
     let end = loop {
         match read_frame(reader) {
             Ok(None | Some(Request::Bye)) => break None,
@@ -200,7 +204,7 @@ fn prepared() -> Reply {
 }
 
 /// Carries a run out, and tells of it.
-fn carry_out(run: PreparedRun, at: Epoch, signals: &RunSignals, inputs: &Sender<Input>) {
+fn carry_out(run: PreparedRun, at: Epoch, signals: &RunSignals, inputs: &SyncSender<Input>) {
     let clock = Clock::starting_at(match at {
         Epoch::Monotonic(ns) => ns,
         Epoch::Realtime(ns) => RealtimeOffset::measure().monotonic(ns),

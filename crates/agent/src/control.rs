@@ -108,7 +108,7 @@ pub enum Reply {
     /// What happened, in words.
     Notes {
         /// In the order of time.
-        lines: Vec<Line>,
+        lines: Vec<NoteLine>,
     },
     /// An end has nothing more to do, as far as it knows: its application wants nothing and its connections have closed; or
     /// it has again.
@@ -149,7 +149,7 @@ pub struct Column {
 /// A line of the run's time line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct NoteLine {
     /// When, ns since the start of the run.
     pub at_ns: u64,
     /// About what.
@@ -158,14 +158,14 @@ pub struct Line {
     pub text: String,
 }
 
-impl From<&Note> for Line {
+impl From<&Note> for NoteLine {
     fn from(note: &Note) -> Self {
         Self { at_ns: note.at.as_nanos(), subject: note.subject, text: note.text.clone() }
     }
 }
 
-impl From<Line> for Note {
-    fn from(line: Line) -> Self {
+impl From<NoteLine> for Note {
+    fn from(line: NoteLine) -> Self {
         Self { at: Instant::from_nanos(line.at_ns), subject: line.subject, text: line.text }
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::RealtimeOffset;
 use crate::interruptions::Interruptions;
 use crate::meter::{Counted, EndMeter, Samples};
-use crate::order::{Carrier, EndOrder, Side};
+use crate::order::{CarrierOptions, EndOrder, Side};
 use crate::pacer::Watch;
 use crate::quantity as own;
 use crate::sctp::{SctpEnd, SctpReport};
@@ -89,23 +89,23 @@ impl Sockets {
         let wrong = |why: &str| Err(AgentError::Order { flow: order.name.clone(), why: why.to_owned() });
         let datagrams = order.application.sends_datagrams();
         let sockets = match &order.carrier {
-            Carrier::Udp(buffers) if datagrams => {
+            CarrierOptions::Udp(buffers) if datagrams => {
                 UdpEnd::open(order, *buffers).map(|end| Self::Udp(Box::new(end)))
             }
-            Carrier::Tcp(options) if !datagrams => {
+            CarrierOptions::Tcp(options) if !datagrams => {
                 let listens = order.side == Side::Server;
                 let reads = !order.application.sends_fill_only();
                 TcpEnd::open(options.clone(), order.dscp, order.local(), listens, reads)
                     .map(|end| Self::Tcp(Box::new(end)))
             }
-            Carrier::Sctp(options) if !datagrams => {
+            CarrierOptions::Sctp(options) if !datagrams => {
                 if options.paths.is_empty() {
                     return wrong("its association has no path");
                 }
                 SctpEnd::open(order, options, seed).map(|end| Self::Sctp(Box::new(end)))
             }
-            Carrier::Udp(_) => return wrong("its application opens connections, which UDP has not"),
-            Carrier::Tcp(_) | Carrier::Sctp(_) => {
+            CarrierOptions::Udp(_) => return wrong("its application opens connections, which UDP has not"),
+            CarrierOptions::Tcp(_) | CarrierOptions::Sctp(_) => {
                 return wrong("its application sends datagrams, which connections have not");
             }
         };
@@ -212,7 +212,7 @@ impl FlowEnd {
 
     /// Whether it has associations of SCTP, which no other's work must make late.
     pub fn is_association(order: &EndOrder) -> bool {
-        matches!(order.carrier, Carrier::Sctp(_))
+        matches!(order.carrier, CarrierOptions::Sctp(_))
     }
 
     /// Has its listening socket, or the one for datagrams, watched; that of a source that gets no answer is not.

@@ -9,7 +9,7 @@ use crate::end::EndReport;
 use crate::event_loop::Progress;
 use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::meter::Samples;
-use crate::order::{Carrier, EndOrder, RunOrder, Side};
+use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
 use crate::precedence::Precedence;
 use crate::probe::transfer::{FtpDirection, FtpOrder, FtpReport, session};
 use crate::{AgentError, Clock, RunSignals, TcpCounts, TcpOptions};
@@ -40,7 +40,7 @@ impl FileTransfer {
         let Settings::Ftp(ftp) = order.application.clone() else {
             return Err(wrong("its application is not FTP"));
         };
-        let Carrier::Tcp(options) = order.carrier.clone() else {
+        let CarrierOptions::Tcp(options) = order.carrier.clone() else {
             return Err(wrong("FTP needs connections of TCP"));
         };
         if order.side == Side::Server {

@@ -58,7 +58,7 @@ pub struct EndOrder {
     /// Who sends what, when.
     pub application: Settings,
     /// What carries it.
-    pub carrier: Carrier,
+    pub carrier: CarrierOptions,
     /// The address of the flow's first end; the kernel chooses the port.
     pub client: IpAddr,
     /// Where the second end listens.
@@ -77,7 +77,7 @@ pub struct EndOrder {
 /// What carries a flow, with the options of its sockets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Carrier {
+pub enum CarrierOptions {
     /// Datagrams.
     Udp(Buffers),
     /// Connections of TCP or MPTCP.
@@ -86,7 +86,7 @@ pub enum Carrier {
     Sctp(Box<SctpOptions>),
 }
 
-impl Carrier {
+impl CarrierOptions {
     /// Streams of a connection, in one direction.
     fn streams(&self) -> u16 {
         match self {

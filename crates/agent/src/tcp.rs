@@ -1,6 +1,6 @@
 //! Connections of TCP and MPTCP over kernel sockets.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
 use crate::TcpOptions;
 use crate::mptcp::{MptcpInfo, Subflow, SubflowCounts};
+use crate::roster::{Named, Roster};
 use crate::socket::{Making, SocketError, refused};
 use crate::tcp_info::{TcpCounts, TcpInfo};
 
@@ -33,9 +34,7 @@ pub(crate) struct TcpEnd {
     reads: bool,
     listener: Option<OwnedFd>,
     accepted: u32,
-    /// By their places, which are never given twice.
-    connections: BTreeMap<u32, Conn>,
-    made: u32,
+    connections: Roster<Conn>,
     gone: TcpCounts,
     failed: u32,
     fallbacks: u32,
@@ -109,8 +108,7 @@ impl TcpEnd {
             reads,
             listener,
             accepted: 0,
-            connections: BTreeMap::new(),
-            made: 0,
+            connections: Roster::default(),
             gone: TcpCounts::default(),
             failed: 0,
             fallbacks: 0,
@@ -125,7 +123,7 @@ impl TcpEnd {
 
     /// Whether there has been a connection.
     pub const fn has_been_used(&self) -> bool {
-        self.made > 0
+        self.connections.made() > 0
     }
 
     /// Whether no connection is left.
@@ -161,9 +159,7 @@ impl TcpEnd {
     }
 
     fn enrol(&mut self, id: ConnId, socket: OwnedFd, peer: SocketAddr, failed: Option<Errno>) -> u32 {
-        let place = self.made;
-        self.made += 1;
-        let conn = Conn {
+        self.connections.enrol(Conn {
             id,
             socket,
             peer,
@@ -178,25 +174,23 @@ impl TcpEnd {
             shut: false,
             peer_finished: false,
             closed: false,
-        };
-        self.connections.insert(place, conn);
-        place
+        })
     }
 
     /// The connection at a place, if it still is.
     pub fn get(&mut self, place: u32) -> Option<&mut Conn> {
-        self.connections.get_mut(&place)
+        self.connections.get_mut(place)
     }
 
     /// The place of the application's connection, if it still is.
     pub fn place_of(&self, id: ConnId) -> Option<u32> {
-        self.connections.iter().find(|(_, conn)| conn.id == id).map(|(place, _)| *place)
+        self.connections.place_of(id)
     }
 
     /// Forgets a connection that is over; what it has counted stays.
     pub fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
-        let Some(mut conn) = self.connections.remove(&place) else { return };
+        let Some(mut conn) = self.connections.remove(place) else { return };
         self.fallbacks += u32::from(conn.fell_back());
         self.gone += conn.counts();
     }
@@ -204,7 +198,7 @@ impl TcpEnd {
     /// What the connections, those that are over too, have counted.
     pub fn counts(&mut self) -> TcpCounts {
         let mut counts = self.gone;
-        for conn in self.connections.values_mut() {
+        for conn in self.connections.members_mut() {
             counts += conn.counts();
         }
         counts
@@ -212,7 +206,7 @@ impl TcpEnd {
 
     /// What the kernel tells of the connection that stands, of several the first: of each path that it takes.
     pub fn infos(&self) -> Vec<PathInfo> {
-        let Some(conn) = self.connections.values().next() else { return Vec::new() };
+        let Some(conn) = self.connections.members().next() else { return Vec::new() };
         if !self.options.multipath {
             return TcpInfo::read(&conn.socket)
                 .ok()
@@ -240,7 +234,7 @@ impl TcpEnd {
             let all = Subflow::all(&conn.socket).ok()?;
             Some(all.iter().filter(|subflow| subflow.info.is_established()).count() as u32)
         };
-        let now = self.connections.values().filter(|conn| conn.multipath).filter_map(of).max()?;
+        let now = self.connections.members().filter(|conn| conn.multipath).filter_map(of).max()?;
         self.subflows = self.subflows.max(now);
         Some(now)
     }
@@ -252,8 +246,16 @@ impl TcpEnd {
 
     /// Connections made so far, those that ended before everything had arrived, and those of MPTCP that fell back to TCP.
     pub fn tally(&self) -> [u32; 3] {
-        let falling = self.connections.values().filter(|conn| conn.fell_back()).count() as u32;
-        [self.made, self.failed, self.fallbacks + falling]
+        let falling = self.connections.members().filter(|conn| conn.fell_back()).count() as u32;
+        [self.connections.made(), self.failed, self.fallbacks + falling]
+    }
+}
+
+impl Named for Conn {
+    type Name = ConnId;
+
+    fn name(&self) -> ConnId {
+        self.id
     }
 }
 

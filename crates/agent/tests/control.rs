@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 use netrig_agent::control::{ControlError, Epoch, Event, Reply, Request, VERSION, read_frame, write_frame};
-use netrig_agent::{Agent, Carrier, EndOrder, RunOrder, Samples, Side};
+use netrig_agent::{Agent, CarrierOptions, EndOrder, RunOrder, Samples, Side};
 
 /// A controller's end of the stream, and the agent at the other.
 struct Controller {
@@ -64,7 +64,7 @@ fn run(duration_ns: u64) -> Request {
         name: "probe".into(),
         side,
         application: serde_json::from_str(r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#).unwrap(),
-        carrier: Carrier::Udp(Default::default()),
+        carrier: CarrierOptions::Udp(Default::default()),
         client: server.ip(),
         server,
         dscp: 0,

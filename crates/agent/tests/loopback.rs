@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    Carrier, Clock, EndOrder, EndReport, PreparedRun, Progress, Rest, RunOrder, RunSignals, Samples, Side,
-    Stamp, TcpOptions,
+    CarrierOptions, Clock, EndOrder, EndReport, PreparedRun, Progress, Rest, RunOrder, RunSignals, Samples,
+    Side, Stamp, TcpOptions,
 };
 use netrig_core::{Duration, Instant, Quantity, Subject, quantity};
 use netrig_traffic::{AppAction, AppEvent, Clip, Settings, react};
@@ -28,7 +28,13 @@ fn free_port(ip: IpAddr) -> u16 {
 }
 
 /// One end of a flow that starts with the run and stops after `stop`.
-fn end(side: Side, application: &str, carrier: Carrier, server: SocketAddr, stop: Duration) -> EndOrder {
+fn end(
+    side: Side,
+    application: &str,
+    carrier: CarrierOptions,
+    server: SocketAddr,
+    stop: Duration,
+) -> EndOrder {
     EndOrder {
         flow: 0,
         name: "flow".into(),
@@ -78,7 +84,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Both ends of a flow in one run, which is over when it is done.
 fn both(
     application: &str,
-    carrier: &Carrier,
+    carrier: &CarrierOptions,
     v6: bool,
     stop: Duration,
     done: impl Fn(&Samples) -> bool,
@@ -125,7 +131,7 @@ fn received(
     let socket = UdpSocket::bind((localhost(v6), 0)).unwrap();
     socket.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
     let server = socket.local_addr().unwrap();
-    let client = end(Side::Client, application, Carrier::Udp(Default::default()), server, span);
+    let client = end(Side::Client, application, CarrierOptions::Udp(Default::default()), server, span);
     let run = order(span + Duration::from_millis(20), vec![client.clone()]);
     let count = count(&client);
     // Video is the clip's packets and nothing else.
@@ -208,7 +214,7 @@ fn a_balance_of_datagrams(size: u32) {
         seen >= 399.0 && sum(samples, &quantity::DATAGRAMS_SENT) >= 399.0
     };
     for v6 in [false, true] {
-        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, done);
+        let (reports, samples) = both(application, &CarrierOptions::Udp(Default::default()), v6, stop, done);
         let [client, server] = &reports[..] else { panic!("{reports:?}") };
         // From 0.5 ms on, and none at 200 ms, when the flow stops.
         let sent = client.source.as_ref().unwrap().sent;
@@ -240,7 +246,7 @@ fn each_of_many_datagrams_a_second_is_counted() {
         seen >= 9_999.0 && sum(samples, &quantity::DATAGRAMS_SENT) >= 9_999.0
     };
     for v6 in [false, true] {
-        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, done);
+        let (reports, samples) = both(application, &CarrierOptions::Udp(Default::default()), v6, stop, done);
         let [client, server] = &reports[..] else { panic!("{reports:?}") };
         let datagrams = server.datagrams.unwrap();
         assert_eq!(client.source.as_ref().unwrap().sent, 9_999);
@@ -260,7 +266,7 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let application = r#"{ "cbr": { "interval": "10 ms", "size": "200 B" } }"#;
     let lasts = Duration::from_millis(100);
-    let ends = vec![end(Side::Server, application, Carrier::Udp(Default::default()), server, lasts)];
+    let ends = vec![end(Side::Server, application, CarrierOptions::Udp(Default::default()), server, lasts)];
     let run = PreparedRun::prepare(order(lasts, ends)).unwrap();
     let stray = UdpSocket::bind((localhost(false), 0)).unwrap();
     let stamp = |flow, number| {
@@ -287,7 +293,7 @@ fn pings_are_answered_and_only_their_way_out_is_the_flow_s() {
     let application = r#"{ "ping": { "interval": { "constant": "5 ms" }, "size": "64 B", "wait": "20 s" } }"#;
     let done = |samples: &Samples| values(samples, &quantity::ROUND_TRIP_TIME).len() == 39;
     for v6 in [false, true] {
-        let (reports, samples) = both(application, &Carrier::Udp(Default::default()), v6, stop, done);
+        let (reports, samples) = both(application, &CarrierOptions::Udp(Default::default()), v6, stop, done);
         assert!(reports.iter().all(|report| report.failed == 0), "{reports:?}");
         // From 5 to 195 ms.
         let round_trips = values(&samples, &quantity::ROUND_TRIP_TIME);
@@ -307,7 +313,7 @@ fn files_arrive_whole_each_over_a_connection_of_its_own() {
     let done = |samples: &Samples| values(samples, &quantity::CLOSED).len() == 5;
     for (v6, multipath) in [(false, false), (true, false), (false, true)] {
         let options = TcpOptions { multipath, congestion: Some("reno".into()), ..TcpOptions::default() };
-        let (reports, samples) = both(application, &Carrier::Tcp(options), v6, PATIENCE, done);
+        let (reports, samples) = both(application, &CarrierOptions::Tcp(options), v6, PATIENCE, done);
         let [client, server] = &reports[..] else { panic!("{reports:?}") };
         assert_eq!((client.connections, client.failed), (5, 0), "multipath: {multipath}");
         assert_eq!((server.connections, server.failed), (5, 0));
@@ -325,7 +331,8 @@ fn files_arrive_whole_each_over_a_connection_of_its_own() {
 fn file_sizes(application: &str, count: u32) -> u64 {
     use netrig_core::{ConnectionEvent, Data, StreamId};
     let server = SocketAddr::new(localhost(false), 1);
-    let order = end(Side::Client, application, Carrier::Tcp(TcpOptions::default()), server, Duration::ZERO);
+    let order =
+        end(Side::Client, application, CarrierOptions::Tcp(TcpOptions::default()), server, Duration::ZERO);
     let mut client = order.make_application(SEED);
     let (mut sum, mut conns) = (0, vec![]);
     let mut note = |action: AppAction, conns: &mut Vec<_>| {
@@ -348,7 +355,7 @@ fn file_sizes(application: &str, count: u32) -> u64 {
 #[test]
 fn bulk_fills_a_connection_and_tcp_is_sampled() {
     let application = r#"{ "bulk": { "seconds": "500 ms" } }"#;
-    let carrier = Carrier::Tcp(TcpOptions { no_delay: true, ..TcpOptions::default() });
+    let carrier = CarrierOptions::Tcp(TcpOptions { no_delay: true, ..TcpOptions::default() });
     let done = |samples: &Samples| !values(samples, &quantity::CLOSED).is_empty();
     let (reports, samples) = both(application, &carrier, true, PATIENCE, done);
     assert!(reports.iter().all(|report| report.connections == 1 && report.failed == 0), "{reports:?}");
@@ -368,7 +375,7 @@ fn where_nobody_listens_a_connection_is_refused() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let application = r#"{ "file": { "size": { "constant": "1 KB" }, "count": 1 } }"#;
     let lasts = Duration::from_millis(100);
-    let carrier = Carrier::Tcp(TcpOptions::default());
+    let carrier = CarrierOptions::Tcp(TcpOptions::default());
     let (reports, samples) =
         carry_out(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]), |_| false);
     assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
@@ -381,7 +388,7 @@ fn a_stopped_flow_begins_nothing_new() {
     let application = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let lasts = Duration::from_millis(600);
-    let carrier = Carrier::Udp(Default::default());
+    let carrier = CarrierOptions::Udp(Default::default());
     let run =
         PreparedRun::prepare(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]))
             .unwrap();
@@ -397,11 +404,11 @@ fn orders_that_cannot_be_are_refused_before_the_run() {
     let second = Duration::from_secs(1);
     let cbr = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
     let why = |order: RunOrder| PreparedRun::prepare(order).err().unwrap().to_string();
-    let tcp = Carrier::Tcp(TcpOptions::default());
+    let tcp = CarrierOptions::Tcp(TcpOptions::default());
     assert!(
         why(order(second, vec![end(Side::Client, cbr, tcp, server, second)])).contains("sends datagrams")
     );
-    let mut no_code_point = end(Side::Client, cbr, Carrier::Udp(Default::default()), server, second);
+    let mut no_code_point = end(Side::Client, cbr, CarrierOptions::Udp(Default::default()), server, second);
     no_code_point.dscp = 64;
     assert!(why(order(second, vec![no_code_point])).contains("above 63"));
     let mut no_interval = order(second, vec![]);
@@ -429,7 +436,7 @@ fn settings_survive_the_control_protocol() {
 /// What judges a call or a video in every substrate: of each datagram its number and its delay.
 #[test]
 fn the_receiver_of_media_tells_which_datagrams_came() {
-    let carrier = Carrier::Udp(Default::default());
+    let carrier = CarrierOptions::Udp(Default::default());
     for application in [r#"{ "voice": { "packet": "10 ms" } }"#, r#"{ "video": {} }"#] {
         let count = |samples: &Samples| values(samples, &quantity::MEDIA_NUMBER).len();
         let (_, samples) = both(application, &carrier, false, PATIENCE, |samples| count(samples) >= 20);

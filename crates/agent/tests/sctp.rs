@@ -11,8 +11,8 @@ use std::sync::Mutex;
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    Carrier, Clock, EndOrder, EndReport, PreparedRun, Progress, RunOrder, RunSignals, Samples, SctpOptions,
-    SctpPath, Side, TimedControl,
+    CarrierOptions, Clock, EndOrder, EndReport, PreparedRun, Progress, RunOrder, RunSignals, Samples,
+    SctpOptions, SctpPath, Side, TimedControl,
 };
 use netrig_core::{Dscp, Duration, Endpoint as _, Instant, Quantity, Seeds, Subject, quantity};
 use netrig_transport::sctp::{Association, Config, Encapsulation, Endpoints, LocalDrop, PathAddresses, wire};
@@ -45,7 +45,7 @@ fn end(side: Side, application: &str, options: &SctpOptions) -> EndOrder {
         name: "flow".into(),
         side,
         application: serde_json::from_str(application).unwrap(),
-        carrier: Carrier::Sctp(Box::new(options.clone())),
+        carrier: CarrierOptions::Sctp(Box::new(options.clone())),
         client,
         server: SocketAddr::new(server, SERVER_PORT),
         dscp: 10,
@@ -271,6 +271,6 @@ fn an_association_needs_a_path_and_carries_no_datagrams() {
     let datagrams = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
     assert!(why(order(vec![end(Side::Client, datagrams, &options)])).contains("sends datagrams"));
     let mut pathless = end(Side::Client, r#"{ "bulk": {} }"#, &options);
-    pathless.carrier = Carrier::Sctp(Box::new(SctpOptions { paths: vec![], ..options }));
+    pathless.carrier = CarrierOptions::Sctp(Box::new(SctpOptions { paths: vec![], ..options }));
     assert!(why(order(vec![pathless])).contains("no path"));
 }

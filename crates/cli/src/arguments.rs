@@ -96,6 +96,9 @@ pub struct Lab {
     /// The node in which the command runs; the lab ends with it
     #[arg(long, value_name = "NODE", requires = "command")]
     pub node: Option<String>,
+    /// Let the lab run the programs that the file's nodes name: on this machine, with your rights
+    #[arg(long)]
+    pub allow_programs: bool,
     /// The command, after `--`: `-- iperf3 -c 10.0.0.2`
     #[arg(last = true, value_name = "COMMAND", requires = "node")]
     pub command: Vec<String>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use netrig_experiment::{
-    Assignment, Experiment, LONGEST_FILE, Paper, Replications, SetError, Substrate, with_captures,
+    Assignment, Experiment, LONGEST_FILE, Paper, Replications, Scenario, SetError, Substrate, with_captures,
 };
 use netrig_sim::Simulator;
 use netrig_traffic::{Trace, TracedDatagram};
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::studies;
 
 /// An experiment, ready to be planned.
-pub struct Request {
+pub struct ExperimentRequest {
     /// The experiment, with the levels and replications that were asked for.
     pub experiment: Experiment,
     /// The factors that were given other levels.
@@ -27,7 +27,7 @@ pub struct Request {
     pub substrates: Vec<&'static dyn Substrate>,
 }
 
-impl Request {
+impl ExperimentRequest {
     /// Finds, reads and checks.
     pub fn new(which: &Which) -> Result<Self, Failure> {
         let Which { experiment, changes } = which;
@@ -176,8 +176,20 @@ pub fn allow_programs() {
 /// The names of all substrates.
 pub const SUBSTRATES: &[&str] = if cfg!(target_os = "linux") { &["sim", "netns"] } else { &["sim"] };
 
+/// Why a scenario is not run on the substrate called `on` as long as nobody allows its programs; nothing if it has none.
+pub fn not_allowed(scenario: &Scenario, on: &str) -> Option<Failure> {
+    let (node, program) = scenario.first_program()?;
+    Some(Failure::request(format!(
+        "node `{}` runs `{}` on this machine with your rights (--on {on}); if you trust the experiment file, allow it by \
+         --allow-programs",
+        node.name,
+        program.name()
+    )))
+}
+
+/// The substrate of Linux's network namespaces.
 #[cfg(target_os = "linux")]
-fn namespaces() -> &'static netrig_netns::Namespaces {
+pub fn namespaces() -> &'static netrig_netns::Namespaces {
     use std::sync::OnceLock;
 
     use netrig_netns::{Journals, Namespaces};

@@ -9,12 +9,14 @@
 
 mod common;
 
-use std::io::Write;
-use std::path::Path;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use common::{netrig, text};
 use netrig_netns::lacks;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Two hosts on a line, and what `rest` adds.
@@ -205,6 +207,144 @@ fn a_program_that_ends_before_it_is_ready_fails_its_run() {
         said.contains("before it was ready (tcp:5060)") && said.contains("its last words: ready at"),
         "{said}"
     );
+}
+
+/// What `ip netns` calls the node of a testbed.
+fn namespace(id: &str, node: &str) -> PathBuf {
+    Path::new("/run/netns").join(format!("netrig-{id}-{node}"))
+}
+
+/// Numbers of the processes of a testbed, but for zombies, whose environment is empty.
+fn processes(id: &str) -> Vec<String> {
+    let mark = format!("NETRIG_TESTBED={id}");
+    let entries = std::fs::read_dir("/proc").expect("processes are listed").flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_ours = |pid: &String| {
+        let words = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    names.filter(is_ours).collect()
+}
+
+#[test]
+fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
+    if !can(&["/usr/sbin/ip"]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let folder = experiment(&PROGRAM.replace("exec sleep 1000", "echo $NETRIG_TESTBED; exec sleep 1000"));
+    let lab = |more: &[&str]| {
+        let words = "ip netns pids $(ip netns identify | sed s/-a$/-b/) | wc -l";
+        let ended = netrig(
+            folder.path(),
+            &[&["lab", "applied.toml", "--node", "a"], more, &["--", "sh", "-c", words]].concat(),
+        );
+        (ended.status.code(), text(&ended.stdout), text(&ended.stderr))
+    };
+    let (code, _, refused) = lab(&[]);
+    let (_, _, refused_run) = run(folder.path(), "netns", &[]);
+    assert_eq!((code, &refused), (Some(2), &refused_run), "in the same words");
+
+    let (code, out, told) = lab(&["--allow-programs"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(out.trim(), "1", "programs at b: {out}{told}");
+    assert!(told.contains("b sh: ready at 10.0.0.2 for 10.0.0.1\n"), "{told}");
+    assert!(told.contains("    runs dash ") && told.contains("(SHA-256 "), "{told}");
+    let id =
+        told.lines().filter_map(|line| line.strip_prefix("b sh: ")).next_back().expect("it said whose it is");
+    assert!(!namespace(id, "b").exists() && processes(id).is_empty(), "{id} is still there");
+}
+
+#[test]
+fn a_lab_says_which_of_its_programs_ended_and_how() {
+    if !can(&["/usr/sbin/ip"]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let scratch = tempfile::tempdir().expect("a folder for the test");
+    let gate = scratch.path().join("gate").display().to_string();
+    let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
+    assert!(Command::new("mkfifo").arg(&gate).status().expect("mkfifo starts").success());
+    // Lets the program end, and ends itself when it has.
+    let words =
+        "echo > $0; while [ -n \"$(ip netns pids $(ip netns identify | sed s/-a$/-b/))\" ]; do :; done";
+    let ended = netrig(
+        folder.path(),
+        &["lab", "applied.toml", "--allow-programs", "--node", "a", "--", "sh", "-c", words, &gate],
+    );
+    let told = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{told}");
+    assert!(told.contains("warning: `sh` ended with exit status: 3 before it was asked to"), "{told}");
+}
+
+#[test]
+fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
+    if !can(&[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let says = |name: &str| format!("echo $NETRIG_TESTBED; exec sleep 1000 # {name}");
+    let folder =
+        experiment(&PROGRAM.replace("echo ready at {address} for $1; exec sleep 1000", &says("never")));
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    lab.args(["lab", "applied.toml", "--allow-programs"]).current_dir(folder.path()).stderr(Stdio::piped());
+    let mut lab = lab.spawn().expect("netrig starts");
+    let mut told = BufReader::new(lab.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let line = told.find_map(|line| line.strip_prefix("b sh: ").map(str::to_owned));
+    let id = line.expect("the program has begun");
+    assert!(namespace(&id, "a").exists() && !processes(&id).is_empty(), "{id} is being built");
+    kill_process(Pid::from_child(&lab), Signal::INT).expect("it still runs");
+    assert_eq!(lab.wait().expect("it ends").code(), Some(130));
+    assert_eq!(told.collect::<Vec<_>>(), [""; 0], "it never stood");
+    for node in ["a", "b"] {
+        assert!(!namespace(&id, node).exists(), "{node} of {id} is still there");
+    }
+    assert_eq!(processes(&id), [""; 0]);
+    let folder = std::env::temp_dir();
+    let left = std::fs::read_dir(folder).expect("it is listed").flatten();
+    let left: Vec<_> =
+        left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().contains(&id)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// What a run's kernels are told of Multipath TCP those of a lab are told too.
+#[test]
+fn a_lab_has_the_paths_of_multipath_tcp() {
+    if !can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let folder = experiment(
+        r#"
+[node.b]
+[link.other]
+between = ["a", "b"]
+rate = "4 Mbit/s"
+delay = "5 ms"
+queue = { kind = "fifo", packets = 50 }
+[transport.both]
+kind = "mptcp"
+profile = "linux"
+paths = ["line", "other"]
+net.mptcp.stale_loss_cnt = 7
+[flow.file]
+from = "a"
+to = "b"
+transport = "both"
+application = { kind = "bulk" }
+[response.goodput]
+of = "flow.file"
+metric = "goodput"
+"#,
+    );
+    let words = "ip mptcp endpoint show; ip mptcp limits show; cat /proc/sys/net/mptcp/stale_loss_cnt";
+    let told = ["a", "b"].map(|node| {
+        let ended = netrig(folder.path(), &["lab", "applied.toml", "--node", node, "--", "sh", "-c", words]);
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        text(&ended.stdout).split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
+    });
+    assert_eq!(told[0], "add_addr_accepted 1 subflows 1 7");
+    assert_eq!(told[1], "10.0.0.6 id 1 signal add_addr_accepted 0 subflows 1 7");
 }
 
 /// The line loses every 20th packet of the same stream on both substrates, so both viewers miss the same packets.

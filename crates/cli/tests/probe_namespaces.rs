@@ -98,15 +98,6 @@ fn where_there_is_no_route_it_says_so() {
     }
 }
 
-/// Frames that have left a namespace by `eth` (proc(5): the tenth number of its line).
-fn left(namespace: &Namespace) -> u64 {
-    let out = namespace.command("cat").arg("/proc/net/dev").output().expect("cat starts");
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let line =
-        text.lines().find_map(|line| line.trim_start().strip_prefix("eth:")).expect("it has the interface");
-    line.split_whitespace().nth(9).and_then(|count| count.parse().ok()).expect("a count")
-}
-
 #[test]
 fn an_outage_is_one_loss_period() {
     if !can(&TOOLS) {
@@ -125,8 +116,8 @@ fn an_outage_is_one_loss_period() {
         .spawn()
         .expect("netrig starts");
     let leave = |more: u64| {
-        let now = left(&near);
-        until("packets leave", || left(&near) >= now + more);
+        let now = near.transmitted("eth");
+        until("packets leave", || near.transmitted("eth") >= now + more);
     };
     leave(100);
     // The carrier stays: a class of packets vanishes on the way there.

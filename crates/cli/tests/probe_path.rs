@@ -11,11 +11,12 @@ mod far_end;
 
 use std::io::Write as _;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use far_end::FarEnd;
 use netrig_core::{Sample, Sink, Subject};
 use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Lab, lacks};
+use netrig_netns::{Journals, Namespaces, lacks};
 use serde_json::Value;
 
 /// 50 ms there and back.
@@ -64,7 +65,9 @@ fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
         (tempfile::tempdir().expect("a folder"), tempfile::NamedTempFile::new().expect("a file"));
     std::fs::write(key.path(), "0123456789abcdef").expect("it can be written");
     let key = key.path().to_str().expect("a plain path").to_owned();
-    let lab = Lab::open(&run, &Journals::at(journals.path()), &Unheard).expect("it is built");
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+    let nobody = AtomicBool::new(false);
+    let lab = substrate.lab(&run, Unheard, |_, _, _| {}, &nobody).expect("it is built");
     let inside = |node: &str, program: &str| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", lab.namespace(node).expect("it is there"), program]);
@@ -91,5 +94,5 @@ fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
     let told = transfer();
     assert!(blames_the_buffer(&told) && told["valid"] == false, "{told}");
     drop(far_end);
-    lab.close(&mut Unheard).expect("it is removed");
+    lab.close().expect("it is removed");
 }

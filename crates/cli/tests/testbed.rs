@@ -21,7 +21,7 @@ use std::time::Duration;
 use common::{netrig, text};
 use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Sink, Step, Subject};
 use netrig_experiment::{Experiment, Outcome, Substrate};
-use netrig_netns::{Journals, Lab, Namespaces, lacks};
+use netrig_netns::{Journals, Namespaces, lacks};
 use serde_json::Value;
 
 /// A host that sends through a policer at R to a host behind a slower line.
@@ -145,10 +145,17 @@ fn programs_of_others_run_through_the_router_unchanged() {
         assert!(err.contains("links took 40 packets and dropped 0"), "{err}");
     }
     // Both ends in one command: the other node is reached by the name of its namespace.
-    let in_b = r#"B=$(ip netns list | sed -n "s/^\(netrig-[0-9a-f]*-b\).*/\1/p" | tail -n 1); "#;
+    // There it is waited for until somebody has the port, which the kernel tells in hexadecimal digits.
+    let in_b = r#"B=$(ip netns list | sed -n "s/^\(netrig-[0-9a-f]*-b\).*/\1/p" | tail -n 1);
+        until_has() {
+            for look in $(seq 1000); do
+                ip netns exec $B grep -qs ":$2 00000000" /proc/net/$1 /proc/net/${1}6 && return; sleep 0.02
+            done; return 1
+        }; "#;
     if can(&["iperf3", "ip"]) {
-        let words =
-            format!("{in_b} ip netns exec $B iperf3 -s -1 -D && sleep 0.3 && iperf3 -c 10.0.0.6 -t 1 -J");
+        let words = format!(
+            "{in_b} ip netns exec $B iperf3 -s -1 -D && until_has tcp 1451 && iperf3 -c 10.0.0.6 -t 1 -J"
+        );
         let (out, _) = lab("a", &words);
         let answer: Value = serde_json::from_str(&out).expect("iperf3 answers in JSON");
         let rate = answer["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
@@ -156,14 +163,14 @@ fn programs_of_others_run_through_the_router_unchanged() {
     }
     if can(&["irtt", "ip"]) {
         let words = format!(
-            "{in_b} ip netns exec $B irtt server -b 10.0.0.6:2112 >/dev/null & sleep 0.5; \
+            "{in_b} ip netns exec $B irtt server -b 10.0.0.6:2112 >/dev/null & until_has udp 0840; \
              irtt client -i 50ms -d 500ms -q 10.0.0.6:2112; code=$?; kill $!; exit $code"
         );
         lab("a", &words);
     }
     if can(&["mgen", "ip"]) {
         let words = format!(
-            "{in_b} (ip netns exec $B timeout 3 mgen event 'listen udp 5000' output received; true) & sleep 0.3; \
+            "{in_b} (ip netns exec $B timeout 3 mgen event 'listen udp 5000' output received; true) & until_has udp 1388; \
              timeout 2 mgen event 'on 1 udp dst 10.0.0.6/5000 periodic [20 200]' >/dev/null 2>&1; wait; cat received"
         );
         let (out, _) = lab("a", &words);
@@ -304,28 +311,39 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     let experiment = Experiment::parse("policed", EXPERIMENT).unwrap_or_else(|problems| panic!("{problems}"));
     let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
     let journals = tempfile::tempdir().unwrap();
-    let mut trace = Trace::default();
-    let mut lab = Lab::open(&run, &Journals::at(journals.path()), &trace).unwrap();
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+    let mut lab = substrate.lab(&run, Trace::default(), |_, _, _| {}, &AtomicBool::new(false)).unwrap();
     let mut tshark = Command::new("tshark");
-    tshark.args(["-i", "line", "-n", "-l", "-f", "icmp[0] = 8", "-T", "fields", "-e", "ip.dsfield.dscp"]);
-    tshark.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let file = journals.path().join("line.pcapng");
+    tshark.args(["-i", "line", "-q", "-f", "icmp[0] = 8", "-w"]).arg(&file);
+    tshark.stdout(Stdio::null()).stderr(Stdio::null());
     let mut tshark = lab.spawn("b", tshark).unwrap();
-    let words = tshark.stderr().unwrap();
-    let capturing = std::io::BufRead::lines(std::io::BufReader::new(words));
-    // It says so when it has begun.
-    assert!(capturing.map_while(Result::ok).any(|line| line.contains("Capturing on")), "tshark captures");
-    std::thread::sleep(Duration::from_millis(500));
-    let mut ping = Command::new("ping");
-    // 30 KB at once, of which the bucket of 5 KB lets a sixth pass.
-    ping.args(["-c", "60", "-l", "60", "-W", "1", "-s", "472", "-q", "10.0.0.6"]).stdout(Stdio::null());
-    let status = lab.spawn("a", ping).unwrap().wait(Duration::from_secs(60)).unwrap();
-    assert!(status.is_some(), "ping ends");
-    std::thread::sleep(Duration::from_millis(500));
-    let mut output = tshark.stdout().unwrap();
+    // The file gets its heading when the socket and its filter are at work.
+    while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
+        assert!(tshark.wait(Duration::from_millis(10)).unwrap().is_none(), "tshark captures");
+    }
+    let mut ping = |arguments: &[&str]| {
+        let mut ping = Command::new("ping");
+        ping.args(arguments).args(["-W", "1", "-q", "10.0.0.6"]).stdout(Stdio::null());
+        let status = lab.spawn("a", ping).unwrap().wait(Duration::from_secs(60)).unwrap();
+        assert!(status.is_some(), "ping ends");
+    };
+    // 30 KB at once, of which the bucket of 5 KB lets a sixth pass; and a last one, shorter, for which it is full again.
+    ping(&["-c", "59", "-l", "59", "-s", "472"]);
+    ping(&["-c", "1", "-s", "100"]);
+    // Packets are in the order of time, so that all are there when the last is.
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let seen = loop {
+        let mut read = Command::new("tshark");
+        read.args(["-n", "-T", "fields", "-e", "ip.dsfield.dscp", "-e", "ip.len", "-r"]).arg(&file);
+        let out = text(&read.stderr(Stdio::null()).output().expect("tshark starts").stdout);
+        if out.trim_end().ends_with("\t128") {
+            break out;
+        }
+        assert!(std::time::Instant::now() < deadline, "the last packet is not captured: {out}");
+    };
     tshark.stop(Duration::from_secs(5)).unwrap();
-    let mut seen = String::new();
-    std::io::Read::read_to_string(&mut output, &mut seen).unwrap();
-    let passed = lab.close(&mut trace).unwrap();
+    let (passed, trace) = lab.close().unwrap();
     let count = |is: fn(&Step) -> bool| trace.0.iter().filter(|event| is(&event.step)).count();
     let delivered: Vec<_> = trace.0.iter().filter(|event| event.step == Step::Delivered).collect();
     assert_eq!(count(|step| *step == Step::Arrived), 60);
@@ -338,7 +356,10 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     assert!(delivered.iter().all(|event| event.header.dscp == Dscp(46)));
     let seen: Vec<_> = seen.lines().collect();
     assert_eq!(seen.len(), delivered.len(), "tshark sees what the router says it delivered");
-    assert!(seen.iter().all(|dscp| *dscp == "46"), "and with the code point that it was given");
+    assert!(
+        seen.iter().all(|packet| packet.starts_with("46\t")),
+        "and with the code point that it was given"
+    );
 }
 
 /// Keeps what is measured, and the time line.

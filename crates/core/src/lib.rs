@@ -44,6 +44,6 @@ pub use link::{
 pub use packet::{Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use random::{Seeds, Stream};
-pub use sample::{Direction, Journal, Kind, Note, Quantity, Sample, Sink, Subject};
+pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject, Timeline};
 pub use time::{Duration, Instant};
 pub use units::{Fraction, Rate, Size, UnitError};

@@ -156,11 +156,11 @@ pub trait Sink {
 
 /// A run's time line, for whoever writes lines of it: whether anybody reads them is asked once.
 #[derive(Clone, Copy, Debug)]
-pub struct Journal {
+pub struct Timeline {
     wanted: bool,
 }
 
-impl Journal {
+impl Timeline {
     /// Asks `sink` whether it wants notes.
     pub fn new(sink: &dyn Sink) -> Self {
         Self { wanted: sink.wants_notes() }

@@ -151,6 +151,14 @@ pub fn channels(links: &[LinkSpec]) -> BTreeMap<&str, Vec<WifiLane<'_>>> {
     channels
 }
 
+/// The port on which the second end of a flow with this number listens: of RFC 6335's user ports.
+pub const fn server_port(number: u32) -> u16 {
+    5001 + (number % 20_000) as u16
+}
+
+/// The first port of a flow's first end in virtual time, of RFC 6335's dynamic ports; a kernel gives its own.
+pub const CLIENT_PORT: u16 = 49152;
+
 /// Traffic from one node to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flow {
@@ -360,6 +368,11 @@ impl Scenario {
             + self.events.len()
             + drops.sum::<usize>()
             + hops.sum::<usize>()
+    }
+
+    /// The first program of others that a node runs, with the node.
+    pub fn first_program(&self) -> Option<(&Node, &Program)> {
+        self.nodes.iter().find_map(|node| Some((node, node.programs.first()?)))
     }
 
     /// The address of `node`'s interface on `link`, if it has one there.

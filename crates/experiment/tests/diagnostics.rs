@@ -420,6 +420,44 @@ drop = [1"#
 }
 
 #[test]
+fn buckets_that_no_packet_fits() {
+    const QUEUE: &str = "queue = { kind = \"fifo\", packets = 50 }";
+    let of = |what: &'static str, line: String| -> Mistake { (what, QUEUE, line.leak()) };
+    let policer = |what, matches: &str, burst: &str| {
+        let meter = format!("{{ kind = \"token-bucket\", rate = \"1 Mbit/s\", burst = \"{burst}\" }}");
+        let rule = format!("{{ match = {{ {matches} }}, meter = {meter} }}");
+        of(what, format!("{QUEUE}\ncondition = [{rule}]"))
+    };
+    let shaper = |what, burst: &str, more: &str| {
+        let shaped = format!(
+            "queue = {{ kind = \"shaped\", rate = \"1 Mbit/s\", burst = \"{burst}\", {more}queue = {{ kind = \"fifo\", packets = 9 }} }}"
+        );
+        of(what, shaped)
+    };
+    show!(messages(&[
+        policer("a policer that lets no full segment pass", "src = \"client\"", "1 KB"),
+        policer("one that just does", "src = \"client\"", "1500 B"),
+        policer("one of other packets", "protocol = \"udp\"", "1 KB"),
+        policer("one of acknowledgements", "src = \"server\"", "1 KB"),
+        shaper("a shaper that lets no full segment pass", "1 KB", ""),
+        shaper("one that just does", "1500 B", ""),
+        shaper("one that counts the frame", "1500 B", "layer = \"line\", "),
+        of(
+            "a meter of three colours",
+            format!("{QUEUE}\ncondition = [{{ meter = {{ kind = \"srtcm\", cir = \"1 Mbit/s\", cbs = \"1 KB\", ebs = \"3 KB\" }}, green = \"ef\", yellow = \"be\" }}]")
+        ),
+        of(
+            "a class of low latency with little reserved",
+            "queue = { kind = \"class-wfq\", packets = 9 }\nclasses = [{ phb = \"be\", low_latency = true, reserve = \"32 kbit/s\" }, { name = \"rest\" }]".to_owned()
+        ),
+        of(
+            "the way back alone",
+            format!("{QUEUE}\nreverse = {{ queue = {{ kind = \"shaped\", rate = \"1 Mbit/s\", burst = \"1 KB\", queue = {{ kind = \"fifo\", packets = 9 }} }} }}")
+        ),
+    ]));
+}
+
+#[test]
 fn transports_and_flows() {
     show!(messages(&[
         ("an unknown transport", "transport = \"tcp\"", "transport = \"tpc\""),

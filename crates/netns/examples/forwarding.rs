@@ -29,7 +29,7 @@ mod measurement {
     use std::time::{Duration, Instant, SystemTime};
 
     use netrig_experiment::Experiment;
-    use netrig_netns::{Counts, Frame, Journals, Outlet, Ring, Testbed, TestbedId, Wiring};
+    use netrig_netns::{Counts, Journals, Outlet, ReceivedFrame, Ring, Testbed, TestbedId, Wiring};
 
     type Failure = Box<dyn std::error::Error>;
 
@@ -149,7 +149,7 @@ mod measurement {
             done.success().then_some(()).ok_or_else(|| "ip failed".into())
         };
         ip(&["link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0"])?;
-        for end in &testbed.wiring().wires[0].ends {
+        for end in &testbed.wiring().links[0].ends {
             ip(&["link", "set", &end.router_interface, "master", "bridge"])?;
         }
         Ok(())
@@ -169,7 +169,7 @@ mod measurement {
 
     impl Passing {
         fn new(testbed: &Testbed) -> Result<Self, Failure> {
-            let [a, b] = &testbed.wiring().wires[0].ends;
+            let [a, b] = &testbed.wiring().links[0].ends;
             let ways =
                 [(a.index, Outlet::open(testbed, b.index)?), (b.index, Outlet::open(testbed, a.index)?)];
             let (ring, zero) = (Ring::open(testbed, SLOTS)?, Duration::ZERO);
@@ -237,7 +237,7 @@ mod measurement {
     }
 
     /// Sends the frames of one interface out of the other; how many were refused.
-    fn pass(frames: &[Frame<'_>], (from, outlet): &(u32, Outlet)) -> usize {
+    fn pass(frames: &[ReceivedFrame<'_>], (from, outlet): &(u32, Outlet)) -> usize {
         let frames = frames.iter().filter(|frame| frame.interface == *from);
         let frames: Vec<_> = frames.map(|frame| frame.bytes).collect();
         frames.len() - outlet.send(&frames).unwrap_or(0)

@@ -10,7 +10,7 @@ use crate::namespace::Namespace;
 use crate::netlink::ethtool::Ethtool;
 use crate::netlink::route::{NewRoute, Rtnetlink, VethEnd};
 use crate::sysctl;
-use crate::wiring::{End, LARGEST_MTU, Wire, Wiring, prefix};
+use crate::wiring::{End, LARGEST_MTU, LinkWiring, Wiring, prefix};
 
 /// The group of interfaces to which all of ours belong, so that they can be removed at once. Of meaning only in
 /// namespaces that are ours.
@@ -29,12 +29,12 @@ pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) ->
         sysctl::prepare_node(namespace, node.forwards)?;
         raise(namespace, LOOPBACK, LinkFlags::empty(), LinkFlags::empty())?;
     }
-    for wire in &wiring.wires {
+    for wire in &wiring.links {
         for end in &wire.ends {
             make_pair(router, &nodes[end.node], wire, end)?;
         }
     }
-    for wire in &wiring.wires {
+    for wire in &wiring.links {
         let [a, b] = &wire.ends;
         for (end, far) in [(a, b), (b, a)] {
             connect(&nodes[end.node], end, far)?;
@@ -48,7 +48,7 @@ pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) ->
 }
 
 /// A veth pair between the router and a node, both ends without offloads, the router's up.
-fn make_pair(router: &Namespace, node: &Namespace, wire: &Wire, end: &End) -> Result<(), TestbedError> {
+fn make_pair(router: &Namespace, node: &Namespace, wire: &LinkWiring, end: &End) -> Result<(), TestbedError> {
     let deed = || format!("make the interfaces {} and {}", end.router_interface, end.interface);
     let file = node.as_fd().try_clone_to_owned();
     let (near, mtu) = (end.clone(), wire.mtu);

@@ -1,10 +1,11 @@
 //! A run on a testbed: an agent in each node, the router between them, one clock for all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, Column, ControlError, Epoch, Reply, Request};
@@ -17,7 +18,7 @@ use crate::orders::grace;
 use crate::process::Process;
 use crate::program::{Errand, Programs};
 use crate::provenance;
-use crate::router::{Findings, Recognition, Report, Router, Routing};
+use crate::router::{Findings, Recognition, Router, RouterReport, Routing, UNTAKEN};
 use crate::testbed::Testbed;
 
 /// How long agents have to start and to open their sockets.
@@ -28,15 +29,26 @@ const LEAD: netrig_core::Duration = netrig_core::Duration::from_millis(100);
 const REPORTING: Duration = Duration::from_secs(20);
 /// Between two looks at the flag that cancels the run.
 const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks whether the router has ended.
+const LAST_LOOK: Duration = Duration::from_millis(5);
 /// How long an agent has to end when it was told to.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// What a run is told while it lasts.
-enum Told {
+enum Message {
     /// By the agent at this place; nothing if it has nothing more to say.
     Agent(usize, Result<Option<Reply>, ControlError>),
     /// By the router.
     Router(Findings),
+}
+
+impl Message {
+    /// Passes on what the router found; agents have reported by then.
+    fn tell(self, sink: &mut dyn Sink) {
+        if let Self::Router(findings) = self {
+            findings.tell(sink);
+        }
+    }
 }
 
 /// Something that was told, and is no failure.
@@ -46,7 +58,7 @@ enum Heard {
 }
 
 /// An agent in its node.
-struct Line {
+struct AgentHandle {
     node: String,
     process: Process,
     words: ChildStdin,
@@ -56,13 +68,13 @@ struct Line {
 pub(crate) struct Conductor<'a> {
     run: &'a Run,
     // Before the testbed, for fields are dropped in their order.
-    agents: Vec<Line>,
+    agents: Vec<AgentHandle>,
     programs: Programs,
     /// The ends of flows that agents have.
     ends: BTreeSet<(u32, Side)>,
     testbed: Testbed,
-    told: Receiver<Told>,
-    tell: Sender<Told>,
+    told: Receiver<Message>,
+    tell: SyncSender<Message>,
 }
 
 impl<'a> Conductor<'a> {
@@ -78,14 +90,14 @@ impl<'a> Conductor<'a> {
         errands: Vec<Errand>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
-        let (tell, told) = mpsc::channel();
+        let (tell, told) = mpsc::sync_channel(UNTAKEN);
         let mut agents = Vec::with_capacity(orders.len());
         let ends = orders.values().flat_map(|order| &order.ends).map(|end| (end.flow, end.side)).collect();
         for (node, order) in orders {
-            let mut line = Line::start(&mut testbed, node, program, agents.len(), &tell)?;
-            line.say(&Request::Hello { version: control::VERSION })?;
-            line.say(&Request::Prepare { run: Box::new(order) })?;
-            agents.push(line);
+            let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &tell)?;
+            agent.say(&Request::Hello { version: control::VERSION })?;
+            agent.say(&Request::Prepare { run: Box::new(order) })?;
+            agents.push(agent);
         }
         let mut conductor = Self { run, agents, programs: Programs::default(), ends, testbed, told, tell };
         let deadline = Instant::now() + PREPARATION;
@@ -95,7 +107,7 @@ impl<'a> Conductor<'a> {
             waiting -= usize::from(matches!(heard, Heard::Reply(Reply::Prepared { .. })));
         }
         // Now the settings of the nodes' kernels are those of the run.
-        conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, cancel)?;
+        conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, None, cancel)?;
         Ok(conductor)
     }
 
@@ -107,25 +119,33 @@ impl<'a> Conductor<'a> {
         let findings = self.tell.clone();
         let tell = move |found| {
             // Who does not listen any more has given the run up.
-            let _ = findings.send(Told::Router(found));
+            let _ = findings.send(Message::Router(found));
         };
         let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
         provenance::tell(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
         let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
         let routing = Routing::start(router, clock);
-        for line in &mut self.agents {
-            line.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
-        }
-        let ends = self.listen(sink, cancel)?;
+        let ends = match self.listen(clock, sink, cancel) {
+            Ok(ends) => ends,
+            Err(error) => {
+                // Those who still tell something are ended next, and must not wait for somebody who takes it.
+                drop(self.told);
+                return Err(error);
+            }
+        };
         let scenario = &self.run.scenario;
         let end = clock.now().min(netrig_core::Instant::ZERO + scenario.duration);
-        let report = routing.stop(end)?;
-        let interfaces = interfaces.stop();
-        while let Ok(Told::Router(findings)) = self.told.try_recv() {
-            findings.tell(sink);
-        }
-        self.agents.into_iter().try_for_each(Line::part)?;
+        let (report, interfaces) = std::thread::scope(|scope| {
+            let ending = scope.spawn(|| (routing.stop(end), interfaces.stop()));
+            while !ending.is_finished() {
+                self.told.recv_timeout(LAST_LOOK).into_iter().for_each(|message| message.tell(sink));
+            }
+            ending.join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        let report = report?;
+        self.told.try_iter().for_each(|message| message.tell(sink));
+        self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
         self.testbed.remove().map_err(failed)?;
         let lasted = end.since(netrig_core::Instant::ZERO);
@@ -133,8 +153,16 @@ impl<'a> Conductor<'a> {
         Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends) })
     }
 
-    /// Passes on what is measured until all agents have reported.
-    fn listen(&mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Vec<EndReport>, RunError> {
+    /// Lets the agents begin, and passes on what is measured until all of them have reported.
+    fn listen(
+        &mut self,
+        clock: Clock,
+        sink: &mut dyn Sink,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<EndReport>, RunError> {
+        for agent in &mut self.agents {
+            agent.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
+        }
         let scenario = &self.run.scenario;
         let lasts = LEAD + scenario.duration + grace(scenario);
         let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos()) + REPORTING;
@@ -144,7 +172,7 @@ impl<'a> Conductor<'a> {
         while waiting > 0 {
             match self.hear(deadline, "does not report", cancel)? {
                 Heard::Findings(findings) if findings.is_drained() => {
-                    self.agents.iter_mut().try_for_each(|line| line.say(&Request::Stop))?;
+                    self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
                 }
                 Heard::Findings(findings) => findings.tell(sink),
                 Heard::Reply(Reply::Samples { columns }) => {
@@ -164,7 +192,7 @@ impl<'a> Conductor<'a> {
                 }
                 Heard::Reply(Reply::Idle { flow, side, idle: true }) => {
                     if busy.remove(&(flow, side)) && busy.is_empty() {
-                        self.agents.iter_mut().try_for_each(|line| line.say(&Request::Stop))?;
+                        self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
                     }
                 }
                 Heard::Reply(Reply::Idle { flow, side, idle: false }) => {
@@ -195,8 +223,8 @@ impl<'a> Conductor<'a> {
                 return Err(RunError::Cancelled);
             }
             let (agent, words) = match self.told.recv_timeout(LOOK) {
-                Ok(Told::Router(findings)) => return Ok(Heard::Findings(findings)),
-                Ok(Told::Agent(agent, words)) => (agent, words),
+                Ok(Message::Router(findings)) => return Ok(Heard::Findings(findings)),
+                Ok(Message::Agent(agent, words)) => (agent, words),
                 Err(_) if Instant::now() < deadline => continue,
                 Err(_) => return Err(RunError::Failed(format!("an agent {fails} in time"))),
             };
@@ -211,14 +239,14 @@ impl<'a> Conductor<'a> {
     }
 }
 
-impl Line {
+impl AgentHandle {
     /// Starts an agent on a node; `place` is its own among the agents.
     fn start(
         testbed: &mut Testbed,
         node: usize,
         program: &Path,
         place: usize,
-        tell: &Sender<Told>,
+        tell: &SyncSender<Message>,
     ) -> Result<Self, RunError> {
         let mut command = Command::new(program);
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -231,7 +259,7 @@ impl Line {
             loop {
                 let reply = control::read_frame(&mut replies);
                 let last = !matches!(reply, Ok(Some(_)));
-                if tell.send(Told::Agent(place, reply)).is_err() || last {
+                if tell.send(Message::Agent(place, reply)).is_err() || last {
                     break;
                 }
             }
@@ -257,7 +285,7 @@ fn failed(error: impl std::fmt::Display) -> RunError {
 }
 
 /// What the run says of itself.
-fn outcome(router: &Report, interfaces: &InterfaceReport, ends: &[EndReport]) -> Outcome {
+fn outcome(router: &RouterReport, interfaces: &InterfaceReport, ends: &[EndReport]) -> Outcome {
     let mut faults = router.faults();
     faults.extend(interfaces.faults.iter().cloned());
     faults.extend(ends.iter().flat_map(|end| end.faults.iter().cloned()));

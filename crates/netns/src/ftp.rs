@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use netrig_agent::SERVED_FILE;
-use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported};
+use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported, server_port};
 use netrig_traffic::{Ftp, FtpDirection, Settings};
 
-use crate::orders::{server_port, unsupported};
+use crate::orders::unsupported;
 use crate::program::Errand;
 
 /// Within the server's folder: what clients see, and the empty folder that the server's unprivileged part is locked into.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use netlink_packet_route::link::LinkFlags;
@@ -17,31 +17,33 @@ use rustix::thread::set_current_timer_slack;
 use crate::build::routes;
 use crate::netlink::Refusal;
 use crate::netlink::route::{NewRoute, Rtnetlink};
+use crate::port::{PerPort, PortId};
 use crate::router::Findings;
 use crate::testbed::Testbed;
-use crate::wiring::{End, FIRST_INDEX, Wiring};
+use crate::wiring::{End, Wiring};
 
 /// A run is worth nothing if an interface changes later than this: the tick of a kernel's slowest clock, by which its
 /// transports set their timers.
 pub(crate) const TOO_LATE: Duration = Duration::from_millis(10);
 
-/// Which interfaces are down, by the places of ends. What comes to one then is lost by the node and not by the testbed.
+/// Which interfaces of nodes are down, by the ports opposite to them. What comes to one then is lost by the node and not by the
+/// testbed.
 #[derive(Clone, Debug)]
-pub(crate) struct Shut(Arc<[AtomicBool]>);
+pub(crate) struct Shut(Arc<PerPort<AtomicBool>>);
 
 impl Shut {
     /// All of them are up.
-    pub fn none(ends: usize) -> Self {
-        Self((0..ends).map(|_| AtomicBool::new(false)).collect())
+    pub fn none(ports: usize) -> Self {
+        Self(Arc::new((0..ports).map(|_| AtomicBool::new(false)).collect()))
     }
 
-    /// Whether the interface at the end of that place is down.
-    pub fn is(&self, end: usize) -> bool {
-        self.0[end].load(Ordering::Acquire)
+    /// Whether the interface opposite to this port is down.
+    pub fn is(&self, port: PortId) -> bool {
+        self.0[port].load(Ordering::Acquire)
     }
 
-    fn set(&self, end: usize, shut: bool) {
-        self.0[end].store(shut, Ordering::Release);
+    fn set(&self, port: PortId, shut: bool) {
+        self.0[port].store(shut, Ordering::Release);
     }
 }
 
@@ -57,6 +59,7 @@ struct Change {
 /// An interface, with what the kernel forgets while it is down.
 #[derive(Clone)]
 struct Interface {
+    port: PortId,
     index: u32,
     /// Who is at the other end of the link.
     neighbours: Vec<IpAddr>,
@@ -66,8 +69,8 @@ struct Interface {
 
 /// The threads that change interfaces, one in each node that has such events. They end with this value.
 pub(crate) struct Interfaces {
-    // Before the threads, for fields are dropped in their order: without it they end.
-    stop: Vec<Sender<()>>,
+    // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
+    stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Lateness, String>>>,
 }
 
@@ -94,7 +97,7 @@ impl Interfaces {
     ) -> Result<Self, RunError> {
         let mut interfaces = Self { stop: Vec::new(), threads: Vec::new() };
         for (node, changes) in changes(scenario, testbed.wiring()) {
-            let (stop, stopped) = channel();
+            let (stop, stopped) = sync_channel(0);
             let (shut, tell) = (shut.clone(), tell.clone());
             // A thread belongs to the namespace of the one that starts it.
             let started = testbed.in_node(node, move || {
@@ -152,23 +155,25 @@ fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<Change>>
     let mut nodes: BTreeMap<usize, Vec<Change>> = BTreeMap::new();
     for event in &scenario.events {
         let Action::Interface { node, link, up } = event.action else { continue };
-        let [a, b] = &wiring.wires[link].ends;
-        let (end, far) = if a.node == node { (a, b) } else { (b, a) };
+        let ends = &wiring.links[link].ends;
+        let own = usize::from(ends[0].node != node);
+        let (end, far) = (&ends[own], &ends[1 - own]);
         let words = format!(
             "interface {} of {} {}",
             end.interface,
             scenario.nodes[node].name,
             if up { "up" } else { "down" }
         );
-        let interface = Interface::new(end, far, routes(node, wiring).0);
+        let interface = Interface::new(PortId::of_end(link, own), end, far, routes(node, wiring).0);
         nodes.entry(node).or_default().push(Change { at: event.at, up, words, interface });
     }
     nodes
 }
 
 impl Interface {
-    fn new(end: &End, far: &End, routes: Vec<NewRoute>) -> Self {
+    fn new(port: PortId, end: &End, far: &End, routes: Vec<NewRoute>) -> Self {
         Self {
+            port,
             index: end.index,
             neighbours: far.addresses.clone(),
             neighbour: far.mac,
@@ -209,11 +214,10 @@ fn happen(
         if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
             break;
         }
-        let end = (interface.index - FIRST_INDEX) as usize;
         let done = if up {
-            interface.open().inspect(|()| shut.set(end, false))
+            interface.open().inspect(|()| shut.set(interface.port, false))
         } else {
-            shut.set(end, true);
+            shut.set(interface.port, true);
             interface.close()
         };
         done.map_err(|error| format!("{words}: {}", refused(&error)))?;

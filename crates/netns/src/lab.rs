@@ -1,27 +1,32 @@
 //! A topology that is held up for whoever wants to work in it.
 
+use std::panic::resume_unwind;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 use netrig_agent::Clock;
 use netrig_core::{Duration, Sink};
-use netrig_experiment::{Balance, Run, RunError, Scenario};
+use netrig_experiment::{Balance, Run, RunError, Scenario, Unsupported};
 
 use crate::error::TestbedError;
-use crate::journal::Journals;
-use crate::orders::check_topology;
 use crate::process::Process;
-use crate::router::{Findings, Router, Routing};
-use crate::testbed::{Testbed, TestbedId};
+use crate::program::Programs;
+use crate::router::{Findings, Router, Routing, UNTAKEN};
+use crate::testbed::Testbed;
 use crate::wiring::Wiring;
 
-/// A topology whose links work on whatever frames its nodes send. No flow of the scenario runs, and no event happens.
-pub struct Lab {
+/// A topology whose links work on whatever frames its nodes send. No flow of the scenario runs, and no event happens. Made
+/// by [`Namespaces::lab`](crate::Namespaces::lab); `S` is told what is found.
+pub struct Lab<S> {
+    // Before the testbed, for fields are dropped in their order.
     routing: Routing,
+    programs: Programs,
     testbed: Testbed,
     clock: Clock,
-    found: Receiver<Findings>,
+    /// Tells what is found, as long as the router lives.
+    teller: JoinHandle<S>,
 }
 
 /// What passed a lab's links.
@@ -29,7 +34,7 @@ pub struct Lab {
 pub struct Passed {
     /// Every packet accounted for.
     pub balance: Balance,
-    /// What the router itself did to the measurement, each a sentence.
+    /// What the router itself did to the measurement, and how programs ended that should not have, each a sentence.
     pub faults: Vec<String>,
 }
 
@@ -37,14 +42,20 @@ pub struct Passed {
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The scenario is one that a kernel cannot have.
-    #[error("{0}")]
-    Unsupported(String),
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// It names programs, of which this is the first.
+    #[error("the experiment runs `{0}` on this machine, and nobody has allowed it to")]
+    NotAllowed(String),
     /// It cannot be built, used or removed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// The router failed.
-    #[error(transparent)]
-    Router(#[from] RunError),
+    /// It was told to end before it stood.
+    #[error("the lab was given up")]
+    Cancelled,
+    /// The router or a program failed.
+    #[error("{0}")]
+    Failed(String),
     /// There is no such node.
     #[error("there is no node `{wanted}`; there are: {}", .nodes.join(", "))]
     NoNode {
@@ -55,28 +66,39 @@ pub enum LabError {
     },
 }
 
-impl Lab {
-    /// Builds the topology of `run`, with its links at work. What `sink` wants to know of them is kept for
-    /// [`Lab::close`].
-    ///
-    /// # Errors
-    /// If it cannot be built; nothing of it stays then.
-    pub fn open(run: &Run, journals: &Journals, sink: &dyn Sink) -> Result<Self, LabError> {
-        check_topology(&run.scenario).map_err(|error| LabError::Unsupported(error.to_string()))?;
-        let wiring = Wiring::new(&run.scenario).map_err(|error| LabError::Unsupported(error.to_string()))?;
-        let testbed = Testbed::build(journals, &TestbedId::fresh()?, wiring)?;
+impl From<RunError> for LabError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Cancelled => Self::Cancelled,
+            RunError::Failed(why) => Self::Failed(why),
+        }
+    }
+}
+
+impl<S: Sink + Send + 'static> Lab<S> {
+    /// Sets the links of `run` to work on what was built of it.
+    pub(crate) fn open(
+        run: &Run,
+        testbed: Testbed,
+        programs: Programs,
+        mut sink: S,
+    ) -> Result<Self, LabError> {
         // Two years: it ends when it is told to.
         let duration = Duration::from_secs(1 << 26);
         let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
         let run = Run { scenario: Arc::new(scenario), ..run.clone() };
-        let (tell, found) = mpsc::channel();
+        let (tell, found) = mpsc::sync_channel::<Findings>(UNTAKEN);
         let tell = Box::new(move |findings| {
-            // Nobody listens any more once the lab was given up.
+            // It is heard as long as the router lives.
             let _ = tell.send(findings);
         });
         let clock = Clock::starting_in(Duration::ZERO);
-        let routing = Routing::start(Router::new(&testbed, &run, sink, tell)?, clock);
-        Ok(Self { routing, testbed, clock, found })
+        let router = Router::new(&testbed, &run, &sink, tell)?;
+        let teller = std::thread::spawn(move || {
+            found.into_iter().for_each(|findings| findings.tell(&mut sink));
+            sink
+        });
+        Ok(Self { routing: Routing::start(router, clock), programs, testbed, clock, teller })
     }
 
     /// What was built: nodes, interfaces and addresses.
@@ -90,6 +112,11 @@ impl Lab {
     /// If there is no such node.
     pub fn namespace(&self, node: &str) -> Result<&str, LabError> {
         Ok(self.testbed.namespace(self.place(node)?)?)
+    }
+
+    /// The programs of its nodes: the place of the node, and which program it is, by its file and a hash of it.
+    pub fn programs(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.programs.versions()
     }
 
     /// Starts a program on a node, in the process group of this process, so that it may read from the terminal. It ends
@@ -110,14 +137,17 @@ impl Lab {
         })
     }
 
-    /// Takes everything down, and tells `sink` what was found.
+    /// Takes everything down, and gives back who was told what was found and, as notes of their nodes, what programs wrote.
     ///
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
-    pub fn close(self, sink: &mut dyn Sink) -> Result<Passed, LabError> {
-        let report = self.routing.stop(self.clock.now())?;
-        self.found.try_iter().for_each(|findings| findings.tell(sink));
-        self.testbed.remove()?;
-        Ok(Passed { balance: report.balance, faults: report.faults() })
+    pub fn close(self) -> Result<(Passed, S), LabError> {
+        let Self { routing, programs, testbed, clock, teller } = self;
+        let report = routing.stop(clock.now())?;
+        let mut sink = teller.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let mut faults = report.faults();
+        faults.extend(programs.end(clock, &mut sink).err().map(|error| error.to_string()));
+        testbed.remove()?;
+        Ok((Passed { balance: report.balance, faults }, sink))
     }
 }

@@ -9,7 +9,7 @@
 //! the router's interfaces, which stand in the wiring with their numbers.
 //!
 //! On top of these stand the substrate [`Namespaces`] — an agent in each node, and netrig's router, which drives the links
-//! of `netrig-link` in real time — and [`Lab`], the same without flows.
+//! of `netrig-link` in real time — and [`Lab`], the same without flows and agents.
 //!
 //! Nothing outlives its owner. What is made is journalled first; dropping a testbed removes it all, and what a killed
 //! owner left, [`left_behind`] finds and removes: exactly what its journal names, never what a name looks like, never
@@ -20,6 +20,7 @@
 //!
 //! Start from [`Namespaces`] or, to build on, from [`Testbed`].
 #![cfg(target_os = "linux")]
+#![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -33,14 +34,13 @@ mod error;
 mod ftp;
 mod interfaces;
 mod journal;
-mod kernel;
 mod kernel_tcp;
 mod lab;
 mod multipath;
 mod namespace;
 mod netlink;
 mod orders;
-mod packet;
+mod port;
 mod process;
 mod program;
 mod provenance;
@@ -49,6 +49,7 @@ mod removal;
 mod ring;
 mod router;
 mod substrate;
+mod sys;
 mod sysctl;
 mod testbed;
 mod wiring;
@@ -60,7 +61,7 @@ pub use lab::{Lab, LabError, Passed};
 pub use process::Process;
 pub use ready::{Listening, NoPort};
 pub use removal::{LeftBehind, left_behind};
-pub use ring::{Counts, Frame, Outlet, Ring};
+pub use ring::{Counts, Outlet, ReceivedFrame, Ring};
 pub use substrate::Namespaces;
 pub use testbed::{Testbed, TestbedId};
-pub use wiring::{End, NodeWiring, Way, Wire, Wiring, WiringError};
+pub use wiring::{End, LinkWiring, NodeWiring, Way, Wiring, WiringError};

@@ -1,6 +1,7 @@
 //! Which addresses of a node take part in connections of Multipath TCP, so that their subflows are the paths of the file.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -8,8 +9,9 @@ use netrig_core::Dscp;
 use netrig_experiment::{Carrier, Flow, Mptcp, Scenario, Unsupported};
 
 use crate::error::TestbedError;
-use crate::netlink::path_manager::{Endpoint, Limits, PathManager, Role};
-use crate::orders::unsupported;
+use crate::netlink::path_manager::{Limits, MptcpEndpoint, PathManager, Role};
+use crate::orders::{agree, unsupported};
+use crate::sysctl;
 use crate::testbed::Testbed;
 
 /// Where a kernel that has Multipath TCP keeps its settings.
@@ -18,35 +20,56 @@ const SETTINGS: &str = "/proc/sys/net/mptcp";
 /// net/mptcp/protocol.h).
 const MOST: usize = 8;
 
-/// What the path manager of a node's kernel is told.
+/// What a node's kernel is told of Multipath TCP: its path manager, and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Multipath {
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Vec<MptcpEndpoint>,
     pub(crate) limits: Limits,
+    /// By their whole names (`net.mptcp.enabled`).
+    pub(crate) sysctls: Vec<(String, String)>,
 }
 
-/// What the path managers of the nodes are told, by the place of the node.
+/// What the kernels of the nodes are told, by the place of the node.
 ///
 /// # Errors
 /// If the kernel has no Multipath TCP, or one cannot have its paths as the scenario has them.
 pub(crate) fn multipath(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
+    multipath_by(Path::new(SETTINGS), scenario)
+}
+
+/// The same of a kernel that keeps its settings in `folder`.
+fn multipath_by(folder: &Path, scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
     let mut nodes: BTreeMap<usize, Multipath> = BTreeMap::new();
     for flow in &scenario.flows {
         let Carrier::Mptcp(settings) = &flow.carrier else { continue };
-        for (node, wanted) in of_flow(scenario, flow, settings)? {
-            match nodes.get(&node) {
-                Some(other) if *other != wanted => {
+        let sysctls = sysctls(folder, flow, settings)?;
+        for (node, mut wanted) in of_flow(scenario, flow, settings)? {
+            let name = &scenario.nodes[node].name;
+            match nodes.entry(node) {
+                Entry::Vacant(first) => {
+                    wanted.sysctls.clone_from(&sysctls);
+                    first.insert(wanted);
+                }
+                Entry::Occupied(mut known) if known.get().has_paths_of(&wanted) => {
+                    let known = &mut known.get_mut().sysctls;
+                    sysctls.iter().try_for_each(|setting| agree(known, setting, name))?;
+                }
+                Entry::Occupied(_) => {
                     return unsupported(format!(
-                        "flows of Multipath TCP at node `{}` want different paths, and its kernel has one list of \
-                         addresses for all",
-                        scenario.nodes[node].name
+                        "flows of Multipath TCP at node `{name}` want different paths, and its kernel has one list of \
+                         addresses for all"
                     ));
                 }
-                _ => drop(nodes.insert(node, wanted)),
             }
         }
     }
     Ok(nodes)
+}
+
+impl Multipath {
+    fn has_paths_of(&self, other: &Self) -> bool {
+        (&self.endpoints, self.limits) == (&other.endpoints, other.limits)
+    }
 }
 
 /// The addresses of each path, the first end's first.
@@ -58,7 +81,7 @@ pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr
     ends.collect()
 }
 
-/// What both ends of a flow are told. A path to the address that the connection is opened to begins at an address of the
+/// The paths that both ends of a flow are told. A path to the address that the connection is opened to begins at an address of the
 /// first end's, from which it opens a subflow; any other leads to an address of the second end's, which the first is told
 /// of and opens a subflow to, from where its routes say.
 fn of_flow(
@@ -91,7 +114,7 @@ fn of_flow(
             false => (&mut server, *far, Role::Signal),
         };
         if !end.endpoints.iter().any(|endpoint| endpoint.address == address) {
-            end.endpoints.push(Endpoint { address, role, backup: settings.backup });
+            end.endpoints.push(MptcpEndpoint { address, role, backup: settings.backup });
         }
     }
     // At most MOST, which 32 bits hold.
@@ -105,11 +128,7 @@ fn of_flow(
 ///
 /// # Errors
 /// Names what this kernel does not have.
-pub(crate) fn sysctls(flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
-    sysctls_at(Path::new(SETTINGS), flow, settings)
-}
-
-fn sysctls_at(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
+fn sysctls(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
     let Ok(there) = std::fs::read_dir(folder) else {
         return unsupported(format!(
             "this kernel has no Multipath TCP (it was built without CONFIG_MPTCP), and flow `{}` wants it (transport `{}`)",
@@ -131,12 +150,16 @@ fn sysctls_at(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(Strin
     Ok(all.into_iter().map(|(name, value)| (format!("net.mptcp.{name}"), value)).collect())
 }
 
-/// Tells the path managers of `testbed`, and asks them whether they have it so.
+/// Tells the kernels of `testbed`, and asks them whether they have it so.
 ///
 /// # Errors
 /// What the kernel refuses, or has otherwise.
 pub(crate) fn manage(testbed: &Testbed, nodes: &BTreeMap<usize, Multipath>) -> Result<(), TestbedError> {
     for (node, wanted) in nodes {
+        wanted
+            .sysctls
+            .iter()
+            .try_for_each(|(name, value)| sysctl::set_named(testbed.node(*node)?, name, value))?;
         let told = wanted.clone();
         let found = testbed.ask(
             *node,
@@ -145,7 +168,8 @@ pub(crate) fn manage(testbed: &Testbed, nodes: &BTreeMap<usize, Multipath>) -> R
                 let mut manager = PathManager::open()?;
                 manager.set_limits(told.limits)?;
                 told.endpoints.iter().try_for_each(|endpoint| manager.add(endpoint))?;
-                Ok(Multipath { endpoints: manager.endpoints()?, limits: manager.limits()? })
+                let (endpoints, limits) = (manager.endpoints()?, manager.limits()?);
+                Ok(Multipath { endpoints, limits, ..told })
             },
         )?;
         if found != *wanted {
@@ -214,24 +238,32 @@ metric = "goodput"
         Scenario::clone(&run.scenario)
     }
 
+    /// What the nodes are told by a kernel that has Multipath TCP, whatever this one has.
+    fn told(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["enabled", "stale_loss_cnt"] {
+            std::fs::write(folder.path().join(name), "1").unwrap();
+        }
+        multipath_by(folder.path(), scenario)
+    }
+
     fn address(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
     #[test]
     fn the_second_end_tells_of_the_addresses_that_its_other_paths_lead_to() {
-        let nodes = multipath(&scenario(FILE)).unwrap();
+        let nodes = told(&scenario(FILE)).unwrap();
         assert_eq!(nodes[&0].endpoints, []);
         assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 1 });
-        let signal = Endpoint { address: address("10.0.0.6"), role: Role::Signal, backup: false };
-        assert_eq!(
-            nodes[&1],
-            Multipath { endpoints: vec![signal], limits: Limits { subflows: 1, addresses_accepted: 0 } }
-        );
+        let signal = MptcpEndpoint { address: address("10.0.0.6"), role: Role::Signal, backup: false };
+        let limits = Limits { subflows: 1, addresses_accepted: 0 };
+        let sysctls = vec![("net.mptcp.enabled".to_owned(), "1".to_owned())];
+        assert_eq!(nodes[&1], Multipath { endpoints: vec![signal], limits, sysctls });
         let backup = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
         assert_eq!(
-            multipath(&scenario(&backup)).unwrap()[&1].endpoints,
-            [Endpoint { backup: true, ..signal }]
+            told(&scenario(&backup)).unwrap()[&1].endpoints,
+            [MptcpEndpoint { backup: true, ..signal }]
         );
     }
 
@@ -241,8 +273,8 @@ metric = "goodput"
             "[link.b]\nbetween = [\"client\", \"server\"]",
             "[link.near]\nbetween = [\"client\", \"other\"]",
         );
-        let nodes = multipath(&scenario(&text)).unwrap();
-        let subflow = Endpoint { address: address("10.0.0.5"), role: Role::Subflow, backup: false };
+        let nodes = told(&scenario(&text)).unwrap();
+        let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: Role::Subflow, backup: false };
         assert_eq!(nodes[&0].endpoints, [subflow]);
         assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 0 });
         assert_eq!(nodes[&1].endpoints, []);
@@ -250,15 +282,15 @@ metric = "goodput"
 
     #[test]
     fn one_path_is_a_connection_of_one_subflow() {
-        let nodes = multipath(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
-        assert!(nodes.values().all(|node| *node == Multipath::default()));
+        let nodes = told(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
+        assert!(nodes.values().all(|node| node.has_paths_of(&Multipath::default())));
     }
 
     #[test]
     fn a_code_point_is_for_ipv4() {
         let marked = FILE.replace("from = \"client\"", "from = \"client\"\ndscp = \"af41\"");
-        assert!(multipath(&scenario(&marked)).is_ok());
-        let why = multipath(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
+        assert!(told(&scenario(&marked)).is_ok());
+        let why = told(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
         assert!(why.contains("takes none over IPv6"), "{why}");
     }
 
@@ -266,8 +298,26 @@ metric = "goodput"
     fn a_kernel_has_one_list_of_addresses() {
         let more = "[flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"two\"\npaths = [\"a\"]\n\
                     application = { kind = \"bulk\", bytes = \"1 KB\" }\n[response.goodput]";
-        let why = multipath(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
+        let why = told(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
         assert!(why.contains("node `client` want different paths"), "{why}");
+    }
+
+    #[test]
+    fn a_kernel_has_one_value_of_a_setting() {
+        let more = |second: &str| {
+            let file = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nnet.mptcp.stale_loss_cnt = 2");
+            let other = format!(
+                "[transport.other]\nkind = \"mptcp\"\nprofile = \"linux\"\npaths = [\"a\", \"b\"]\n{second}\n\
+                 [flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"other\"\n\
+                 application = {{ kind = \"bulk\", bytes = \"1 KB\" }}\n[response.goodput]"
+            );
+            told(&scenario(&file.replace("[response.goodput]", &other)))
+        };
+        let named = |name: &str, value: &str| (format!("net.mptcp.{name}"), value.to_owned());
+        let nodes = more("").unwrap();
+        assert_eq!(nodes[&0].sysctls, [named("enabled", "1"), named("stale_loss_cnt", "2")]);
+        let why = more("net.mptcp.stale_loss_cnt = 3").unwrap_err().0;
+        assert!(why.contains("node `client` want net.mptcp.stale_loss_cnt to be 2 and 3"), "{why}");
     }
 
     #[test]
@@ -277,14 +327,14 @@ metric = "goodput"
         let flow = &scenario.flows[0];
         let Carrier::Mptcp(settings) = &flow.carrier else { panic!("not MPTCP") };
         let folder = tempfile::tempdir().unwrap();
-        let why = sysctls_at(&folder.path().join("mptcp"), flow, settings).unwrap_err().0;
+        let why = sysctls(&folder.path().join("mptcp"), flow, settings).unwrap_err().0;
         assert!(why.starts_with("this kernel has no Multipath TCP"), "{why}");
         std::fs::write(folder.path().join("enabled"), "1").unwrap();
-        let why = sysctls_at(folder.path(), flow, settings).unwrap_err().0;
+        let why = sysctls(folder.path(), flow, settings).unwrap_err().0;
         assert!(why.contains("no setting net.mptcp.nonesuch (transport `two`); it has enabled"), "{why}");
         let settings =
             Mptcp { sysctls: BTreeMap::from([("enabled".into(), "0".into())]), ..settings.clone() };
-        let kernel = sysctls_at(folder.path(), flow, &settings).unwrap();
+        let kernel = sysctls(folder.path(), flow, &settings).unwrap();
         assert_eq!(kernel, [("net.mptcp.enabled".to_owned(), "0".to_owned())]);
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use rustix::io::Errno;
@@ -16,8 +16,8 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{TestbedError, Told};
-use crate::kernel;
 use crate::netlink::Refusal;
+use crate::sys::unshare_network;
 
 /// Where `ip netns` keeps them.
 pub(crate) const FOLDER: &str = "/run/netns";
@@ -41,20 +41,21 @@ impl Inode {
 /// A thread that lives in a namespace. Sockets that it opens and processes that it starts belong there; a process that
 /// is to end with its starter ends with it.
 struct Resident {
-    jobs: Option<Sender<Box<dyn FnOnce() + Send>>>,
+    /// Whoever has a job waits until it is taken, and then for its answer.
+    jobs: Option<SyncSender<Box<dyn FnOnce() + Send>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Resident {
     fn start(name: &str) -> io::Result<Self> {
-        let (jobs, inbox) = channel::<Box<dyn FnOnce() + Send>>();
+        let (jobs, inbox) = sync_channel::<Box<dyn FnOnce() + Send>>(0);
         let thread =
             Builder::new().name(name.to_owned()).spawn(move || inbox.into_iter().for_each(|job| job()))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
     fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        let (answer, answered) = channel();
+        let (answer, answered) = sync_channel(1);
         let job = move || {
             // Whoever asked waits below: the answer has a taker.
             let _ = answer.send(catch_unwind(AssertUnwindSafe(job)));
@@ -92,7 +93,7 @@ impl Namespace {
     pub(crate) fn unshare(name: &str) -> Result<Self, TestbedError> {
         let resident = Resident::start(name).told(name, || "start a thread".into())?;
         let file = resident.run(|| {
-            kernel::unshare_network()?;
+            unshare_network()?;
             File::open("/proc/thread-self/ns/net")
         });
         let file = file.told(name, || "make a network namespace".into())?;

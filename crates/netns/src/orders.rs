@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use netrig_agent::{
-    Buffers, Carrier as Carried, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
+    Buffers, CarrierOptions, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
 };
 use netrig_core::Duration;
-use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported};
+use netrig_experiment::{
+    Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported, server_port,
+};
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId};
 
@@ -16,16 +18,8 @@ use crate::interfaces::TOO_LATE;
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
 
-/// The port that every flow's second end listens on, less the flow's number: RFC 6335's user ports.
-const SERVER_PORT: u16 = 5001;
-
 /// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
 const DATAGRAM_BUFFER: u32 = 8 << 20;
-
-/// Where the second end of flow `number` listens.
-pub(crate) const fn server_port(number: u32) -> u16 {
-    SERVER_PORT + (number % 20_000) as u16
-}
 
 /// The orders of a run, by the place of the node. Nodes where no flow ends have none.
 ///
@@ -48,7 +42,7 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
                 order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
             }
             let name = &scenario.nodes[node].name;
-            sysctls.iter().try_for_each(|setting| agree(order, setting, name))?;
+            sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))?;
         }
     }
     Ok(orders)
@@ -58,14 +52,14 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
 fn serve(
     run: &Run,
     flow: &Flow,
-    carrier: &Carried,
+    carrier: &CarrierOptions,
     orders: &mut BTreeMap<usize, RunOrder>,
 ) -> Result<(), Unsupported> {
-    let Carried::Tcp(options) = carrier else { return Ok(()) };
+    let CarrierOptions::Tcp(options) = carrier else { return Ok(()) };
     let sysctls = ftp::server_sysctls(flow, options.buffers.receive, options.congestion.as_deref())?;
     let order = orders.entry(flow.to).or_insert_with(|| idle(run));
     let name = &run.scenario.nodes[flow.to].name;
-    sysctls.iter().try_for_each(|setting| agree(order, setting, name))
+    sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))
 }
 
 /// The order of an agent that has nothing to do.
@@ -134,7 +128,10 @@ fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
 }
 
 /// What carries a flow, with the settings that the kernels of both ends need for it.
-fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String, String)>), Unsupported> {
+fn carrier_of(
+    scenario: &Scenario,
+    flow: &Flow,
+) -> Result<(CarrierOptions, Vec<(String, String)>), Unsupported> {
     let datagram = flow.application.datagram();
     match &flow.carrier {
         Carrier::Udp { headers: false } => unsupported(format!(
@@ -150,28 +147,28 @@ fn carrier_of(scenario: &Scenario, flow: &Flow) -> Result<(Carried, Vec<(String,
             flow.name
         )),
         Carrier::Udp { .. } => {
-            Ok((Carried::Udp(Buffers { send: None, receive: Some(DATAGRAM_BUFFER) }), Vec::new()))
+            Ok((CarrierOptions::Udp(Buffers { send: None, receive: Some(DATAGRAM_BUFFER) }), Vec::new()))
         }
         Carrier::Tcp(config) => {
             let KernelTcp { options, sysctls } = KernelTcp::of(config, &flow.transport)?;
-            Ok((Carried::Tcp(options), sysctls))
+            Ok((CarrierOptions::Tcp(options), sysctls))
         }
         Carrier::Sctp(config) => {
             let path =
                 |(path, (client, server)): (&Route, _)| SctpPath { name: path.name.clone(), client, server };
             let paths = flow.paths.iter().zip(multipath::addresses(scenario, flow)).map(path).collect();
             let options = SctpOptions { config: (**config).clone(), paths, controls: Vec::new() };
-            Ok((Carried::Sctp(Box::new(options)), Vec::new()))
+            Ok((CarrierOptions::Sctp(Box::new(options)), Vec::new()))
         }
         Carrier::Mptcp(_) if switches_primary(scenario, flow) => unsupported(format!(
             "flow `{}` is Multipath TCP (transport `{}`), which has no primary path to switch",
             flow.name, flow.transport
         )),
+        // What makes it Multipath TCP in the kernels of its nodes they have been told when the testbed was built.
         Carrier::Mptcp(mptcp) => {
-            let KernelTcp { mut options, mut sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
+            let KernelTcp { mut options, sysctls } = KernelTcp::of(&mptcp.tcp, &flow.transport)?;
             options.multipath = true;
-            sysctls.extend(multipath::sysctls(flow, mptcp)?);
-            Ok((Carried::Tcp(options), sysctls))
+            Ok((CarrierOptions::Tcp(options), sysctls))
         }
     }
 }
@@ -216,20 +213,20 @@ fn end(
     flow: &Flow,
     number: u32,
     side: Side,
-    mut carrier: Carried,
+    mut carrier: CarrierOptions,
 ) -> Result<EndOrder, Unsupported> {
     let paths = multipath::addresses(scenario, flow);
     let Some(&(client, server)) = paths.first() else {
         return unsupported(format!("flow `{}` has no path", flow.name));
     };
     match &mut carrier {
-        Carried::Tcp(options) if options.multipath => {
+        CarrierOptions::Tcp(options) if options.multipath => {
             let seen_from =
                 |(near, far): (_, _)| if side == Side::Client { (near, far) } else { (far, near) };
             options.paths = paths.into_iter().map(seen_from).collect();
         }
-        Carried::Sctp(options) => options.controls = controls(scenario, flow, side),
-        Carried::Tcp(_) | Carried::Udp(_) => {}
+        CarrierOptions::Sctp(options) => options.controls = controls(scenario, flow, side),
+        CarrierOptions::Tcp(_) | CarrierOptions::Udp(_) => {}
     }
     Ok(EndOrder {
         flow: number,
@@ -246,15 +243,22 @@ fn end(
     })
 }
 
-/// A setting of a node's kernel, which holds for all flows that end there.
-fn agree(order: &mut RunOrder, (name, value): &(String, String), node: &str) -> Result<(), Unsupported> {
-    match order.sysctls.iter().find(|(other, _)| other == name) {
+/// Takes a setting of a node's kernel among those of all flows that end there.
+///
+/// # Errors
+/// If another flow wants it otherwise.
+pub(crate) fn agree(
+    sysctls: &mut Vec<(String, String)>,
+    (name, value): &(String, String),
+    node: &str,
+) -> Result<(), Unsupported> {
+    match sysctls.iter().find(|(other, _)| other == name) {
         Some((_, other)) if other != value => unsupported(format!(
             "flows at node `{node}` want {name} to be {other} and {value}, and its kernel has one"
         )),
         Some(_) => Ok(()),
         None => {
-            order.sysctls.push((name.clone(), value.clone()));
+            sysctls.push((name.clone(), value.clone()));
             Ok(())
         }
     }

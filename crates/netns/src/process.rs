@@ -10,9 +10,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use crate::error::{TestbedError, Told};
-use crate::kernel;
 use crate::namespace::Namespace;
 use crate::ready::Listening;
+use crate::sys::die_with_starter;
 
 /// Every process of a testbed has this in its environment, with the testbed's identity, and so have those that it starts.
 pub(crate) const MARK: &str = "NETRIG_TESTBED";
@@ -102,7 +102,7 @@ impl Process {
         if group == Group::Own {
             command.process_group(0);
         }
-        kernel::die_with_starter(&mut command);
+        die_with_starter(&mut command);
         // The thread that starts it lives in the namespace, and as long as the testbed.
         let started = namespace.run(move || command.spawn());
         let mut child = started.told(namespace.name(), || format!("start `{program}`"))?;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -90,13 +90,22 @@ impl Errand {
 /// # Errors
 /// If one is not on this machine.
 pub(crate) fn errands(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
+    let mut errands = errands_of_nodes(scenario)?;
+    errands.extend(ftp::servers(scenario)?);
+    Ok(errands)
+}
+
+/// The programs that its file names.
+///
+/// # Errors
+/// If one is not on this machine.
+pub(crate) fn errands_of_nodes(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
     let mut errands = Vec::new();
     for (node, described) in scenario.nodes.iter().enumerate() {
         for program in &described.programs {
             errands.push(Errand::new(scenario, node, program.clone())?);
         }
     }
-    errands.extend(ftp::servers(scenario)?);
     Ok(errands)
 }
 
@@ -128,7 +137,10 @@ fn packages(names: &[String]) -> Vec<String> {
     names.iter().filter_map(version).collect()
 }
 
-/// The programs of a run, which have become ready.
+/// Who hears the lines that programs write, as they are read: the node, the program and the line.
+pub(crate) type OutputTap = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
+
+/// Programs that have become ready.
 #[derive(Default)]
 pub(crate) struct Programs(Vec<Running>);
 
@@ -144,27 +156,36 @@ impl Programs {
     /// Starts them in the order in which the file has them, each when the one before is ready.
     ///
     /// # Errors
-    /// If one cannot be started, ends, or does not become ready.
+    /// If one cannot be started, ends, or does not become ready; [`RunError::Cancelled`] soon after `cancel` was set.
     pub fn start(
         testbed: &mut Testbed,
         scenario: &Scenario,
         errands: Vec<Errand>,
+        tap: Option<&OutputTap>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
         let mut running = Vec::new();
         for (place, errand) in errands.into_iter().enumerate() {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(RunError::Cancelled);
+            }
             let folder = testbed.folder().map_err(failed)?.join(format!("program-{place}"));
-            let mut program = Running::start(testbed, scenario, errand, &folder)?;
+            let mut program = Running::start(testbed, scenario, errand, tap.cloned(), &folder)?;
             program.await_ready(cancel)?;
             running.push(program);
         }
         Ok(Self(running))
     }
 
+    /// The place of the node that each runs on, and which program it is.
+    pub fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.0.iter().map(|running| (running.errand.node, running.version.as_str()))
+    }
+
     /// Ends them, and tells what they wrote as notes of their nodes.
     ///
     /// # Errors
-    /// If one that was to listen had ended before the run did, or one has failed.
+    /// If one that was to listen has ended by itself, or one has failed.
     pub fn end(self, clock: Clock, sink: &mut dyn Sink) -> Result<(), RunError> {
         let mut ended = Ok(());
         for program in self.0.into_iter().rev() {
@@ -180,6 +201,7 @@ impl Running {
         testbed: &mut Testbed,
         scenario: &Scenario,
         errand: Errand,
+        tap: Option<OutputTap>,
         folder: &Path,
     ) -> Result<Self, RunError> {
         let version = errand.version()?;
@@ -190,7 +212,9 @@ impl Running {
         command.args(arguments.map(|argument| names.put_into(argument)).collect::<Result<Vec<_>, _>>()?);
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = testbed.spawn(errand.node, command).map_err(failed)?;
-        let output = Output::default();
+        let (node, name) = (scenario.nodes[errand.node].name.clone(), errand.program.name().to_owned());
+        let heard = tap.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) });
+        let output = Output { heard, ..Output::default() };
         let readers = [
             process.stdout().map(|stream| output.read(stream)),
             process.stderr().map(|stream| output.read(stream)),
@@ -214,7 +238,7 @@ impl Running {
                 return Ok(());
             }
             if let Some(status) = self.process.wait(LOOK).map_err(failed)? {
-                std::thread::sleep(LAST_WORDS);
+                self.await_last_words();
                 return Err(self.failed(&format!("ended with {status} before it was ready ({ready})")));
             }
             if Instant::now() >= deadline {
@@ -243,21 +267,26 @@ impl Running {
             }
             let _status = self.ask_to_end()?;
         }
-        let deadline = Instant::now() + LAST_WORDS;
-        while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
-        }
+        self.await_last_words();
         for (at, line) in self.output.take() {
             sink.note(note(clock.instant(at), format!("{name}: {line}")));
         }
         match early {
             Some(status) if self.errand.program.ready.is_some() => {
-                Err(RunError::Failed(format!("`{name}` ended with {status} before the run did")))
+                Err(RunError::Failed(format!("`{name}` ended with {status} before it was asked to")))
             }
             Some(status) if !status.success() => {
                 Err(RunError::Failed(format!("`{name}` failed: it ended with {status}")))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Waits until its output is read to its end.
+    fn await_last_words(&self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -276,9 +305,17 @@ fn sent_again(pid: u32) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// What a program has written, line by line, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
+/// Who hears the lines of one program.
+type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a program has written.
 #[derive(Clone, Default)]
-struct Output(Arc<Mutex<Vec<(u64, String)>>>);
+struct Output {
+    /// The first lines, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
+    lines: Arc<Mutex<Vec<(u64, String)>>>,
+    /// Who is told of every line at once.
+    heard: Option<LineTap>,
+}
 
 impl Output {
     /// Reads a stream to its end, whatever of it is kept, so that the program is never kept waiting.
@@ -301,23 +338,32 @@ impl Output {
     fn add(&self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let text: String = text.trim_end().chars().filter(|c| !c.is_control()).take(WIDTH).collect();
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() < LINES && !text.is_empty() {
+        if text.is_empty() {
+            return;
+        }
+        if let Some(heard) = &self.heard {
+            heard(&text);
+        }
+        let mut lines = self.lines();
+        if lines.len() < LINES {
             lines.push((monotonic_nanos(), text));
         }
     }
 
     fn has_said(&self, wanted: &str) -> bool {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().any(|(_, line)| line.contains(wanted))
+        self.lines().iter().any(|(_, line)| line.contains(wanted))
     }
 
     fn last(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).last().map(|(_, line)| line.clone())
+        self.lines().last().map(|(_, line)| line.clone())
     }
 
     fn take(&self) -> Vec<(u64, String)> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.lines())
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<(u64, String)>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

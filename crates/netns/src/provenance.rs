@@ -1,6 +1,6 @@
 //! Whose transports carry the flows of a run, and what these do not tell of themselves.
 
-use netrig_core::{Instant, Journal, Quantity, Sink, Subject, quantity};
+use netrig_core::{Instant, Quantity, Sink, Subject, Timeline, quantity};
 use netrig_experiment::{Carrier, Flow, Scenario};
 use netrig_traffic::FtpDirection;
 use netrig_transport::sctp::Encapsulation;
@@ -9,10 +9,10 @@ use crate::ftp;
 
 /// Begins the time line of a run with it, and says what will not be counted.
 pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
-    let journal = Journal::new(sink);
+    let timeline = Timeline::new(sink);
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let flow_itself = Subject::Flow(number);
-        journal.note(Instant::ZERO, flow_itself, || words(&flow.carrier).to_owned(), sink);
+        timeline.note(Instant::ZERO, flow_itself, || words(&flow.carrier).to_owned(), sink);
         untold(flow).for_each(|quantity| sink.untold(flow_itself, quantity));
     }
 }

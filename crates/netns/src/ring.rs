@@ -8,12 +8,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 use crate::error::{TestbedError, Told};
-use crate::packet::{Filled, PacketSocket, RingRequest, Slots, Statistics};
+use crate::sys::{Filled, PacketSocket, Slots};
 use crate::testbed::Testbed;
 
 /// TPACKET_V2 of Linux's `if_packet.h`. A frame can be read as soon as it is there; version 3 hands out blocks, after a
 /// wait that is counted in milliseconds, and a line that is emulated would be late by as much.
-const VERSION: libc::c_int = 1;
+const VERSION: u32 = 1;
 /// ETH_P_ALL of Linux's `if_ether.h`: every protocol.
 const EVERY_PROTOCOL: u16 = 3;
 /// What the kernel puts before an IP packet in a slot: its header, an address, and the frame's own header behind a gap
@@ -38,7 +38,7 @@ pub struct Ring {
 
 /// A frame in the ring.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct ReceivedFrame<'a> {
     /// When it came, since 1970 by the system's clock (CLOCK_REALTIME), to the nanosecond.
     pub at: Duration,
     /// Whether `at` is when the node's interface handed it over, and not when it was put into the ring soon after.
@@ -52,7 +52,7 @@ pub struct Frame<'a> {
     pub whole: bool,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> ReceivedFrame<'a> {
     fn new(filled: Filled<'a>) -> Self {
         let header = filled.header;
         let altered = libc::TP_STATUS_CSUMNOTREADY | libc::TP_STATUS_VLAN_VALID;
@@ -65,6 +65,9 @@ impl<'a> Frame<'a> {
         }
     }
 }
+
+/// `struct tpacket_req` of Linux's `if_packet.h`: size and number of blocks, size and number of frames.
+type RingRequest = [u32; 4];
 
 /// What came since the ring was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +84,7 @@ impl Ring {
     /// # Errors
     /// If the kernel refuses, or an option does not take.
     pub fn open(testbed: &Testbed, slots: usize) -> Result<Self, TestbedError> {
-        let mtu = testbed.wiring().wires.iter().map(|wire| wire.mtu).max().unwrap_or_default();
+        let mtu = testbed.wiring().links.iter().map(|wire| wire.mtu).max().unwrap_or_default();
         let slot = (BEFORE_PACKET + mtu as usize).next_power_of_two();
         let block = slot.max(BLOCK);
         let blocks = (slots.clamp(1, 1 << 16) * slot).div_ceil(block);
@@ -95,11 +98,12 @@ impl Ring {
     /// Reads the frames that are there, up to `most` of them, in the order in which they were put into the ring. Their
     /// slots are given back when `read` returns: what is to stay is copied, or sent before.
     ///
-    /// That order is the one of [`Frame::at`] too, but for frames that two processors handed over within microseconds.
-    pub fn read<T>(&mut self, most: usize, read: impl FnOnce(&[Frame<'_>]) -> T) -> T {
+    /// That order is the one of [`ReceivedFrame::at`] too, but for frames that two processors handed over within microseconds.
+    pub fn read<T>(&mut self, most: usize, read: impl FnOnce(&[ReceivedFrame<'_>]) -> T) -> T {
         let count = self.slots.count();
         let places = (self.next..count).chain(0..self.next).take(most);
-        let frames: Vec<_> = places.map_while(|place| self.slots.filled(place).map(Frame::new)).collect();
+        let frames: Vec<_> =
+            places.map_while(|place| self.slots.filled(place).map(ReceivedFrame::new)).collect();
         let (answer, done) = (read(&frames), frames.len());
         for _ in 0..done {
             self.slots.give_back(self.next);
@@ -131,7 +135,8 @@ impl Ring {
     /// If the kernel does not tell.
     pub fn counts(&mut self) -> Result<Counts, TestbedError> {
         // Asking sets the kernel's own counters to zero (packet(7)).
-        let told = self.socket.get::<Statistics>(libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        // `struct tpacket_stats`: frames that came, and how many of them found no room.
+        let told = self.socket.get(libc::SOL_PACKET, libc::PACKET_STATISTICS);
         let [offered, dropped] = told.told(&self.place, || "ask for the ring's counters".into())?;
         self.counts.offered += u64::from(offered);
         self.counts.dropped += u64::from(dropped);
@@ -169,10 +174,10 @@ fn set(
     name: &str,
     level: libc::c_int,
     option: libc::c_int,
-    value: libc::c_int,
+    value: u32,
 ) -> Result<(), TestbedError> {
-    socket.set(level, option, value).told(place, || format!("set {name}"))?;
-    let found = socket.get::<libc::c_int>(level, option).told(place, || format!("read {name}"))?;
+    socket.set(level, option, [value]).told(place, || format!("set {name}"))?;
+    let [found] = socket.get(level, option).told(place, || format!("read {name}"))?;
     if found == value {
         return Ok(());
     }

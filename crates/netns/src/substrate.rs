@@ -2,17 +2,19 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::Sink;
-use netrig_experiment::{Outcome, Run, RunError, Substrate, Unsupported};
+use netrig_experiment::{Outcome, Run, RunError, Scenario, Substrate, Unsupported};
 
 use crate::capabilities::lacks;
 use crate::conductor::Conductor;
 use crate::journal::Journals;
+use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
-use crate::orders::orders;
-use crate::program::{Errand, errands};
+use crate::orders::{check_topology, orders};
+use crate::program::{Errand, OutputTap, Programs, errands, errands_of_nodes};
 use crate::removal::left_behind;
 use crate::testbed::{Testbed, TestbedId};
 use crate::wiring::Wiring;
@@ -37,6 +39,45 @@ impl Namespaces {
     /// on this machine but for its network.
     pub fn allow_programs(&self) {
         self.allows_programs.store(true, Ordering::Relaxed);
+    }
+
+    /// Holds the topology of `run` up, with its links at work and the programs of its nodes ready, as a run has them; no
+    /// flow of it runs, and no event happens. `sink` is told what it wants to know as it comes, on a thread of its
+    /// own, until [`Lab::close`] gives it back. `tap` hears each
+    /// line that a program writes: the node, the program and the line.
+    ///
+    /// # Errors
+    /// If it cannot be built, or a program does not become ready; [`LabError::Cancelled`] soon after `cancel` was set.
+    /// Nothing of it stays then.
+    pub fn lab<S: Sink + Send + 'static>(
+        &self,
+        run: &Run,
+        sink: S,
+        tap: impl Fn(&str, &str, &str) + Send + Sync + 'static,
+        cancel: &AtomicBool,
+    ) -> Result<Lab<S>, LabError> {
+        check_topology(&run.scenario)?;
+        let errands = errands_of_nodes(&run.scenario)?;
+        let mut testbed = self.build(&run.scenario)?;
+        let tap: OutputTap = Arc::new(tap);
+        let programs = Programs::start(&mut testbed, &run.scenario, errands, Some(&tap), cancel)?;
+        Lab::open(run, testbed, programs, sink)
+    }
+
+    /// Builds what a scenario says of nodes, links and paths.
+    fn build(&self, scenario: &Scenario) -> Result<Testbed, LabError> {
+        if let Some((_, program)) = scenario.first_program()
+            && !self.allows_programs.load(Ordering::Relaxed)
+        {
+            return Err(LabError::NotAllowed(program.name().to_owned()));
+        }
+        let wiring = Wiring::new(scenario).map_err(|error| Unsupported(error.to_string()))?;
+        let multipath = multipath(scenario)?;
+        // What cannot be removed is in nobody's way: names and identities of this testbed are its own. `netrig doctor` tells.
+        left_behind(&self.journals)?.into_iter().for_each(|left| drop(left.remove()));
+        let testbed = Testbed::build(&self.journals, &TestbedId::fresh()?, wiring)?;
+        manage(&testbed, &multipath)?;
+        Ok(testbed)
     }
 }
 
@@ -77,23 +118,9 @@ impl Substrate for Namespaces {
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         let failed = |error: &dyn std::error::Error| RunError::Failed(error.to_string());
-        let named = run.scenario.nodes.iter().find_map(|node| node.programs.first());
-        if let Some(program) = named.filter(|_| !self.allows_programs.load(Ordering::Relaxed)) {
-            return Err(RunError::Failed(format!(
-                "the experiment runs `{}` on this machine, and nobody has allowed it to",
-                program.name()
-            )));
-        }
         let errands = errands(&run.scenario).map_err(|error| failed(&error))?;
         let orders = orders(run).map_err(|error| failed(&error))?;
-        let wiring = Wiring::new(&run.scenario).map_err(|error| failed(&error))?;
-        // What cannot be removed is in nobody's way: names and identities of this testbed are its own. `netrig doctor` tells.
-        let left = left_behind(&self.journals).map_err(|error| failed(&error))?;
-        left.into_iter().for_each(|left| drop(left.remove()));
-        let testbed = TestbedId::fresh().and_then(|id| Testbed::build(&self.journals, &id, wiring));
-        let testbed = testbed.map_err(|error| failed(&error))?;
-        let nodes = multipath(&run.scenario).map_err(|error| failed(&error))?;
-        manage(&testbed, &nodes).map_err(|error| failed(&error))?;
+        let testbed = self.build(&run.scenario).map_err(|error| failed(&error))?;
         Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
     }
 }

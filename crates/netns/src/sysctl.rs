@@ -31,9 +31,9 @@ const IPV6: [(&str, &str); 9] = [
 ];
 
 /// Writes one setting, a path below `/proc/sys/net`, and reads it back.
-fn set(namespace: &Namespace, key: &str, value: &'static str) -> Result<(), TestbedError> {
-    let path = Path::new("/proc/sys/net").join(key);
-    let found = namespace.run(move || set_and_read_back(&path, value));
+fn set(namespace: &Namespace, key: &str, value: &str) -> Result<(), TestbedError> {
+    let (path, text) = (Path::new("/proc/sys/net").join(key), value.to_owned());
+    let found = namespace.run(move || set_and_read_back(&path, &text));
     let Some(found) = found.told(namespace.name(), || format!("set net/{key} to {value}"))? else {
         return Ok(());
     };
@@ -43,6 +43,11 @@ fn set(namespace: &Namespace, key: &str, value: &'static str) -> Result<(), Test
         asked: value.to_owned(),
         found,
     })
+}
+
+/// The same by the name that sysctl(8) has for it, `net.mptcp.enabled`: one of the network's.
+pub(crate) fn set_named(namespace: &Namespace, name: &str, value: &str) -> Result<(), TestbedError> {
+    set(namespace, &name.trim_start_matches("net.").replace('.', "/"), value)
 }
 
 /// Sets up a node before it has interfaces.

@@ -116,7 +116,7 @@ impl Testbed {
             namespace: namespace.name().to_owned(),
             name: name.clone(),
         };
-        for end in self.wiring.wires.iter().flat_map(|wire| &wire.ends) {
+        for end in self.wiring.links.iter().flat_map(|wire| &wire.ends) {
             entries.push(interface(&self.router, &end.router_interface));
             entries.push(interface(&self.nodes[end.node], &end.interface));
         }
@@ -217,7 +217,8 @@ impl Testbed {
         Ok(path)
     }
 
-    fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {
+    /// The namespace of a node, for what only this crate does in it.
+    pub(crate) fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {
         self.nodes.get(node).ok_or(TestbedError::NoNode(node))
     }
 

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use netrig_experiment::{LinkSettings, LinkSpec, Scenario};
 
 pub use self::ways::Way;
+use crate::port::PortId;
 
 /// What Ethernet carries, and a link of which nothing else is said.
 const ETHERNET_MTU: u64 = 1500;
@@ -19,13 +20,13 @@ const SMALLEST_IPV6_MTU: u64 = 1280;
 /// The longest packet that IP can describe.
 pub(crate) const LARGEST_MTU: u64 = 65_535;
 
-/// Everything that a testbed is built of. Nodes and wires stand in the order of the scenario's nodes and links.
+/// Everything that a testbed is built of. Nodes and links stand in the order of the scenario's nodes and links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wiring {
     /// One for each node of the scenario.
     pub nodes: Vec<NodeWiring>,
     /// One for each link of the scenario.
-    pub wires: Vec<Wire>,
+    pub links: Vec<LinkWiring>,
 }
 
 /// A node as the kernel shall have it.
@@ -41,7 +42,7 @@ pub struct NodeWiring {
 
 /// A link: two veth pairs that the router joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wire {
+pub struct LinkWiring {
     /// The link's name in the scenario.
     pub link: String,
     /// IP packets up to so many bytes fit the interfaces. What the link itself refuses is the link's affair.
@@ -110,29 +111,29 @@ impl Wiring {
     /// # Errors
     /// If a kernel cannot have it so.
     pub fn new(scenario: &Scenario) -> Result<Self, WiringError> {
-        let wires: Vec<_> =
+        let links: Vec<_> =
             scenario.links.iter().enumerate().map(|(n, link)| wire(n, link)).collect::<Result<_, _>>()?;
         let names: Vec<_> = scenario.nodes.iter().map(|node| node.name.as_str()).collect();
         let paths =
             scenario.flows.iter().flat_map(|flow| flow.paths.iter().map(move |path| (flow.from, path)));
-        let table = ways::Table::new(&names, &wires, paths)?;
+        let table = ways::Table::new(&names, &links, paths)?;
         let nodes = table.into_nodes().zip(names).map(|((forwards, ways), name)| NodeWiring {
             name: name.to_owned(),
             forwards,
             ways,
         });
-        Ok(Self { nodes: nodes.collect(), wires })
+        Ok(Self { nodes: nodes.collect(), links })
     }
 
     /// The interfaces of a node, as pairs of a wire's place and the end that is the node's.
     pub fn ends_of(&self, node: usize) -> impl Iterator<Item = (usize, &End)> {
         let ends =
-            self.wires.iter().enumerate().flat_map(|(n, wire)| wire.ends.iter().map(move |end| (n, end)));
+            self.links.iter().enumerate().flat_map(|(n, wire)| wire.ends.iter().map(move |end| (n, end)));
         ends.filter(move |(_, end)| end.node == node)
     }
 }
 
-fn wire(n: usize, link: &LinkSpec) -> Result<Wire, WiringError> {
+fn wire(n: usize, link: &LinkSpec) -> Result<LinkWiring, WiringError> {
     let mtu = [&link.forward, &link.backward].map(mtu).into_iter().max().unwrap_or(ETHERNET_MTU);
     let (version, needs) = match link.addresses[0] {
         IpAddr::V4(_) => ("IPv4", SMALLEST_IPV4_MTU),
@@ -145,11 +146,11 @@ fn wire(n: usize, link: &LinkSpec) -> Result<Wire, WiringError> {
         node: link.ends[end],
         interface: interface_name::of_node(&link.name, n),
         router_interface: interface_name::of_router(&link.name, n, end),
-        index: index(n, end),
+        index: PortId::of_end(n, end).interface(),
         mac: mac(n, end),
         addresses: addresses(n, end, mtu),
     };
-    Ok(Wire { link: link.name.clone(), mtu: mtu.min(LARGEST_MTU) as u32, ends: [end(0), end(1)] })
+    Ok(LinkWiring { link: link.name.clone(), mtu: mtu.min(LARGEST_MTU) as u32, ends: [end(0), end(1)] })
 }
 
 fn mtu(settings: &LinkSettings) -> u64 {
@@ -157,15 +158,6 @@ fn mtu(settings: &LinkSettings) -> u64 {
         LinkSettings::Line(line) => line.mtu.map_or(ETHERNET_MTU, |mtu| mtu.bytes()),
         LinkSettings::Wifi(wifi) => wifi.mtu.bytes(),
     }
-}
-
-/// The number of the first interface: above those that a kernel gives to the tunnels with which it opens a namespace.
-pub(crate) const FIRST_INDEX: u32 = 1000;
-
-/// The number of an interface.
-fn index(n: usize, end: usize) -> u32 {
-    // At most 20 000 links.
-    FIRST_INDEX + 2 * n as u32 + end as u32
 }
 
 /// A locally administered unicast address (IEEE 802 section 8.4: the second bit of the first octet).

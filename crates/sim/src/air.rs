@@ -1,7 +1,7 @@
 //! The air of a WiFi channel, and what watches each of its lanes.
 
 use netrig_core::{
-    Delivery, Instant, Journal, Lane, Link, LinkEvent, Observer, Seeds, Sink, Watch, quantity,
+    Delivery, Instant, Lane, Link, LinkEvent, Observer, Seeds, Sink, Timeline, Watch, quantity,
 };
 use netrig_experiment::{LinkSpec, WifiLane};
 use netrig_link::wire::{EventLog, Events, Waits, WireMeter};
@@ -80,13 +80,13 @@ impl Air {
     }
 
     /// Reports what the lanes counted since the last tick.
-    pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
         self.medium.catch_up(now, &mut self.watched);
         let watched = self.watched.0.iter_mut().map(|(watched, _)| watched);
         for (place, ((counters, waits), meter)) in watched.zip(&mut self.meters).enumerate() {
             if meter.is_wanted() {
                 let busy = self.medium.occupied(Lane(place as u32), now);
-                meter.tick(now, counters, busy, journal, sink);
+                meter.tick(now, counters, busy, timeline, sink);
             }
             meter.report(&[], waits, sink);
         }

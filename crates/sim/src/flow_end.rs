@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Journal, Sample,
-    Seeds, Sink, Stream, Subject, protocol,
+    CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Sample, Seeds,
+    Sink, Stream, Subject, Timeline, protocol,
 };
 use netrig_experiment::Carrier;
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
@@ -42,7 +42,7 @@ pub(crate) struct World<'a> {
     pub network: &'a mut Network,
     pub meter: &'a mut FlowMeter,
     pub timers: &'a mut Vec<TimerOwner>,
-    pub journal: &'a Journal,
+    pub timeline: &'a Timeline,
     pub sink: &'a mut dyn Sink,
 }
 
@@ -405,7 +405,7 @@ impl Blueprint {
         }
         let timer = if matches!(party, Party::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
         let words = || incident.words(timer, |path| name_of(&self.paths, path));
-        world.journal.note(now, Subject::Flow(self.flow), words, world.sink);
+        world.timeline.note(now, Subject::Flow(self.flow), words, world.sink);
         if let Some((subject, quantity, value)) = incident.moment(self.flow) {
             world.sink.sample(subject, Sample { at: now, quantity, value });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use netrig_core::{Duration, Instant, Journal, Sample, Sink, Subject, quantity};
+use netrig_core::{Duration, Instant, Sample, Sink, Subject, Timeline, quantity};
 use netrig_experiment::Balance;
 use netrig_link::wire::words;
 
@@ -94,7 +94,7 @@ impl Host {
     }
 
     /// Reports what it did since the last tick.
-    pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
         let (busy, dropped) = (self.busy.saturating_sub(self.free_at.since(now)), self.dropped);
         let spent = busy.saturating_sub(self.before.0).as_secs_f64();
         let (subject, lost) = (Subject::Node(self.node), dropped - self.before.1);
@@ -103,7 +103,7 @@ impl Host {
         }
         if lost > 0 {
             let words = || words::drops(&self.name, lost, "no room to receive", self.ticked);
-            journal.note(now, subject, words, sink);
+            timeline.note(now, subject, words, sink);
         }
         (self.before, self.ticked) = ((busy, dropped), now);
     }

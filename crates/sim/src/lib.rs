@@ -39,14 +39,12 @@ impl Substrate for Simulator {
     }
 
     fn check(&self, run: &Run) -> Result<(), Unsupported> {
-        for node in &run.scenario.nodes {
-            if let Some(program) = node.programs.first() {
-                return Err(Unsupported(format!(
-                    "node `{}` runs `{}`, and the simulator has no programs of others; `--on netns` has",
-                    node.name,
-                    program.name()
-                )));
-            }
+        if let Some((node, program)) = run.scenario.first_program() {
+            return Err(Unsupported(format!(
+                "node `{}` runs `{}`, and the simulator has no programs of others; `--on netns` has",
+                node.name,
+                program.name()
+            )));
         }
         for flow in &run.scenario.flows {
             let datagrams = flow.application.sends_datagrams();

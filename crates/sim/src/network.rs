@@ -1,6 +1,6 @@
 //! The wires between the hosts.
 
-use netrig_core::{Delivery, Direction, Duration, Heading, Instant, Journal, Lane, LinkEvent, Seeds, Sink};
+use netrig_core::{Delivery, Direction, Duration, Heading, Instant, Lane, LinkEvent, Seeds, Sink, Timeline};
 use netrig_experiment::{Balance, Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, channels};
 use netrig_link::wire::Events;
 use netrig_link::{LineSettings, Wire, WireId, WireMeters};
@@ -292,13 +292,13 @@ impl Network {
     }
 
     /// Reports what the wires counted since the last tick.
-    pub fn tick(&mut self, now: Instant, journal: &Journal, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
         for (Passing { wire, .. }, meters) in self.wires.iter_mut().zip(&mut self.meters) {
-            meters.tick(now, wire, journal, sink);
+            meters.tick(now, wire, timeline, sink);
         }
-        self.airs.iter_mut().for_each(|air| air.tick(now, journal, sink));
+        self.airs.iter_mut().for_each(|air| air.tick(now, timeline, sink));
         self.events.tell(sink);
-        self.hosts.iter_mut().for_each(|host| host.tick(now, journal, sink));
+        self.hosts.iter_mut().for_each(|host| host.tick(now, timeline, sink));
     }
 
     /// Every packet accounted for.

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant, Journal, Seeds, Sink, Subject, quantity};
-use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
+use netrig_core::{Duration, Instant, Seeds, Sink, Subject, Timeline, quantity};
+use netrig_experiment::{
+    Action, CLIENT_PORT, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent, server_port,
+};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, FlowContext};
 use netrig_transport::Whose;
@@ -25,7 +27,7 @@ pub(crate) struct Simulation<'a> {
     ends: Vec<FlowEnd>,
     meters: Vec<FlowMeter>,
     timers: Vec<TimerOwner>,
-    journal: Journal,
+    timeline: Timeline,
     /// When the run ends: after its duration, or now, once the flows that it ends with are done.
     end: Instant,
 }
@@ -47,8 +49,8 @@ impl<'a> Simulation<'a> {
             meters.push(FlowMeter::new(number, scenario.sample_every, sink));
         }
         let end = Instant::ZERO + scenario.duration;
-        let journal = Journal::new(sink);
-        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), journal, end })
+        let timeline = Timeline::new(sink);
+        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), timeline, end })
     }
 
     /// Lets time pass until the end of the run.
@@ -139,7 +141,7 @@ impl<'a> Simulation<'a> {
             network: &mut self.network,
             meter: &mut self.meters[end.flow()],
             timers: &mut self.timers,
-            journal: &self.journal,
+            timeline: &self.timeline,
             sink,
         };
         act(&mut self.ends[end.place()], &mut world);
@@ -171,7 +173,7 @@ impl<'a> Simulation<'a> {
         match event.action {
             Action::Link { link, direction, event } => {
                 let words = || words::link_event(&self.scenario.links[link].name, direction, &event);
-                self.journal.note(now, Subject::Link(link as u32, direction), words, sink);
+                self.timeline.note(now, Subject::Link(link as u32, direction), words, sink);
                 self.network.apply(now, link, direction, event);
             }
             Action::Interface { node, link, up } => {
@@ -198,7 +200,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
-        self.network.tick(now, &self.journal, sink);
+        self.network.tick(now, &self.timeline, sink);
         for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
             let counted = |whose, of| {
                 let counts = |end: &&FlowEnd| whose == Whose::Both || end.plan.sends_data;
@@ -209,11 +211,6 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The port that every flow's second end listens on, plus the flow's number: RFC 6335's user ports.
-const SERVER_PORT: u16 = 5001;
-/// The first port of a flow's first end: RFC 6335's dynamic ports.
-const CLIENT_PORT: u16 = 49152;
-
 /// Makes the two ends of a flow.
 fn ends_of(
     flow: &Flow,
@@ -223,7 +220,7 @@ fn ends_of(
     traces: bool,
     network: &mut Network,
 ) -> Result<[FlowEnd; 2], RunError> {
-    let server_port = SERVER_PORT + (number % 20_000) as u16;
+    let server_port = server_port(number);
     let paths = paths_of(flow, number, scenario, network)?;
     let server =
         paths[0].first().ok_or_else(|| RunError::Failed(format!("flow `{}` has no path", flow.name)))?;

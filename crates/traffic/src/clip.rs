@@ -174,6 +174,11 @@ impl Clip {
         self.bytes() as f64 / self.packets.len() as f64
     }
 
+    /// The longest of its RTP packets, bytes.
+    pub fn largest_packet(&self) -> u64 {
+        self.packets.iter().map(|packet| packet.len() as u64).max().unwrap_or(0)
+    }
+
     /// All its RTP packets together, bytes.
     pub fn bytes(&self) -> u64 {
         self.packets.iter().map(|packet| packet.len() as u64).sum()

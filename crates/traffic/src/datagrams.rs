@@ -72,6 +72,10 @@ impl Description for Poisson {
         Some(self.size.mean())
     }
 
+    fn largest_datagram(&self) -> Option<u64> {
+        Some(self.size.largest())
+    }
+
     fn pace(&self, headers: u32) -> Option<f64> {
         pace(self.interarrival, self.rate, self.size.mean(), headers)
     }

@@ -108,6 +108,18 @@ impl SizeDistribution {
         }
     }
 
+    /// The largest size, bytes; the mean where nothing bounds them.
+    pub fn largest(&self) -> u64 {
+        match self {
+            Self::Constant(size) | Self::Uniform { max: size, .. } | Self::Pareto { max: Some(size), .. } => {
+                size.bytes()
+            }
+            Self::Exponential(mean) | Self::Pareto { mean, max: None, .. } => mean.bytes(),
+            Self::Imix(mix) => mix.payloads().into_iter().map(|(payload, _)| payload).max().unwrap_or(0),
+            Self::Genome(genome) => genome.payloads().max().unwrap_or(0),
+        }
+    }
+
     /// The size of number `n`, counted from 0: what has an order keeps it, all else is drawn.
     pub fn draw_nth(&self, n: u64, stream: &mut Stream) -> u64 {
         match self {
@@ -233,6 +245,23 @@ mod tests {
         assert!((mean_of(&pareto, n) - pareto.mean()).abs() < 5.0 * (1e6 * 1e4f64).sqrt() / 316.2);
         // k = 3333 B, tail beyond 1 MB: 3333·(3333/10⁶)^½/0.5 = 384.9 B.
         assert!((pareto.mean() - (1e4 - 384.9)).abs() < 0.1);
+    }
+
+    #[test]
+    fn the_largest_size_is_drawn_and_nothing_beyond_it() {
+        let (kb, two) = (Size::from_bytes(1000), Size::from_bytes(2000));
+        for bounded in [
+            SizeDistribution::Constant(kb),
+            SizeDistribution::Uniform { min: kb, max: two },
+            SizeDistribution::Pareto { mean: kb, shape: 1.2, max: Some(two) },
+            SizeDistribution::Imix(Imix::Simple),
+            SizeDistribution::Genome(Genome { sequence: "ag".into(), sizes: [].into() }),
+        ] {
+            let mut stream = Seeds::new(3).stream("sizes");
+            let largest = (0..10_000).map(|n| bounded.draw_nth(n, &mut stream)).max();
+            assert_eq!(largest, Some(bounded.largest()), "{bounded:?}");
+        }
+        assert_eq!(SizeDistribution::Exponential(kb).largest(), 1000);
     }
 
     /// (7·40 + 4·576 + 1500)/12 = 340.33 bytes of IP, 28 of which are headers.

@@ -39,6 +39,11 @@ pub(crate) trait Description {
         None
     }
 
+    /// Payload of the largest of them, bytes, or of one on average where nothing bounds them.
+    fn largest_datagram(&self) -> Option<u64> {
+        self.datagram().map(|mean| mean as u64)
+    }
+
     /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None` if it opens
     /// connections.
     fn pace(&self, _headers: u32) -> Option<f64> {
@@ -112,6 +117,11 @@ macro_rules! applications {
             /// Payload of the datagrams that it sends, bytes, on average; `None` if it opens connections.
             pub fn datagram(&self) -> Option<f64> {
                 match self { $(Self::$kind(settings) => settings.datagram(),)+ }
+            }
+
+            /// Payload of the largest of them, bytes, or of one on average where nothing bounds them.
+            pub fn largest_datagram(&self) -> Option<u64> {
+                match self { $(Self::$kind(settings) => settings.largest_datagram(),)+ }
             }
 
             /// Whether it sends datagrams, so that a flow's `transport` must be UDP.

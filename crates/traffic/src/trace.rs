@@ -99,6 +99,10 @@ impl Description for Trace {
         Some(self.payload() / self.datagrams.len() as f64)
     }
 
+    fn largest_datagram(&self) -> Option<u64> {
+        self.datagrams.iter().map(|(_, size)| size.bytes()).max()
+    }
+
     fn pace(&self, _headers: u32) -> Option<f64> {
         Some(self.datagrams.len() as f64 / self.span().as_secs_f64()).filter(|rate| rate.is_finite())
     }

@@ -69,6 +69,10 @@ impl Description for Video {
         Some(self.clip().mean_packet())
     }
 
+    fn largest_datagram(&self) -> Option<u64> {
+        Some(self.clip().largest_packet())
+    }
+
     fn offered_load(&self) -> Option<f64> {
         let clip = self.clip();
         Some(clip.bytes() as f64 / clip.seconds())

@@ -6,7 +6,7 @@ use netrig_transport::{Counters, Incident, PathId, Whose};
 use super::{FlowEnd, Sockets, Surroundings};
 use crate::AgentError;
 use crate::meter::{Counted, Samples};
-use crate::order::Carrier;
+use crate::order::CarrierOptions;
 use crate::sctp::Handled;
 
 /// Packets that are looked at before the other ends are.
@@ -35,7 +35,7 @@ impl FlowEnd {
     /// What happened to an association, told by the end that sends the flow's data. When it stood and when it closed is
     /// told of every connection alike.
     pub(super) fn tell_incidents(&mut self, at: Instant, incidents: &[Incident], around: &mut Surroundings) {
-        let Carrier::Sctp(options) = &self.order.carrier else { return };
+        let CarrierOptions::Sctp(options) = &self.order.carrier else { return };
         let (flow, sends) = (self.order.flow, self.order.sends_data());
         let name = |path: PathId| options.paths.get(usize::from(path.0)).map_or("?", |path| &path.name);
         for incident in incidents.iter().filter(|_| sends) {

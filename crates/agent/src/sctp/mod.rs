@@ -25,6 +25,7 @@ pub use self::options::{SctpOptions, SctpPath, TimedControl};
 use self::socket::{PathSocket, Sent, Taken};
 use crate::clock::RealtimeOffset;
 use crate::order::{EndOrder, Side};
+use crate::roster::{Named, Roster};
 use crate::socket::{SocketError, drops};
 use crate::sys::ReceiveBatch;
 use crate::{AgentError, Clock, Lateness};
@@ -48,11 +49,9 @@ pub(crate) struct SctpEnd {
     /// One for each path.
     sockets: Vec<PathSocket>,
     listener: Option<Listener>,
-    /// By their places, which are never given twice.
-    associations: BTreeMap<u32, Conn>,
+    associations: Roster<Conn>,
     /// Their places by the client's port.
     by_port: BTreeMap<u16, u32>,
-    made: u32,
     failed: u32,
     gone: Counters,
     /// What is to be told to the associations yet.
@@ -72,6 +71,14 @@ struct Conn {
     id: ConnId,
     client_port: u16,
     association: Box<Association>,
+}
+
+impl Named for Conn {
+    type Name = ConnId;
+
+    fn name(&self) -> ConnId {
+        self.id
+    }
 }
 
 /// A packet that was given to whom it is for.
@@ -106,9 +113,8 @@ impl SctpEnd {
             paths,
             sockets,
             listener,
-            associations: BTreeMap::new(),
+            associations: Roster::default(),
             by_port: BTreeMap::new(),
-            made: 0,
             failed: 0,
             gone: Counters::default(),
             controls: options.controls.iter().copied().collect(),
@@ -135,13 +141,13 @@ impl SctpEnd {
         if self.more || !self.arrived.is_empty() {
             return Some(Instant::ZERO);
         }
-        let timers = self.associations.values().filter_map(|conn| conn.association.poll_timeout());
+        let timers = self.associations.members().filter_map(|conn| conn.association.poll_timeout());
         timers.chain(self.controls.front().map(TimedControl::at)).min()
     }
 
     /// Whether there has been an association.
     pub const fn has_been_used(&self) -> bool {
-        self.made > 0
+        self.associations.made() > 0
     }
 
     /// Whether no association is left.
@@ -151,7 +157,7 @@ impl SctpEnd {
 
     /// Associations made so far, and those that ended before everything had arrived.
     pub const fn tally(&self) -> [u32; 2] {
-        [self.made, self.failed]
+        [self.associations.made(), self.failed]
     }
 
     /// Begins to open an association; its place.
@@ -182,9 +188,7 @@ impl SctpEnd {
     }
 
     fn enrol(&mut self, id: ConnId, client_port: u16, association: Box<Association>) -> u32 {
-        let place = self.made;
-        self.made += 1;
-        self.associations.insert(place, Conn { id, client_port, association });
+        let place = self.associations.enrol(Conn { id, client_port, association });
         self.by_port.insert(client_port, place);
         place
     }
@@ -231,7 +235,7 @@ impl SctpEnd {
         let Payload::Sctp(body) = &packet.payload else { return Ok(None) };
         let client_port = if self.side == Side::Client { body.dst_port } else { body.src_port };
         if let Some(place) = self.by_port.get(&client_port).copied() {
-            if let Some(conn) = self.associations.get_mut(&place) {
+            if let Some(conn) = self.associations.get_mut(place) {
                 conn.association.handle_packet(now, packet);
             }
             self.transmit(place, now)?;
@@ -248,7 +252,7 @@ impl SctpEnd {
             }
             Some(Response::Accepted(association)) => {
                 // Those that this end has opened or accepted are numbered apart; a server only accepts.
-                let place = self.enrol(ConnId::Accepted(self.made), client_port, association);
+                let place = self.enrol(ConnId::Accepted(self.associations.made()), client_port, association);
                 self.transmit(place, now)?;
                 Ok(Some(place))
             }
@@ -266,8 +270,8 @@ impl SctpEnd {
             }
         }
         let is_due = |conn: &Conn| conn.association.poll_timeout().is_some_and(|at| at <= now);
-        let due: Vec<_> =
-            self.associations.iter().filter(|(_, conn)| is_due(conn)).map(|(place, _)| *place).collect();
+        let due = self.associations.iter().filter(|(_, conn)| is_due(conn));
+        let due: Vec<_> = due.map(|(place, _)| place).collect();
         for place in due {
             self.change(place, clock, |association, now| association.handle_timeout(now))?;
             turns.push_back(place);
@@ -276,12 +280,12 @@ impl SctpEnd {
     }
 
     fn places(&self) -> Vec<u32> {
-        self.associations.keys().copied().collect()
+        self.associations.iter().map(|(place, _)| place).collect()
     }
 
     /// The place of the application's connection, if it still is.
     pub fn place_of(&self, id: ConnId) -> Option<u32> {
-        self.associations.iter().find(|(_, conn)| conn.id == id).map(|(place, _)| *place)
+        self.associations.place_of(id)
     }
 
     /// The application gives data to be sent.
@@ -308,7 +312,7 @@ impl SctpEnd {
         change: impl FnOnce(&mut Association, Instant),
     ) -> Result<(), AgentError> {
         let now = clock.now();
-        if let Some(conn) = self.associations.get_mut(&place) {
+        if let Some(conn) = self.associations.get_mut(place) {
             change(&mut conn.association, now);
         }
         self.transmit(place, now)
@@ -316,7 +320,7 @@ impl SctpEnd {
 
     /// Sends all that an association has to send.
     fn transmit(&mut self, place: u32, now: Instant) -> Result<(), AgentError> {
-        while let Some(conn) = self.associations.get_mut(&place)
+        while let Some(conn) = self.associations.get_mut(place)
             && let Some(packet) = conn.association.poll_transmit(now)
         {
             self.send(&packet)?;
@@ -343,7 +347,7 @@ impl SctpEnd {
         events: &mut Vec<ConnectionEvent>,
         incidents: &mut Vec<Incident>,
     ) -> Option<ConnId> {
-        let Conn { id, association, .. } = self.associations.get_mut(&place)?;
+        let Conn { id, association, .. } = self.associations.get_mut(place)?;
         events.extend(std::iter::from_fn(|| association.poll_event()));
         incidents.extend(std::iter::from_fn(|| association.poll_incident()));
         Some(*id)
@@ -353,7 +357,7 @@ impl SctpEnd {
     /// out of the blue.
     pub fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
-        let Some(conn) = self.associations.remove(&place) else { return };
+        let Some(conn) = self.associations.remove(place) else { return };
         self.gone += conn.association.counters();
         if self.by_port.get(&conn.client_port) == Some(&place) {
             self.by_port.remove(&conn.client_port);
@@ -363,13 +367,13 @@ impl SctpEnd {
     /// What the associations, those that are over too, have counted.
     pub fn counters(&self) -> Counters {
         let mut counters = self.gone;
-        self.associations.values().for_each(|conn| counters += conn.association.counters());
+        self.associations.members().for_each(|conn| counters += conn.association.counters());
         counters
     }
 
     /// The state of every path of the end's first association that stands.
     pub fn path_levels(&self) -> impl Iterator<Item = (u8, &'static Quantity, f64)> {
-        let first = self.associations.values().next().map(|conn| &conn.association);
+        let first = self.associations.members().next().map(|conn| &conn.association);
         let status = move |path: u8| Some((path, first?.path_status(PathId(path))?));
         let levels = |(path, status): (u8, PathStatus)| {
             status.levels().map(move |(quantity, value)| (path, quantity, value))

@@ -7,11 +7,11 @@ use netrig_experiment::{Plan, Substrate};
 
 use crate::arguments::Check;
 use crate::failure::{Failure, print};
-use crate::request::Request;
+use crate::request::ExperimentRequest;
 
 /// Checks the file at every point, and lists what each substrate cannot run.
 pub fn check(arguments: &Check) -> Result<ExitCode, Failure> {
-    let request = Request::new(&arguments.which)?;
+    let request = ExperimentRequest::new(&arguments.which)?;
     let plan = request.experiment.plan();
     let warnings = request.experiment.warnings();
     if !warnings.is_empty() {

@@ -19,18 +19,18 @@ pub fn lab(arguments: &Lab) -> Result<ExitCode, Failure> {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::io::IsTerminal;
+    use std::io::{IsTerminal, Write};
     use std::process::{Command, ExitCode, ExitStatus};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use netrig_core::{Quantity, Sample, Sink, Subject};
-    use netrig_netns::{Journals, Lab, LabError, Wiring};
+    use netrig_netns::{Lab, LabError};
 
     use crate::arguments::{self, Changes, Which};
     use crate::failure::{FAILED, Failure, INTERRUPTED};
     use crate::interruption::until_taken_down;
-    use crate::request::Request;
+    use crate::request::{ExperimentRequest, allow_programs, namespaces, not_allowed};
 
     /// Between two looks at whether somebody wants it to end.
     const LOOK: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ mod linux {
     }
 
     pub fn lab(arguments: &arguments::Lab) -> Result<ExitCode, Failure> {
-        let request = Request::new(&Which {
+        let request = ExperimentRequest::new(&Which {
             experiment: arguments.experiment.clone(),
             changes: Changes {
                 set: arguments.set.clone(),
@@ -61,9 +61,14 @@ mod linux {
         })?;
         let plan = request.experiment.plan();
         let run = plan.run(0, 1).map_err(Failure::request)?;
+        if arguments.allow_programs {
+            allow_programs();
+        } else if let Some(refusal) = not_allowed(&run.scenario, "netns") {
+            return Err(refusal);
+        }
         let interrupted = until_taken_down()?;
-        let mut lab = Lab::open(&run, &Journals::default(), &Unheard).map_err(of)?;
-        eprint!("{}", shown(lab.wiring(), |node| lab.namespace(node).unwrap_or_default().to_owned()));
+        let mut lab = namespaces().lab(&run, Unheard, tell, &interrupted).map_err(of)?;
+        eprint!("{}", shown(&lab));
         if plan.len() > 1 {
             eprintln!("links as at {}, the first of {} points; --set chooses", run.point, plan.len());
         }
@@ -75,7 +80,7 @@ mod linux {
                 ExitCode::SUCCESS
             }
         };
-        let passed = lab.close(&mut Unheard).map_err(of)?;
+        let (passed, Unheard) = lab.close().map_err(of)?;
         let (offered, dropped) = (passed.balance.offered, passed.balance.dropped);
         eprintln!("links took {offered} packets and dropped {dropped}");
         passed.faults.iter().for_each(|fault| eprintln!("warning: {fault}"));
@@ -85,8 +90,15 @@ mod linux {
     fn of(error: LabError) -> Failure {
         match error {
             LabError::NoNode { .. } | LabError::Unsupported(_) => Failure::request(error),
+            LabError::Cancelled => Failure::Interrupted,
             error => Failure::failed(error),
         }
+    }
+
+    /// Passes on what a program of the file's wrote.
+    fn tell(node: &str, program: &str, line: &str) {
+        // If even stderr is closed there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "{node} {program}: {line}");
     }
 
     fn hold(interrupted: &AtomicBool) {
@@ -97,7 +109,7 @@ mod linux {
 
     /// Runs a command in a node, and gives its exit code.
     fn command(
-        lab: &mut Lab,
+        lab: &mut Lab<Unheard>,
         node: &str,
         words: &[String],
         interrupted: &AtomicBool,
@@ -130,14 +142,18 @@ mod linux {
         ExitCode::from(own.or(signal).unwrap_or(FAILED))
     }
 
-    /// Nodes with their namespaces, interfaces and addresses.
-    fn shown(wiring: &Wiring, namespace: impl Fn(&str) -> String) -> String {
+    /// Nodes with their namespaces, interfaces, addresses and programs.
+    fn shown(lab: &Lab<Unheard>) -> String {
         let mut lines = String::new();
-        for (place, node) in wiring.nodes.iter().enumerate() {
-            lines += &format!("{}  (ip netns exec {} ...)\n", node.name, namespace(&node.name));
-            for (_, end) in wiring.ends_of(place) {
+        for (place, node) in lab.wiring().nodes.iter().enumerate() {
+            let namespace = lab.namespace(&node.name).unwrap_or_default();
+            lines += &format!("{}  (ip netns exec {namespace} ...)\n", node.name);
+            for (_, end) in lab.wiring().ends_of(place) {
                 let addresses: Vec<_> = end.addresses.iter().map(ToString::to_string).collect();
                 lines += &format!("    {:<16} {}\n", end.interface, addresses.join("  "));
+            }
+            for (_, version) in lab.programs().filter(|(node, _)| *node == place) {
+                lines += &format!("    runs {version}\n");
             }
         }
         lines

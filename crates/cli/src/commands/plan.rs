@@ -10,14 +10,14 @@ use netrig_experiment::{Plan as Runs, Substrate};
 use crate::arguments::Plan;
 use crate::failure::{Failure, print};
 use crate::progress::words;
-use crate::request::Request;
+use crate::request::ExperimentRequest;
 
 /// Points of which one run is made to learn what a run costs.
 const TRIED: usize = 5;
 
 /// Shows points and runs, and what they will cost.
 pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
-    let request = Request::new(&arguments.which)?;
+    let request = ExperimentRequest::new(&arguments.which)?;
     let plan = request.experiment.plan();
     let design = &request.experiment.design;
     for factor in &design.factors {

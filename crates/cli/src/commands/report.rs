@@ -16,11 +16,11 @@ use crate::arguments;
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
 use crate::output;
-use crate::request::Request;
+use crate::request::ExperimentRequest;
 
 /// Writes the report of what the store has; runs nothing.
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
-    let request = Request::new(&arguments.which)?;
+    let request = ExperimentRequest::new(&arguments.which)?;
     let out = arguments.out.as_deref().map(|out| Ok((out, Form::of(out)?))).transpose()?;
     let (store, results) = stored(&request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
@@ -36,7 +36,7 @@ pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
 }
 
 /// The store, and what it has of an experiment as it was asked for, judged. Nothing is run.
-pub fn stored(request: &Request, path: &Path) -> Result<(Store, Results), Failure> {
+pub fn stored(request: &ExperimentRequest, path: &Path) -> Result<(Store, Results), Failure> {
     if !path.exists() {
         return Err(Failure::request(format!(
             "there is no store {}; `netrig run` makes one",
@@ -58,7 +58,7 @@ pub fn stored(request: &Request, path: &Path) -> Result<(Store, Results), Failur
 
 /// The report of results, with its figures of single runs.
 pub fn of<'a>(
-    request: &'a Request,
+    request: &'a ExperimentRequest,
     results: &'a Results,
     provenance: &'a [Provenance],
     store: &Store,
@@ -83,7 +83,7 @@ pub fn of<'a>(
 ///
 /// If `cancel` is set meanwhile the figure shows the runs that were made again by then.
 fn traced(
-    request: &Request,
+    request: &ExperimentRequest,
     id: &str,
     spec: &FigureSpec,
     results: &Results,

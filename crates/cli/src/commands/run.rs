@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::{Results, Status, Verdict};
-use netrig_runner::{Ended, Request as Errand, carry_out, provenance};
+use netrig_runner::{Ended, Request, carry_out, provenance};
 use netrig_store::{Provenance, Store};
 
 use crate::arguments::Run;
@@ -15,11 +15,11 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::{until_interrupted, until_taken_down};
 use crate::output::tell;
 use crate::progress::ProgressLine;
-use crate::request::{Request, allow_programs};
+use crate::request::{ExperimentRequest, allow_programs, not_allowed};
 
 /// Runs what the store does not have, prints responses and verdicts, and writes the report.
 pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
-    let request = Request::new(&arguments.which)?;
+    let request = ExperimentRequest::new(&arguments.which)?;
     for warning in request.experiment.warnings().all() {
         eprintln!("warning: {}", warning.message);
     }
@@ -58,7 +58,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
 }
 
 /// Lets the experiment run programs of others if that was allowed, and refuses one that was not and would.
-fn permit(request: &Request, allowed: bool) -> Result<(), Failure> {
+fn permit(request: &ExperimentRequest, allowed: bool) -> Result<(), Failure> {
     if allowed {
         allow_programs();
         return Ok(());
@@ -67,16 +67,12 @@ fn permit(request: &Request, allowed: bool) -> Result<(), Failure> {
     for place in 0..plan.len() {
         // What is wrong with a point is told where it is run.
         let Ok(run) = plan.run(place, 1) else { continue };
-        let named = run.scenario.nodes.iter().find_map(|node| Some((node, node.programs.first()?)));
-        let Some((node, program)) = named else { continue };
-        if let Some(on) = request.substrates.iter().find(|on| on.check(&run).is_ok()) {
-            return Err(Failure::request(format!(
-                "node `{}` runs `{}` on this machine with your rights (--on {}); if you trust the experiment file, allow it by \
-                 --allow-programs",
-                node.name,
-                program.name(),
-                on.name()
-            )));
+        if run.scenario.first_program().is_none() {
+            continue;
+        }
+        let on = request.substrates.iter().find(|on| on.check(&run).is_ok());
+        if let Some(refusal) = on.and_then(|on| not_allowed(&run.scenario, on.name())) {
+            return Err(refusal);
         }
     }
     Ok(())
@@ -84,12 +80,12 @@ fn permit(request: &Request, allowed: bool) -> Result<(), Failure> {
 
 fn carry(
     arguments: &Run,
-    request: &Request,
+    request: &ExperimentRequest,
     provenance: &Provenance,
     store: &mut Store,
     cancel: &AtomicBool,
 ) -> Result<Ended, Failure> {
-    let errand = Errand {
+    let asked = Request {
         experiment: &request.experiment,
         file: &request.text,
         substrates: &request.substrates,
@@ -98,7 +94,7 @@ fn carry(
         traced: arguments.traces,
         cancel,
     };
-    carry_out(&errand, store, &mut ProgressLine::new()).map_err(Failure::failed)
+    carry_out(&asked, store, &mut ProgressLine::new()).map_err(Failure::failed)
 }
 
 fn code(results: &Results, require_claims: bool) -> ExitCode {

@@ -3,7 +3,7 @@
 use netrig_store::{ExperimentEntry, Store};
 
 use crate::failure::Failure;
-use crate::request::Request;
+use crate::request::ExperimentRequest;
 
 /// The runs that are meant: those of a version of the file, of one build or of the latest.
 pub struct Version {
@@ -18,7 +18,7 @@ const FEWEST: usize = 4;
 
 /// The latest version of the file that `store` has runs of. If it is not the one that was asked for, a line on
 /// stderr says so.
-pub fn latest(store: &Store, request: &Request) -> Result<ExperimentEntry, Failure> {
+pub fn latest(store: &Store, request: &ExperimentRequest) -> Result<ExperimentEntry, Failure> {
     let (name, place) = (&request.experiment.design.name, store.path().display());
     let version = versions(store, request)?
         .pop()
@@ -33,7 +33,7 @@ pub fn latest(store: &Store, request: &Request) -> Result<ExperimentEntry, Failu
 }
 
 /// The version that `named` begins: of the file by its digest, or of netrig by its build or the commit in it.
-pub fn named(store: &Store, request: &Request, named: &str) -> Result<Version, Failure> {
+pub fn named(store: &Store, request: &ExperimentRequest, named: &str) -> Result<Version, Failure> {
     let refuse = |why: &str| {
         let (name, place) = (&request.experiment.design.name, store.path().display());
         Err(Failure::request(format!(
@@ -67,7 +67,7 @@ fn is_build(build: &str, named: &str) -> bool {
 }
 
 /// The versions of the file that have runs, the latest last.
-fn versions(store: &Store, request: &Request) -> Result<Vec<ExperimentEntry>, Failure> {
+fn versions(store: &Store, request: &ExperimentRequest) -> Result<Vec<ExperimentEntry>, Failure> {
     let mut versions = store.experiments().map_err(Failure::failed)?;
     versions.retain(|version| version.name == request.experiment.design.name && version.runs > 0);
     Ok(versions)

@@ -10,7 +10,7 @@ use netrig_store::{Replication, Store};
 use super::viewing::Viewing;
 use crate::build::BUILD;
 use crate::failure::Failure;
-use crate::request::Request;
+use crate::request::ExperimentRequest;
 
 /// A viewer of one run.
 struct Viewer<'a> {
@@ -25,7 +25,7 @@ struct Viewer<'a> {
 /// made of what the store has kept of the first valid replication of each point.
 pub fn watched<'a>(
     report: Report<'a>,
-    (request, results, store): (&Request, &Results, &Store),
+    (request, results, store): (&ExperimentRequest, &Results, &Store),
     (id, spec): (&str, &FigureSpec),
 ) -> Result<Report<'a>, Failure> {
     if !has_ffmpeg() {
@@ -82,7 +82,7 @@ pub fn watched<'a>(
 
 /// Who saw what the figure shows.
 fn viewers<'a>(
-    request: &Request,
+    request: &ExperimentRequest,
     results: &'a Results,
     store: &Store,
     spec: &FigureSpec,
@@ -112,7 +112,7 @@ fn viewers<'a>(
 
 /// The first valid replication of each point that this build has made of the experiment, whatever version of its file.
 fn replications(
-    request: &Request,
+    request: &ExperimentRequest,
     store: &Store,
 ) -> Result<BTreeMap<(String, netrig_experiment::Point), Replication>, Failure> {
     let mut first: BTreeMap<_, Replication> = BTreeMap::new();

@@ -75,6 +75,17 @@ impl Namespace {
         assert!(status.success(), "ip {arguments:?}: {status}");
     }
 
+    /// Packets that an interface of the namespace has sent.
+    pub fn transmitted(&self, interface: &str) -> u64 {
+        let table =
+            std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).expect("the kernel tells");
+        let line =
+            table.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'));
+        // The tenth number, behind the eight of what was received and the octets (proc_pid_net(5)).
+        let packets = line.and_then(|line| line.split_ascii_whitespace().nth(9));
+        packets.and_then(|number| number.parse().ok()).expect("it has the interface")
+    }
+
     /// Runs netrig in it until it ends.
     pub fn netrig(&self, arguments: &[&str]) -> Output {
         self.command(env!("CARGO_BIN_EXE_netrig")).args(arguments).output().expect("netrig starts")

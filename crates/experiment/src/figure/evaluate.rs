@@ -340,7 +340,7 @@ impl FigureSpec {
             let drawn = DrawnTheory { figure: self, spec, curve, scale, fixed, axis, design };
             let levels =
                 || self.series.0.iter().filter_map(|factor| key.get(factor)).map(|level| level.0.as_str());
-            let curves: Vec<(Option<&str>, Vec<(f64, f64)>)> = if spec.names_a_response(design) {
+            let curves: Vec<(Option<&str>, Curve)> = if spec.names_a_response(design) {
                 let of = |substrate: &'a str| {
                     let mine = here.iter().filter(|p| p.substrate == substrate && has(&p.factors, &key));
                     (several.then_some(substrate), drawn.at_points(mine))
@@ -369,6 +369,9 @@ impl FigureSpec {
     }
 }
 
+/// Places with the values there, from left to right.
+type Curve = Vec<(f64, f64)>;
+
 /// A theory's curve along one line of a figure.
 struct DrawnTheory<'a> {
     figure: &'a FigureSpec,
@@ -384,18 +387,18 @@ struct DrawnTheory<'a> {
 
 impl DrawnTheory<'_> {
     /// With what was measured at each point.
-    fn at_points<'a>(&self, points: impl Iterator<Item = &'a &'a PointResult>) -> Vec<(f64, f64)> {
+    fn at_points<'a>(&self, points: impl Iterator<Item = &'a &'a PointResult>) -> Curve {
         let place = |point: &&PointResult| {
             let x = self.axis.place(point.factors.level(&self.figure.x)?)?;
             Some((x, self.value(x, Some(point))?))
         };
-        let mut found: Vec<(f64, f64)> = points.filter_map(place).collect();
+        let mut found: Curve = points.filter_map(place).collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         found
     }
 
     /// All along the axis.
-    fn everywhere(&self, here: &[&PointResult]) -> Vec<(f64, f64)> {
+    fn everywhere(&self, here: &[&PointResult]) -> Curve {
         let level = |point: &&PointResult| self.axis.place(point.factors.level(&self.figure.x)?);
         let across: Vec<f64> = here.iter().filter_map(level).collect();
         let places = self.axis.places(self.figure.log.contains(&Axis::X), &across);

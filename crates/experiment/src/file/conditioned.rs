@@ -32,25 +32,27 @@ struct Unreached {
 }
 
 /// One direction of a link.
-struct Way<'a> {
-    definition: &'a Definition,
-    link: &'a LinkSpec,
-    direction: Direction,
+pub(super) struct Way<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) link: &'a LinkSpec,
+    pub(super) direction: Direction,
 }
 
 impl Way<'_> {
-    fn settings(&self) -> &LinkSettings {
+    pub(super) fn settings(&self) -> &LinkSettings {
         self.link.towards(self.direction)
     }
 
-    /// Where the n-th of its `list` stands in the file: the way back has a list of its own only if it stands in `reverse`.
-    fn place(&self, list: &str, n: usize) -> Vec<String> {
+    /// Where a field of its settings (`condition.0.meter.burst`) stands in the file: the way back has one of its own only if
+    /// it stands in `reverse`.
+    pub(super) fn place(&self, field: &str) -> Vec<String> {
         let link = ["link", &self.link.group];
+        let mut steps = field.split('.').peekable();
         let reverse = self.definition.root.at(&link).table().and_then(|table| table.get("reverse"));
-        let own = reverse.and_then(|reverse| reverse.table()).is_some_and(|table| table.get(list).is_some());
+        let reverse = reverse.and_then(|reverse| reverse.table());
+        let own = reverse.zip(steps.peek()).is_some_and(|(table, first)| table.get(first).is_some());
         let back = (self.direction == Direction::Backward && own).then_some("reverse");
-        let number = n.to_string();
-        link.into_iter().chain(back).chain([list, &number]).map(str::to_owned).collect()
+        link.into_iter().chain(back).chain(steps).map(str::to_owned).collect()
     }
 }
 
@@ -87,7 +89,7 @@ impl Conditioned {
                 ),
                 help: "of all rules the first that matches holds; put the narrower one first",
             });
-            self.note(way.place("condition", n), why);
+            self.note(way.place(&format!("condition.{n}")), why);
         }
     }
 
@@ -129,7 +131,7 @@ impl Conditioned {
             if let Some(own) = matches[n].only_dscp() {
                 taken = taken.iter().chain(own.iter()).collect();
             }
-            self.note(way.place("classes", n), why);
+            self.note(way.place(&format!("classes.{n}")), why);
         }
     }
 

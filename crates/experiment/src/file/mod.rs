@@ -1,5 +1,6 @@
 //! Reading an experiment file: text, values, sections, and what is wrong with them.
 
+mod buckets;
 mod captures;
 mod check;
 mod conditioned;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use netrig_core::{Direction, Duration};
 use netrig_link::LinkSettings;
 
+use super::buckets::Buckets;
 use super::conditioned::Conditioned;
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Value;
@@ -30,6 +31,7 @@ pub(super) struct Warnings<'a> {
     unbounded: BTreeSet<String>,
     misfits: Misfits,
     conditioned: Conditioned,
+    buckets: Buckets,
 }
 
 /// A link that is offered at least as much as it carries.
@@ -70,6 +72,7 @@ impl<'a> Warnings<'a> {
             unbounded: BTreeSet::new(),
             misfits: Misfits::default(),
             conditioned: Conditioned::default(),
+            buckets: Buckets::default(),
         }
     }
 
@@ -92,6 +95,7 @@ impl<'a> Warnings<'a> {
         self.look_for_overloads(scenario, levels);
         self.misfits.look_at(scenario);
         self.conditioned.look_at(scenario, self.definition);
+        self.buckets.look_at(scenario, self.definition);
     }
 
     fn look_for_overloads(&mut self, scenario: &Scenario, levels: &[usize]) {
@@ -157,6 +161,7 @@ impl<'a> Warnings<'a> {
         all.extend(self.shares_of_percentages());
         all.extend(self.misfits.finish(self.definition));
         all.extend(self.conditioned.finish(self.definition));
+        all.extend(self.buckets.finish(self.definition));
         all
     }
 

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ensure;
+use crate::passage::Fate;
 use crate::{Framing, SettingsError};
 
 /// Bits per byte times nanoseconds per second: tokens of a byte.
@@ -207,6 +208,40 @@ impl Meter {
                 ensure(trtcm.pir >= trtcm.cir, "pir", "must not be below `cir`")
             }
         }
+    }
+
+    /// The colours that a packet of so many bytes can be found to be of.
+    pub(crate) fn colours(&self, bytes: u64) -> impl Iterator<Item = Colour> {
+        let fits = |depth: &Size| bytes <= depth.bytes();
+        let (green, yellow) = match self {
+            Self::TokenBucket(Bucket { burst, .. }) => (fits(burst), false),
+            Self::Srtcm(Srtcm { cbs, ebs, .. }) => (fits(cbs), fits(ebs)),
+            Self::Trtcm(Trtcm { cbs, pbs, .. }) => (fits(cbs) && fits(pbs), fits(pbs)),
+        };
+        let found = [(Colour::Green, green), (Colour::Yellow, yellow), (Colour::Red, true)];
+        found.into_iter().filter(|(_, can)| *can).map(|(colour, _)| colour)
+    }
+
+    /// The bucket, by its field, that can never hold so many bytes, how deep it is, and what becomes of such packets; of
+    /// several the one that matters most. A bucket of no depth is meant so.
+    pub(crate) fn shallow(&self, bytes: u64) -> Option<(&'static str, Size, Fate)> {
+        let short = |depth: Size| bytes > depth.bytes();
+        let found = match *self {
+            Self::TokenBucket(Bucket { burst, .. }) if short(burst) => ("burst", burst, Fate::Red),
+            Self::Srtcm(Srtcm { cbs, ebs, .. }) if short(cbs.max(ebs)) => {
+                (if cbs < ebs { "ebs" } else { "cbs" }, cbs.max(ebs), Fate::Red)
+            }
+            Self::Srtcm(Srtcm { cbs, .. }) if short(cbs) && cbs > Size::default() => {
+                ("cbs", cbs, Fate::NeverGreen)
+            }
+            Self::Srtcm(Srtcm { ebs, .. }) if short(ebs) && ebs > Size::default() => {
+                ("ebs", ebs, Fate::NeverYellow)
+            }
+            Self::Trtcm(Trtcm { pbs, .. }) if short(pbs) => ("pbs", pbs, Fate::Red),
+            Self::Trtcm(Trtcm { cbs, .. }) if short(cbs) => ("cbs", cbs, Fate::NeverGreen),
+            _ => return None,
+        };
+        Some(found)
     }
 
     /// Whether it tells yellow from red.

@@ -94,7 +94,7 @@ impl Condition {
         ensure(self.meter.is_some() || meterless, "meter", "must be given: `layer` and `red` are about it")
     }
 
-    const fn action(&self, colour: Colour) -> Action {
+    pub(crate) const fn action(&self, colour: Colour) -> Action {
         match (colour, self.yellow) {
             (Colour::Green, _) | (Colour::Yellow, None) => self.green,
             (Colour::Yellow, Some(action)) => action,

@@ -218,7 +218,7 @@ impl Queue {
     }
 
     /// Of a discipline of classes, the room of each.
-    const fn room(&self) -> Option<PerClass> {
+    pub(crate) const fn room(&self) -> Option<PerClass> {
         match self {
             Self::Priority(room) | Self::ClassWfq(room) => Some(PerClass { ..*room }),
             Self::Drr(drr) => Some(PerClass { packets: drr.packets, bytes: drr.bytes }),

@@ -3,8 +3,8 @@
 use crate::Counters;
 use crate::queue::class::{Class, Classifier};
 use netrig_core::{
-    Direction, DropReason, Duration, Instant, Journal, Observer, PacketMeta, Quantity, Sample, Sink, Subject,
-    quantity,
+    Direction, DropReason, Duration, Instant, Observer, PacketMeta, Quantity, Sample, Sink, Subject,
+    Timeline, quantity,
 };
 
 use super::words;
@@ -96,7 +96,7 @@ impl WireMeter {
         now: Instant,
         counters: &Counters,
         busy: Duration,
-        journal: &Journal,
+        timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
         let reading = Reading {
@@ -109,7 +109,7 @@ impl WireMeter {
         {
             sink.sample(self.subject, Sample { at: now, quantity, value: new - old });
         }
-        self.report_drops(&reading, journal, sink);
+        self.report_drops(&reading, timeline, sink);
         let span = now.since(self.before.at).as_nanos();
         if span > 0 {
             let value = (reading.packet_nanos - self.before.packet_nanos) as f64 / span as f64;
@@ -119,7 +119,7 @@ impl WireMeter {
     }
 
     /// Reports how many packets were dropped for which reason; the time line tells only of reasons that there were.
-    fn report_drops(&self, reading: &Reading, journal: &Journal, sink: &mut dyn Sink) {
+    fn report_drops(&self, reading: &Reading, timeline: &Timeline, sink: &mut dyn Sink) {
         let (at, since) = (reading.at, self.before.at);
         for (why, wanted) in DropReason::ALL.into_iter().zip(self.reasons) {
             let packets = reading.dropped[why.index()] - self.before.dropped[why.index()];
@@ -129,7 +129,7 @@ impl WireMeter {
             }
             if packets > 0 {
                 let words = || words::drops(&self.name, packets, why.name(), since);
-                journal.note(at, self.subject, words, sink);
+                timeline.note(at, self.subject, words, sink);
             }
         }
     }

@@ -9,7 +9,8 @@ mod rule_meter;
 pub mod words;
 
 use netrig_core::{
-    Delivery, Direction, Duration, Instant, Journal, Lane, Link, LinkEvent, PacketMeta, Seeds, Sink, quantity,
+    Delivery, Direction, Duration, Instant, Lane, Link, LinkEvent, PacketMeta, Seeds, Sink, Timeline,
+    quantity,
 };
 
 pub use self::event_log::{EventLog, Events, Numbered};
@@ -169,7 +170,7 @@ impl WireMeters {
         &mut self,
         now: Instant,
         at_work: &mut Wire<P>,
-        journal: &Journal,
+        timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
         let Self { wire, classes, rules } = self;
@@ -178,10 +179,10 @@ impl WireMeters {
         }
         let Wire { line, counters, waits, .. } = at_work;
         if wire.is_wanted() {
-            wire.tick(now, counters, line.busy(now), journal, sink);
+            wire.tick(now, counters, line.busy(now), timeline, sink);
             let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
             for (meter, counters) in classes.iter_mut().zip(of_classes) {
-                meter.tick(now, counters, Duration::ZERO, journal, sink);
+                meter.tick(now, counters, Duration::ZERO, timeline, sink);
             }
         }
         let of_rules = line.queue().port().into_iter().flat_map(Port::rules);

@@ -28,7 +28,7 @@ const FLAG_BACKUP: u32 = 1 << 2;
 
 /// An address that takes part in connections beside the one that they were opened with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Endpoint {
+pub(crate) struct MptcpEndpoint {
     pub(crate) address: IpAddr,
     pub(crate) role: Role,
     /// Whether its subflows carry data only while no other can (RFC 8684 section 3.3.8).
@@ -62,14 +62,14 @@ impl PathManager {
     }
 
     /// Adds an address.
-    pub(crate) fn add(&mut self, endpoint: &Endpoint) -> Result<(), Refusal> {
+    pub(crate) fn add(&mut self, endpoint: &MptcpEndpoint) -> Result<(), Refusal> {
         self.0.ask(CMD_ADD_ADDR, vec![endpoint.attribute()]).map(drop)
     }
 
     /// The addresses that were added, in the order of their numbers.
-    pub(crate) fn endpoints(&mut self) -> Result<Vec<Endpoint>, Refusal> {
+    pub(crate) fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, Refusal> {
         let answers = self.0.list(CMD_GET_ADDR)?;
-        answers.iter().map(Endpoint::of).collect()
+        answers.iter().map(MptcpEndpoint::of).collect()
     }
 
     /// Sets the limits.
@@ -91,7 +91,7 @@ impl PathManager {
     }
 }
 
-impl Endpoint {
+impl MptcpEndpoint {
     fn attribute(&self) -> DefaultNla {
         let role = match self.role {
             Role::Signal => FLAG_SIGNAL,

@@ -2,6 +2,11 @@
 
 use netrig_core::{Frame, Heading, Instant, Note, PacketEvent, Sample, Sink, Subject};
 
+/// How many findings may wait for whoever takes them: those of 25 s at the usual interval of samples. Then the router and the
+/// events of interfaces wait too: what they do is late, which they measure, so that the run says that it is worth nothing.
+/// Nothing is lost, and no memory fills.
+pub(crate) const UNTAKEN: usize = 256;
+
 /// What was found since the last time it was told.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {

@@ -14,24 +14,24 @@ use std::collections::VecDeque;
 
 use netrig_agent::{Clock, RealtimeOffset, Wakefulness, become_real_time};
 use netrig_core::{
-    Delivery, Direction, Duration, Frame as Shown, Heading, Instant, Journal, LinkEvent, PacketMeta, Sample,
-    Seeds, Sink, Subject, quantity,
+    Delivery, Direction, Duration, Frame, Heading, Instant, LinkEvent, PacketMeta, Sample, Seeds, Sink,
+    Subject, Timeline, quantity,
 };
 use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
 use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 
-pub(crate) use self::findings::Findings;
+pub(crate) use self::findings::{Findings, UNTAKEN};
 use self::parcel::Parcel;
 pub(crate) use self::recognition::Recognition;
-pub(crate) use self::report::Report;
+pub(crate) use self::report::RouterReport;
 pub(crate) use self::routing::Routing;
 use self::routing::Stop;
 use crate::error::TestbedError;
 use crate::interfaces::Shut;
+use crate::port::{PerPort, PortId};
 use crate::ring::{Outlet, Ring};
 use crate::testbed::Testbed;
-use crate::wiring::FIRST_INDEX;
 
 /// Slots of the ring: more than 100 ms of frames at 100,000 per second.
 const SLOTS: usize = 16_384;
@@ -52,13 +52,13 @@ const SPARE: usize = 4096;
 /// All links of a scenario at work on the frames of a testbed.
 pub(crate) struct Router {
     ring: Ring,
-    /// By the place of the end that a frame leaves to: twice the link's place, and one for its second end.
-    outlets: Vec<Outlet>,
-    /// By the place of the end that a frame came from.
-    wires: Vec<Wire<Parcel>>,
-    meters: Vec<WireMeters>,
+    /// By the port at which a frame goes out.
+    outlets: PerPort<Outlet>,
+    /// By the port at which a frame comes in.
+    wires: PerPort<Wire<Parcel>>,
+    meters: PerPort<WireMeters>,
     /// The last moment that each wire was told.
-    told: Vec<Instant>,
+    told: PerPort<Instant>,
     /// What has come out of the wires and is to be sent, in the order of time.
     departing: Vec<Departure>,
     spare: Vec<Parcel>,
@@ -69,7 +69,7 @@ pub(crate) struct Router {
     recognition: Recognition,
     shut: Shut,
     tap: Tap,
-    journal: Journal,
+    timeline: Timeline,
     events: Events,
     findings: Findings,
     /// Whether anybody wants to know how late each frame was.
@@ -80,20 +80,20 @@ pub(crate) struct Router {
     /// When the last of them came.
     last: Instant,
     drained: bool,
-    report: Report,
+    report: RouterReport,
 }
 
-/// A frame that has come out of a wire, and the place of the end that it leaves to.
+/// A frame that has come out of a wire, and the port at which it goes out.
 struct Departure {
     at: Instant,
-    to: usize,
+    to: PortId,
     packet: Parcel,
 }
 
 /// A change of a wire at a moment of the run.
 struct Change {
     at: Instant,
-    wire: usize,
+    wire: PortId,
     event: LinkEvent,
     words: String,
 }
@@ -102,8 +102,8 @@ struct Change {
 struct Tap {
     /// By node.
     wanted: Vec<bool>,
-    /// By the places of ends: the node there.
-    nodes: Vec<usize>,
+    /// By port: the node opposite to it.
+    nodes: PerPort<usize>,
 }
 
 impl Router {
@@ -119,13 +119,13 @@ impl Router {
     ) -> Result<Self, RunError> {
         let failed = |error: TestbedError| RunError::Failed(error.to_string());
         let scenario = &*run.scenario;
-        let ends = || testbed.wiring().wires.iter().flat_map(|wire| &wire.ends);
+        let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
         let outlets = ends().map(|end| Outlet::open(testbed, end.index));
         let events = Events::default();
         let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
         Ok(Self {
             outlets: outlets.collect::<Result<_, _>>().map_err(failed)?,
-            told: vec![Instant::ZERO; wires.len()],
+            told: ends().map(|_| Instant::ZERO).collect(),
             departing: Vec::new(),
             wires,
             meters,
@@ -140,7 +140,7 @@ impl Router {
                 wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
                 nodes: ends().map(|end| end.node).collect(),
             },
-            journal: Journal::new(sink),
+            timeline: Timeline::new(sink),
             events,
             findings: Findings::default(),
             tells_lateness: sink.wants(&quantity::FORWARDING_LATENESS),
@@ -148,7 +148,7 @@ impl Router {
             came: 0,
             last: Instant::ZERO,
             drained: false,
-            report: Report::default(),
+            report: RouterReport::default(),
             // Last: what comes from here on is for the run.
             ring: Ring::open(testbed, SLOTS).map_err(failed)?,
         })
@@ -163,7 +163,7 @@ impl Router {
     ///
     /// # Errors
     /// If the kernel fails it, or packets do not balance: a defect of a link.
-    pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<Report, RunError> {
+    pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<RouterReport, RunError> {
         self.report.no_priority = become_real_time().err().map(|error| error.to_string());
         let _awake = Wakefulness::keep();
         let mut offset = RealtimeOffset::measure();
@@ -246,8 +246,8 @@ impl Router {
         });
         for (at, interface, parcel) in arrived.into_iter().flatten() {
             // An interface may be somebody else's, who has been in the router's namespace.
-            let from = interface.checked_sub(FIRST_INDEX).map(|from| from as usize);
-            match (from.filter(|from| *from < self.wires.len()), parcel) {
+            let from = PortId::of_interface(interface).filter(|from| self.wires.has(*from));
+            match (from, parcel) {
                 (Some(from), Some(parcel)) => self.offer(at, from, parcel),
                 _ => self.report.foreign += 1,
             }
@@ -255,8 +255,8 @@ impl Router {
         count > 0
     }
 
-    /// A node has sent a frame from the end at `from`.
-    fn offer(&mut self, at: Instant, from: usize, parcel: Parcel) {
+    /// A frame of a node's has come in at the port `from`.
+    fn offer(&mut self, at: Instant, from: PortId, parcel: Parcel) {
         self.advance(at);
         self.last = at;
         let told = &mut self.told[from];
@@ -281,7 +281,7 @@ impl Router {
             if at > now {
                 return;
             }
-            for wire in 0..self.wires.len() {
+            for wire in self.wires.ports() {
                 if self.wires[wire].poll_timeout().is_some_and(|due| due <= at) {
                     self.told[wire] = self.told[wire].max(at);
                     self.deliver(at, wire);
@@ -297,10 +297,9 @@ impl Router {
     }
 
     /// Takes what has come out of a wire.
-    fn deliver(&mut self, now: Instant, wire: usize) {
+    fn deliver(&mut self, now: Instant, wire: PortId) {
         while let Some(Delivery { at, packet, .. }) = self.wires[wire].poll_deliver(now) {
-            // The other end of the link.
-            let to = wire ^ 1;
+            let to = wire.far();
             self.show(at, to, Heading::Inbound, &packet);
             if at <= self.end {
                 self.recognition.delivered(at, self.tap.nodes[to], &packet);
@@ -313,7 +312,7 @@ impl Router {
         let Change { at, wire, event, words } = change;
         let at = at.max(self.told[wire]);
         self.told[wire] = at;
-        self.journal.note(at, subject(wire), || words, &mut self.findings);
+        self.timeline.note(at, wire.way(), || words, &mut self.findings);
         self.wires[wire].apply(at, event);
     }
 
@@ -324,9 +323,11 @@ impl Router {
             now if now >= self.end => Instant::NEVER,
             now => (now + self.sample_every).min(self.end),
         };
-        for ((wire, meters), told) in self.wires.iter_mut().zip(&mut self.meters).zip(&mut self.told) {
+        for ((wire, meters), told) in
+            self.wires.iter_mut().zip(self.meters.iter_mut()).zip(self.told.iter_mut())
+        {
             *told = now.max(*told);
-            meters.tick(*told, wire, &self.journal, &mut self.findings);
+            meters.tick(*told, wire, &self.timeline, &mut self.findings);
         }
         self.events.tell(&mut self.findings);
         if self.next_tick == Instant::NEVER {
@@ -380,20 +381,20 @@ impl Router {
         self.spare.extend(self.departing.drain(..).map(|departure| departure.packet).take(room));
     }
 
-    /// A packet passes the interface of a node, at the end of that place.
-    fn show(&mut self, at: Instant, end: usize, heading: Heading, parcel: &Parcel) {
-        let node = self.tap.nodes[end];
+    /// A packet passes the interface of a node, opposite to this port.
+    fn show(&mut self, at: Instant, port: PortId, heading: Heading, parcel: &Parcel) {
+        let node = self.tap.nodes[port];
         if self.tap.wanted[node] && at <= self.end {
-            let (bytes, link) = (parcel.packet(), (end / 2) as u32);
+            let (bytes, link) = (parcel.packet(), port.link() as u32);
             let original_len = parcel.header().ip_len;
             let bytes = &bytes[..bytes.len().min(original_len as usize)];
-            self.findings.frame(&Shown { at, node: node as u32, link, heading, bytes, original_len });
+            self.findings.frame(&Frame { at, node: node as u32, link, heading, bytes, original_len });
         }
     }
 
     /// The run is over: what was counted, and whether it adds up.
-    fn finish(mut self) -> Result<Report, RunError> {
-        for (wire, meters) in self.wires.iter().zip(&self.meters) {
+    fn finish(mut self) -> Result<RouterReport, RunError> {
+        for (wire, meters) in self.wires.iter().zip(self.meters.iter()) {
             let unbalanced = |error| RunError::Failed(format!("{}: {error}", meters.name()));
             let inside = wire.balance().map_err(unbalanced)? as u64;
             let (counters, sum) = (wire.counters(), &mut self.report.balance);
@@ -403,7 +404,7 @@ impl Router {
             sum.dropped += counters.dropped_in_all().packets;
             sum.inside += inside;
         }
-        let Report { balance, forwarded, refused, shut_out, .. } = &self.report;
+        let RouterReport { balance, forwarded, refused, shut_out, .. } = &self.report;
         if balance.delivered != forwarded + refused + shut_out {
             return Err(RunError::Failed(format!(
                 "links delivered {} frames to the router, which sent {forwarded}, could not send {refused}, and had \
@@ -416,19 +417,13 @@ impl Router {
     }
 }
 
-/// Which direction of which link a wire is.
-fn subject(wire: usize) -> Subject {
-    let direction = if wire.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
-    Subject::Link((wire / 2) as u32, direction)
-}
-
 /// Both directions of every link.
 fn wires(
     scenario: &Scenario,
     seeds: &Seeds,
     events: &Events,
     sink: &dyn Sink,
-) -> Result<(Vec<Wire<Parcel>>, Vec<WireMeters>), RunError> {
+) -> Result<(PerPort<Wire<Parcel>>, PerPort<WireMeters>), RunError> {
     let (mut wires, mut meters) = (Vec::new(), Vec::new());
     for (link, number) in scenario.links.iter().zip(0..) {
         for direction in [Direction::Forward, Direction::Backward] {
@@ -441,7 +436,7 @@ fn wires(
             meters.push(WireMeters::new(id, settings, sink));
         }
     }
-    Ok((wires, meters))
+    Ok((wires.into_iter().collect(), meters.into_iter().collect()))
 }
 
 /// What happens to links, in the order of time.
@@ -449,7 +444,7 @@ fn changes(scenario: &Scenario) -> VecDeque<Change> {
     let of_links = scenario.events.iter().filter_map(|happening| match happening.action {
         Action::Link { link, direction, event } => Some(Change {
             at: happening.at,
-            wire: 2 * link + direction as usize,
+            wire: PortId::of_way(link, direction),
             event,
             words: words::link_event(&scenario.links[link].name, direction, &event),
         }),

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Duration, Instant, PacketMeta, Quantity, Sample, Sink, Subject, protocol, quantity};
-use netrig_experiment::{Carrier, Flow, Scenario};
+use netrig_experiment::{Carrier, Flow, Scenario, server_port};
 
 use super::parcel::Parcel;
 use crate::ftp;
-use crate::orders::server_port;
 
 /// Counts the IP bytes of TCP segments with data that reach the receiving hosts of flows, and tells when they pause: a
 /// socket counts only what is in them, and hears of it when all that was sent before is there.

@@ -8,7 +8,7 @@ use crate::ring::Counts;
 
 /// What the router did, and how well.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct RouterReport {
     /// Every packet accounted for.
     pub balance: Balance,
     /// Frames that were sent on.
@@ -31,7 +31,7 @@ pub(crate) struct Report {
     pub no_priority: Option<String>,
 }
 
-impl Report {
+impl RouterReport {
     /// Why the run must not be trusted, in words.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();

@@ -7,7 +7,7 @@ use netrig_agent::Clock;
 use netrig_core::Instant;
 use netrig_experiment::RunError;
 
-use super::{Report, Router};
+use super::{Router, RouterReport};
 
 /// The word that the run is over.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Stop {
 /// The router at work on a thread of its own, which ends with this value.
 pub(crate) struct Routing {
     stop: Arc<Stop>,
-    thread: Option<JoinHandle<Result<Report, RunError>>>,
+    thread: Option<JoinHandle<Result<RouterReport, RunError>>>,
 }
 
 impl Routing {
@@ -43,11 +43,11 @@ impl Routing {
     ///
     /// # Errors
     /// If it failed before, or packets do not balance.
-    pub fn stop(mut self, end: Instant) -> Result<Report, RunError> {
+    pub fn stop(mut self, end: Instant) -> Result<RouterReport, RunError> {
         self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router gave up".into())))
     }
 
-    fn end(&mut self, end: Instant) -> Option<Result<Report, RunError>> {
+    fn end(&mut self, end: Instant) -> Option<Result<RouterReport, RunError>> {
         self.stop.say(end);
         self.thread.take()?.join().ok()
     }

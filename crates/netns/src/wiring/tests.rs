@@ -35,7 +35,7 @@ fn addresses_are_those_of_the_scenario_and_their_counterparts() {
     let [v4, v6] = ["ip = 4", "ip = 6"].map(|head| scenario(head, &links, &[DIRECT]));
     let [wiring, same] = [&v4, &v6].map(|scenario| Wiring::new(scenario).unwrap());
     assert_eq!(wiring, same);
-    for (n, wire) in wiring.wires.iter().enumerate() {
+    for (n, wire) in wiring.links.iter().enumerate() {
         for (place, end) in wire.ends.iter().enumerate() {
             assert_eq!(end.addresses, [v4.links[n].addresses[place], v6.links[n].addresses[place]]);
             assert_eq!(end.node, v4.links[n].ends[place]);
@@ -48,8 +48,8 @@ fn names_fit_linux_and_differ() {
     let long = ["x23456789012345", "x234567890123456", "x2345678901234567", "lo", "all", "default", "x"];
     let links: Vec<_> = long.iter().map(|name| (*name, "ab", "")).collect();
     let wiring = Wiring::new(&scenario("", &links, &[DIRECT])).unwrap();
-    let ends = || wiring.wires.iter().flat_map(|wire| &wire.ends);
-    let names: Vec<_> = wiring.wires.iter().map(|wire| wire.ends[0].interface.as_str()).collect();
+    let ends = || wiring.links.iter().flat_map(|wire| &wire.ends);
+    let names: Vec<_> = wiring.links.iter().map(|wire| wire.ends[0].interface.as_str()).collect();
     assert_eq!(
         names,
         ["x23456789012345", "x234567890123~1", "x234567890123~2", "lo~3", "all~4", "default~5", "x"]
@@ -71,7 +71,7 @@ fn a_link_too_narrow_for_ipv6_has_ipv4_alone() {
     let links = [("one", "ab", "mtu = \"1279 B\""), ("two", "bc", "mtu = \"1280 B\"")];
     let path = "from = \"a\"\nto = \"c\"\npaths = [[\"one\", \"two\"]]";
     let wiring = Wiring::new(&scenario("ip = 4", &links, &[path])).unwrap();
-    let addresses = |wire: usize| wiring.wires[wire].ends[0].addresses.len();
+    let addresses = |wire: usize| wiring.links[wire].ends[0].addresses.len();
     assert_eq!((addresses(0), addresses(1)), (1, 2));
     assert!(wiring.nodes.iter().flat_map(|node| &node.ways).all(|way| way.to.is_ipv4()));
     let narrow = Wiring::new(&scenario("ip = 6", &links, &[path]));
@@ -85,7 +85,7 @@ fn a_link_too_narrow_for_ipv6_has_ipv4_alone() {
 fn the_interfaces_of_a_link_fit_its_wider_direction() {
     let links = [("one", "ab", "mtu = \"1400 B\"\nreverse = { mtu = \"9000 B\" }"), ("two", "ab", "")];
     let wiring = Wiring::new(&scenario("", &links, &[DIRECT])).unwrap();
-    assert_eq!(wiring.wires.iter().map(|wire| wire.mtu).collect::<Vec<_>>(), [9000, 1500]);
+    assert_eq!(wiring.links.iter().map(|wire| wire.mtu).collect::<Vec<_>>(), [9000, 1500]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use netrig_core::Direction;
 use netrig_experiment::Route;
 
-use super::{Wire, WiringError};
+use super::{LinkWiring, WiringError};
 
 /// Packets for one address take this way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,39 +37,44 @@ impl Table {
     /// Reads all paths, each with the node from which it leads, there and back, in both versions of IP.
     pub(super) fn new<'a>(
         names: &[&str],
-        wires: &[Wire],
+        links: &[LinkWiring],
         paths: impl Iterator<Item = (usize, &'a Route)>,
     ) -> Result<Self, WiringError> {
         let mut table = Self(names.iter().map(|_| Node::default()).collect());
         for (from, path) in paths {
             let there: Vec<_> = path.hops.iter().map(|hop| (hop.link, far_end(hop.direction))).collect();
-            debug_assert_eq!(there.first().map(|&(link, end)| wires[link].ends[1 - end].node), Some(from));
+            debug_assert_eq!(there.first().map(|&(link, end)| links[link].ends[1 - end].node), Some(from));
             let back: Vec<_> = there.iter().rev().map(|&(link, end)| (link, 1 - end)).collect();
             for hops in [there, back] {
-                table.read(names, wires, &hops)?;
+                table.read(names, links, &hops)?;
             }
         }
         Ok(table)
     }
 
     /// Reads one direction of a path: its links, each with the end that it comes to.
-    fn read(&mut self, names: &[&str], wires: &[Wire], hops: &[(usize, usize)]) -> Result<(), WiringError> {
+    fn read(
+        &mut self,
+        names: &[&str],
+        links: &[LinkWiring],
+        hops: &[(usize, usize)],
+    ) -> Result<(), WiringError> {
         let (Some(&(first, entered)), Some(&(last, end))) = (hops.first(), hops.last()) else {
             return Ok(());
         };
         for &(link, end) in &hops[..hops.len() - 1] {
-            self.0[wires[link].ends[end].node].forwards = true;
+            self.0[links[link].ends[end].node].forwards = true;
         }
-        for to in &wires[last].ends[end].addresses {
-            let Some(from) = wires[first].ends[1 - entered].address_like(to) else { continue };
+        for to in &links[last].ends[end].addresses {
+            let Some(from) = links[first].ends[1 - entered].address_like(to) else { continue };
             // A link on the way that IPv6 does not fit: in IPv6 there is no such path.
-            if hops.iter().any(|&(link, end)| wires[link].ends[end].address_like(to).is_none()) {
+            if hops.iter().any(|&(link, end)| links[link].ends[end].address_like(to).is_none()) {
                 continue;
             }
             // The last link needs no route: its far end is a neighbour.
             for &(link, end) in &hops[..hops.len() - 1] {
-                let node = wires[link].ends[1 - end].node;
-                let Some(via) = wires[link].ends[end].address_like(to) else { continue };
+                let node = links[link].ends[1 - end].node;
+                let Some(via) = links[link].ends[end].address_like(to) else { continue };
                 let ways = self.0[node].destinations.entry(*to).or_default();
                 match ways.iter().find(|(source, _)| *source == from) {
                     None => ways.push((from, (via, link))),

@@ -46,8 +46,8 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
         let found = router.iter().find(|interface| interface["ifname"] == name).unwrap();
         assert!(found["flags"].as_array().unwrap().contains(&"LOWER_UP".into()), "{found}");
         assert_eq!(found["addr_info"].as_array().map(Vec::len), Some(0), "{found}");
-        let (index, wires) = (found["ifindex"].as_u64().unwrap() as u32, &testbed.wiring().wires);
-        let end = wires.iter().flat_map(|wire| &wire.ends).find(|end| end.index == index).unwrap();
+        let (index, links) = (found["ifindex"].as_u64().unwrap() as u32, &testbed.wiring().links);
+        let end = links.iter().flat_map(|wire| &wire.ends).find(|end| end.index == index).unwrap();
         assert_eq!(end.router_interface, name);
     }
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use netrig_netns::{Counts, Frame, Outlet, Ring, Testbed};
+use netrig_netns::{Counts, Outlet, ReceivedFrame, Ring, Testbed};
 
 use super::common::{build, has_root, journals};
 
@@ -21,7 +21,7 @@ fn socket(testbed: &Testbed, node: usize, at: &str) -> UdpSocket {
 }
 
 /// Reads a frame, at latest after a time that nothing here takes.
-fn take<T>(ring: &mut Ring, read: impl FnOnce(&Frame<'_>) -> T) -> T {
+fn take<T>(ring: &mut Ring, read: impl FnOnce(&ReceivedFrame<'_>) -> T) -> T {
     assert!(ring.wait(Duration::from_secs(20)).unwrap(), "no frame comes");
     ring.read(1, |frames| read(&frames[0]))
 }
@@ -43,7 +43,7 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
     let mut ring = Ring::open(&testbed, 64).unwrap();
     assert!(!ring.wait(Duration::ZERO).unwrap() && is_empty(&mut ring));
     let client = socket(&testbed, 0, FROM);
-    let end = &testbed.wiring().wires[0].ends[0];
+    let end = &testbed.wiring().links[0].ends[0];
     let mut before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     // More than the ring has slots: each is used again.
     for n in 0..200_u32 {
@@ -75,7 +75,8 @@ fn what_finds_no_room_is_counted() {
     for n in 0..100_u8 {
         client.send_to(&[n; 18], TO).unwrap();
     }
-    let numbers = |frames: &[Frame<'_>]| frames.iter().map(|frame| frame.bytes[HEADERS]).collect::<Vec<_>>();
+    let numbers =
+        |frames: &[ReceivedFrame<'_>]| frames.iter().map(|frame| frame.bytes[HEADERS]).collect::<Vec<_>>();
     // A part, and then all the rest.
     let mut read = ring.read(10, numbers);
     assert_eq!(read.len(), 10);
@@ -101,7 +102,7 @@ fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
     let testbed = build(&journals);
     let mut ring = Ring::open(&testbed, 256).unwrap();
     let (client, server) = (socket(&testbed, 0, FROM), socket(&testbed, 2, TO));
-    let outlet = Outlet::open(&testbed, testbed.wiring().wires[0].ends[1].index).unwrap();
+    let outlet = Outlet::open(&testbed, testbed.wiring().links[0].ends[1].index).unwrap();
     let frames: Vec<_> = (0..150_u8)
         .map(|n| {
             client.send_to(&[n; 18], TO).unwrap();
@@ -163,7 +164,7 @@ fn tcp_runs_through_the_ring_in_both_versions_of_ip_and_over_a_node_that_forward
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let mut ring = Ring::open(&testbed, 4096).unwrap();
-    let pairs = testbed.wiring().wires.iter().flat_map(|wire| {
+    let pairs = testbed.wiring().links.iter().flat_map(|wire| {
         let [a, b] = &wire.ends;
         [(a.index, b.index), (b.index, a.index)]
     });

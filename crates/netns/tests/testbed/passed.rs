@@ -1,8 +1,9 @@
 //! Packets through a testbed whose router is a kernel's bridge: addresses, neighbours, routes and checksums are such that
 //! whoever moves frames as they are makes nodes reach each other.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use super::common::{build, has, has_root, journals, says};
 /// Joins the two router ends of each link by a bridge of their own.
 fn bridge(testbed: &Testbed) {
     let router = testbed.router_namespace();
-    for (n, wire) in testbed.wiring().wires.iter().enumerate() {
+    for (n, wire) in testbed.wiring().links.iter().enumerate() {
         let bridge = format!("bridge{n}");
         says("ip", &["-n", router, "link", "add", &bridge, "up", "type", "bridge", "forward_delay", "0"]);
         for end in &wire.ends {
@@ -67,8 +68,8 @@ fn frames_at_the_router_are_whole() {
     tshark
         .args(["netns", "exec", testbed.router_namespace(), "tshark", "-q", "-i", "primary.a", "-w"])
         .arg(&capture);
-    let mut tshark = Capture(tshark.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
-    tshark.wait_until_it_runs();
+    let mut tshark = Capture(tshark.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    tshark.wait_until_it_runs(&capture);
     let pairs: [(SocketAddr, SocketAddr); 2] = [
         ("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:4000".parse().unwrap()),
         ("[fd00::1]:4000".parse().unwrap(), "[fd00::2]:4000".parse().unwrap()),
@@ -121,12 +122,12 @@ fn frames_at_the_router_are_whole() {
 struct Capture(Child);
 
 impl Capture {
-    fn wait_until_it_runs(&mut self) {
-        let mut lines = BufReader::new(self.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("Capturing on")), "tshark does not capture");
-        // Its words come before its socket. The rest is read so that it never waits for a reader.
-        std::thread::spawn(move || lines.for_each(drop));
-        std::thread::sleep(Duration::from_millis(500));
+    /// The file gets its heading when the socket and its filter are at work.
+    fn wait_until_it_runs(&mut self, file: &Path) {
+        while std::fs::metadata(file).map_or(0, |file| file.len()) == 0 {
+            assert!(self.0.try_wait().unwrap().is_none(), "tshark does not capture");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

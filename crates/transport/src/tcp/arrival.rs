@@ -153,7 +153,7 @@ impl Connection {
         let carries = segment.carries_data() || flags.contains(Flags::FIN);
         if carries && self.state.may_receive() {
             let fin = flags.contains(Flags::FIN);
-            let (events, counters) = (&mut self.events, &mut self.journal.counters);
+            let (events, counters) = (&mut self.events, &mut self.telemetry.counters);
             let data = std::mem::replace(&mut segment.data, Data::Fill(0));
             self.receiver.accept(now, start, data, fin, events, counters);
             if self.receiver.is_finished() {
@@ -217,9 +217,9 @@ impl Connection {
         let start = self.receiver.offset(segment.seq);
         let len = segment.data.size();
         if len > 0 {
-            self.journal.counters.data_packets_received += 1;
+            self.telemetry.counters.data_packets_received += 1;
             if start + len as i64 <= self.receiver.next() as i64 {
-                self.journal.counters.bytes_duplicated += len;
+                self.telemetry.counters.bytes_duplicated += len;
                 self.receiver.report_duplicate(start, len);
             }
         }
@@ -247,7 +247,7 @@ impl Connection {
             echoed: timestamps.and_then(|timestamps| echoed(now, timestamps.echo)),
             congestion: segment.flags.contains(Flags::ECE),
         };
-        self.sender.on_acknowledgement(now, &ack, &mut self.journal);
+        self.sender.on_acknowledgement(now, &ack, &mut self.telemetry);
         if self.sender.fin_acknowledged() {
             match self.state {
                 State::FinWait1 => self.state = State::FinWait2,
@@ -291,7 +291,7 @@ impl Connection {
         };
         let arrived = Packet { header, payload: Payload::Tcp(segment.clone()) };
         if let Some(reply) = super::connection::refuse(&arrived) {
-            self.journal.counters.packets_sent += 1;
+            self.telemetry.counters.packets_sent += 1;
             self.replies.push_back(reply);
         }
     }

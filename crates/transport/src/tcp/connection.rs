@@ -12,7 +12,7 @@ use super::clock::timestamp;
 use super::config::{Config, EcnMode, Framing, Handshake, OptionBytes};
 use super::receiver::Receiver;
 use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps};
-use super::sender::{Journal, PATH, Sender, Transmission};
+use super::sender::{PATH, Sender, Telemetry, Transmission};
 use super::state::State;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
 
@@ -34,7 +34,7 @@ pub struct Connection {
     pub(super) options: Options,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
-    pub(super) journal: Journal,
+    pub(super) telemetry: Telemetry,
     pub(super) events: VecDeque<ConnectionEvent>,
     /// Answers that stand outside the stream: resets.
     pub(super) replies: VecDeque<Packet>,
@@ -102,7 +102,7 @@ impl Connection {
             options: Options::default(),
             sender: Sender::new(config.clone()),
             receiver: Receiver::new(&config),
-            journal: Journal::default(),
+            telemetry: Telemetry::default(),
             events: VecDeque::new(),
             replies: VecDeque::new(),
             gave_data: false,
@@ -130,7 +130,7 @@ impl Connection {
     /// The user stops reading, or goes on: what arrives meanwhile fills the receive buffer and closes the
     /// window.
     pub fn set_reading(&mut self, reading: bool) {
-        self.receiver.set_reading(reading, &mut self.events, &mut self.journal.counters);
+        self.receiver.set_reading(reading, &mut self.events, &mut self.telemetry.counters);
         self.tell_peer_finished();
     }
 
@@ -173,7 +173,7 @@ impl Connection {
     /// The connection is over for the user.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         self.events.push_back(ConnectionEvent::Closed(reason));
-        self.journal.tell(Incident::Closed(reason));
+        self.telemetry.tell(Incident::Closed(reason));
         self.gave_data = false;
     }
 
@@ -196,7 +196,7 @@ impl Connection {
         self.state = State::Established;
         self.opening.again_at = Instant::NEVER;
         self.opening.due = false;
-        self.journal.tell(Incident::Established);
+        self.telemetry.tell(Incident::Established);
         let peer = SocketAddr::new(self.flow.dst, self.flow.dst_port);
         self.events.push_back(ConnectionEvent::Connected { peer });
     }
@@ -213,7 +213,7 @@ impl Connection {
 
     #[inline]
     pub(super) fn packet(&mut self, segment: Segment, ecn: Ecn) -> Packet {
-        self.journal.counters.packets_sent += 1;
+        self.telemetry.counters.packets_sent += 1;
         Packet { header: self.header(&segment, ecn), payload: Payload::Tcp(segment) }
     }
 
@@ -293,7 +293,7 @@ impl Connection {
 
     fn data_packet(&mut self, now: Instant, transmission: Transmission) -> Packet {
         let Transmission { start, end, fin, new } = transmission;
-        self.journal.counters.data_packets_sent += u64::from(end > start);
+        self.telemetry.counters.data_packets_sent += u64::from(end > start);
         let data = self.sender.read(start, end);
         let mut flags = if end - start > 0 && self.sender.unsent() == 0 { Flags::PSH } else { Flags::NONE };
         let mut ecn = Ecn::NotEct;
@@ -352,7 +352,7 @@ impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
         // By reference: a move of the segment would cost as much as the rest of the checks.
         let Payload::Tcp(segment) = &mut packet.payload else { return };
-        self.journal.counters.packets_received += 1;
+        self.telemetry.counters.packets_received += 1;
         if self.state == State::Listen && self.config.handshake == Handshake::None {
             self.open_without_handshake();
         }
@@ -368,14 +368,14 @@ impl Endpoint for Connection {
                 return;
             }
             self.opening.due = true;
-            self.journal.counters.timeouts += 1;
+            self.telemetry.counters.timeouts += 1;
             let (rto, errors) = (now.since(self.opening.sent_at), self.opening.sent);
-            self.journal.tell(Incident::ControlTimeout { timer: "SYN", rto, errors, limit });
+            self.telemetry.tell(Incident::ControlTimeout { timer: "SYN", rto, errors, limit });
         }
         if self.time_wait_until <= now {
             self.vanish();
         }
-        if self.sender.deadline() <= now && !self.sender.on_timer(now, &mut self.journal) {
+        if self.sender.deadline() <= now && !self.sender.on_timer(now, &mut self.telemetry) {
             self.end(CloseReason::TimedOut);
         }
     }
@@ -400,7 +400,7 @@ impl Endpoint for Connection {
             return Some(self.acknowledgement(now));
         }
         if self.state.may_transmit()
-            && let Some(transmission) = self.sender.transmit(now, &mut self.journal)
+            && let Some(transmission) = self.sender.transmit(now, &mut self.telemetry)
         {
             return Some(self.data_packet(now, transmission));
         }
@@ -474,7 +474,7 @@ impl crate::Connection for Connection {
     }
 
     fn counters(&self) -> Counters {
-        self.journal.counters
+        self.telemetry.counters
     }
 
     fn path_status(&self, path: PathId) -> Option<PathStatus> {
@@ -490,7 +490,7 @@ impl crate::Connection for Connection {
     }
 
     fn poll_incident(&mut self) -> Option<Incident> {
-        self.journal.incidents.pop_front()
+        self.telemetry.incidents.pop_front()
     }
 }
 

@@ -16,14 +16,14 @@ use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
 use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print};
-use crate::request::Request;
+use crate::request::ExperimentRequest;
 
 use origin::{Change, Origin, Provenances};
 
 /// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
 /// was not the same when their runs were made.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
-    let request = Request::new(&arguments.which)?;
+    let request = ExperimentRequest::new(&arguments.which)?;
     let place = StoreVersion::of(&arguments.store, Path::new(STORE));
     let mut first = Side::new(&request, &place, "first")?;
     let mut second = Side::new(&request, &StoreVersion::of(&arguments.with, &place.store), "second")?;
@@ -96,7 +96,7 @@ impl Margin {
 
 /// Factors that the file has as constants, or no more, and that have one level at all points of each side, but not the
 /// same one: the points are compared although they differ in it, and it is told with what else was different.
-fn other_constants(request: &Request, first: &Side, second: &Side) -> BTreeSet<String> {
+fn other_constants(request: &ExperimentRequest, first: &Side, second: &Side) -> BTreeSet<String> {
     let may_differ = |name: &String| {
         let levels = request.experiment.design.factor(name).map_or(1, |factor| factor.levels.len());
         levels == 1 && !request.set.contains(name)
@@ -141,7 +141,7 @@ struct Side {
 
 impl Side {
     /// What a store has of the experiment, as if `name` were its substrate.
-    fn new(request: &Request, place: &StoreVersion, name: &str) -> Result<Self, Failure> {
+    fn new(request: &ExperimentRequest, place: &StoreVersion, name: &str) -> Result<Self, Failure> {
         let path = place.store.display();
         if !place.store.exists() {
             return Err(Failure::request(format!("there is no store {path}")));
@@ -177,7 +177,7 @@ impl Side {
     }
 
     /// Leaves the points that the experiment has with the levels that were asked for.
-    fn narrow(&mut self, request: &Request, constants: &BTreeSet<String>) -> Result<(), Failure> {
+    fn narrow(&mut self, request: &ExperimentRequest, constants: &BTreeSet<String>) -> Result<(), Failure> {
         let plan = request.experiment.plan();
         let wanted: BTreeSet<Point> =
             (0..plan.len()).map(|place| without(&plan.point(place), constants)).collect();

@@ -21,7 +21,7 @@ use crate::commands::report::{of, stored};
 use crate::commands::version;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
-use crate::request::Request;
+use crate::request::ExperimentRequest;
 
 use capture::capture;
 use events::events;
@@ -50,8 +50,10 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
             "--run is for --pcapng, --figure and --format events; csv, parquet and svg are of an experiment",
         )
     })?;
-    let request =
-        Request::new(&Which { experiment: experiment.clone(), changes: arguments.changes.clone() })?;
+    let request = ExperimentRequest::new(&Which {
+        experiment: experiment.clone(),
+        changes: arguments.changes.clone(),
+    })?;
     if format == ExportFormat::Svg {
         figures(arguments, &request)?
     } else {
@@ -60,7 +62,7 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn runs(arguments: &Export, format: ExportFormat, request: &Request) -> Result<(), Failure> {
+fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -> Result<(), Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
     let table = Table::of(&store, version::latest(&store, request)?.id).map_err(Failure::failed)?;
     let mut bytes = Vec::new();
@@ -73,7 +75,7 @@ fn runs(arguments: &Export, format: ExportFormat, request: &Request) -> Result<(
     tell(&arguments.out, &format!("{} runs: {}", table.rows(), arguments.out.display()))
 }
 
-fn figures(arguments: &Export, request: &Request) -> Result<(), Failure> {
+fn figures(arguments: &Export, request: &ExperimentRequest) -> Result<(), Failure> {
     let (store, results) = stored(request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
     let report = of(request, &results, &provenance, &store, &AtomicBool::new(false))?;

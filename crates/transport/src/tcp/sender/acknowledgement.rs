@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::{Journal, PATH, Phase, Sender, Usage};
+use super::{PATH, Phase, Sender, Telemetry, Usage};
 use crate::Incident;
 use crate::tcp::clock::{ago, timestamp};
 use crate::tcp::config::{Growth, NewrenoTimer, Recovery, RttSampling};
@@ -56,8 +56,8 @@ struct Told {
 
 impl Sender {
     /// Takes an acknowledgement between SND.UNA and SND.NXT (or one beyond, for a window probe).
-    pub fn on_acknowledgement(&mut self, now: Instant, ack: &Acknowledgement<'_>, journal: &mut Journal) {
-        self.accept_probe_byte(now, ack.number, journal);
+    pub fn on_acknowledgement(&mut self, now: Instant, ack: &Acknowledgement<'_>, telemetry: &mut Telemetry) {
+        self.accept_probe_byte(now, ack.number, telemetry);
         let una = self.board.una();
         let advanced = ack.number > una;
         let had_outstanding = !self.board.is_empty();
@@ -73,7 +73,7 @@ impl Sender {
             let before = self.buffer.held();
             self.board.acknowledge(ack.number, &mut delivered);
             self.buffer.release(ack.number);
-            journal.counters.bytes_acknowledged += before - self.buffer.held();
+            telemetry.counters.bytes_acknowledged += before - self.buffer.held();
             self.errors = 0;
         }
         let rtt = self.measure(now, ack, advanced, &delivered);
@@ -86,12 +86,12 @@ impl Sender {
         let plain_duplicate = !advanced && had_outstanding && !ack.occupies && !window_changed;
         let duplicate = if self.sack { sack.news } else { plain_duplicate };
         let told = Told { number: ack.number, advanced, sack, plain_duplicate, duplicate, delivered };
-        self.reconsider(now, ack, &told, journal);
+        self.reconsider(now, ack, &told, telemetry);
         if ack.congestion && self.ecn {
-            self.on_congestion_echo(journal);
+            self.on_congestion_echo(telemetry);
         }
         let was = self.phase;
-        self.advance_phase(now, &told, journal);
+        self.advance_phase(now, &told, telemetry);
         let growing = match (was, self.phase) {
             (Phase::Open | Phase::Loss, Phase::Open) | (Phase::Loss, Phase::Loss) => true,
             // The acknowledgement that ends recovery grows nothing, unless every one does.
@@ -108,11 +108,17 @@ impl Sender {
     }
 
     /// Judges what was done before in doubt: a probe, a time-out, a reduction of the window.
-    fn reconsider(&mut self, now: Instant, ack: &Acknowledgement<'_>, told: &Told, journal: &mut Journal) {
+    fn reconsider(
+        &mut self,
+        now: Instant,
+        ack: &Acknowledgement<'_>,
+        told: &Told,
+        telemetry: &mut Telemetry,
+    ) {
         let Told { delivered, sack, .. } = told;
         if let Some(probe) = self.probe {
             let unanswered = told.plain_duplicate && !sack.news;
-            self.judge_probe(probe.judge(ack.number, sack.duplicate, unanswered), journal);
+            self.judge_probe(probe.judge(ack.number, sack.duplicate, unanswered), telemetry);
         }
         if let Some(frto) = self.frto {
             let evidence = Evidence {
@@ -123,22 +129,22 @@ impl Sender {
                     && (self.sack || !delivered.repeated),
                 sack: self.sack,
             };
-            self.judge_time_out(frto, evidence, journal);
+            self.judge_time_out(frto, evidence, telemetry);
         }
         if let Some(undo) = self.undo {
             let echo = ack.echoed.filter(|_| delivered.repeated).map(|age| timestamp(now).wrapping_sub(age));
             if undo.is_refuted_by_duplicates() || echo.is_some_and(|echo| undo.is_refuted_by_echo(echo)) {
-                self.undo_reduction(journal);
+                self.undo_reduction(telemetry);
             }
         }
     }
 
     /// A probe of a closed window may have been taken in: then its byte is as good as sent.
-    fn accept_probe_byte(&mut self, now: Instant, number: u64, journal: &mut Journal) {
+    fn accept_probe_byte(&mut self, now: Instant, number: u64, telemetry: &mut Telemetry) {
         if self.window_probe.sent && number > self.board.nxt() {
             self.board.push(now, number);
             self.window_probe.sent = false;
-            journal.counters.bytes_sent += 1;
+            telemetry.counters.bytes_sent += 1;
         }
     }
 
@@ -227,7 +233,7 @@ impl Sender {
     }
 
     /// RFC 3168 section 6.1.2: as for a loss, but nothing is sent again, and at most once per window.
-    fn on_congestion_echo(&mut self, journal: &mut Journal) {
+    fn on_congestion_echo(&mut self, telemetry: &mut Telemetry) {
         if self.phase != Phase::Open || self.board.una() <= self.reduced_until {
             return;
         }
@@ -243,12 +249,12 @@ impl Sender {
         } else {
             self.window.reduce(ssthresh, ssthresh);
         }
-        journal.counters.ecn_reductions += 1;
-        journal.tell(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
+        telemetry.counters.ecn_reductions += 1;
+        telemetry.tell(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
     }
 
     /// RFC 8985 section 7.4.2.
-    fn judge_probe(&mut self, verdict: ProbeVerdict, journal: &mut Journal) {
+    fn judge_probe(&mut self, verdict: ProbeVerdict, telemetry: &mut Telemetry) {
         if verdict == ProbeVerdict::Open {
             return;
         }
@@ -257,12 +263,12 @@ impl Sender {
             let base = self.congested_base(0);
             let ssthresh = self.algorithm.on_congestion(&self.window, base);
             self.window.reduce(ssthresh, ssthresh);
-            journal.counters.fast_recoveries += 1;
-            journal.tell(Incident::Recovered { path: PATH, cwnd: ssthresh });
+            telemetry.counters.fast_recoveries += 1;
+            telemetry.tell(Incident::Recovered { path: PATH, cwnd: ssthresh });
         }
     }
 
-    fn judge_time_out(&mut self, frto: Frto, evidence: Evidence, journal: &mut Journal) {
+    fn judge_time_out(&mut self, frto: Frto, evidence: Evidence, telemetry: &mut Telemetry) {
         match frto.judge(evidence) {
             Verdict::Undecided => {}
             Verdict::Genuine => {
@@ -277,13 +283,13 @@ impl Sender {
                 self.frto = (self.unsent() > 0 && self.peer_edge > self.board.nxt()).then_some(Frto::Second);
                 self.window.cwnd = self.board.in_flight() + 2 * self.smss;
             }
-            Verdict::Spurious => self.undo_reduction(journal),
+            Verdict::Spurious => self.undo_reduction(telemetry),
         }
     }
 
     /// The time-out, or the fast retransmission, was needless: as if it had not been (RFC 4015; RFC 5682
     /// section 3.4 leaves the response open).
-    fn undo_reduction(&mut self, journal: &mut Journal) {
+    fn undo_reduction(&mut self, telemetry: &mut Telemetry) {
         self.board.forgive_losses();
         if let Some((cwnd, ssthresh)) = self.before.take() {
             self.window.reduce(ssthresh, cwnd.max(self.window.cwnd));
@@ -292,10 +298,10 @@ impl Sender {
         self.rtt.reset_backoff();
         match self.phase {
             Phase::Loss => {
-                journal.counters.spurious_timeouts += 1;
-                journal.tell(Incident::SpuriousTimeout { path: PATH });
+                telemetry.counters.spurious_timeouts += 1;
+                telemetry.tell(Incident::SpuriousTimeout { path: PATH });
             }
-            _ => journal.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd }),
+            _ => telemetry.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd }),
         }
         (self.frto, self.prr, self.undo) = (None, None, None);
         self.phase = Phase::Open;
@@ -303,16 +309,16 @@ impl Sender {
     }
 
     /// Leaves, enters or goes on with recovery.
-    fn advance_phase(&mut self, now: Instant, told: &Told, journal: &mut Journal) {
+    fn advance_phase(&mut self, now: Instant, told: &Told, telemetry: &mut Telemetry) {
         let &Told { advanced, duplicate, ref delivered, .. } = told;
         if advanced && self.phase != Phase::Open && told.number >= self.recover {
             let recovering = self.phase == Phase::Recovery;
-            self.leave(journal);
+            self.leave(telemetry);
             // What was lost of the data sent since is a loss of its own: with IsLost (SND.UNA) recovery begins anew
             // (RFC 6675 section 5, step 2), whether it has been sent again by now or not. Behind a time-out the window
             // has grown from nothing, and only what is found lost from now on counts.
             if recovering && self.is_selective() && self.board.misses_any() {
-                self.enter_recovery(now, delivered, journal);
+                self.enter_recovery(now, delivered, telemetry);
             }
         }
         if duplicate {
@@ -328,36 +334,36 @@ impl Sender {
         }
         let lost = match self.recovery {
             Recovery::None => false,
-            Recovery::Reno | Recovery::Newreno => self.judge_by_duplicates(now, told, journal),
-            Recovery::Sack => self.judge_by_sacks(now, delivered, journal),
-            Recovery::Rack => self.detect_by_time(now, delivered, journal),
+            Recovery::Reno | Recovery::Newreno => self.judge_by_duplicates(now, told, telemetry),
+            Recovery::Sack => self.judge_by_sacks(now, delivered, telemetry),
+            Recovery::Rack => self.detect_by_time(now, delivered, telemetry),
         };
         self.reduce_proportionally(delivered, advanced && !lost);
     }
 
     /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Tells whether a loss was found.
-    fn judge_by_duplicates(&mut self, now: Instant, told: &Told, journal: &mut Journal) -> bool {
+    fn judge_by_duplicates(&mut self, now: Instant, told: &Told, telemetry: &mut Telemetry) -> bool {
         let &Told { advanced, duplicate, ref delivered, .. } = told;
         match self.phase {
             Phase::Open | Phase::Reducing => {
                 let enough = duplicate && self.dup_acks == self.config.dup_ack_threshold;
                 if enough && self.board.una() > self.guard {
-                    self.enter_recovery(now, delivered, journal);
+                    self.enter_recovery(now, delivered, telemetry);
                     return true;
                 }
             }
             // RFC 5681 section 3.2, step 4: each further duplicate is a segment that left the network.
             Phase::Recovery if duplicate => self.window.cwnd += self.smss,
-            Phase::Recovery if advanced => self.on_partial(now, delivered, journal),
+            Phase::Recovery if advanced => self.on_partial(now, delivered, telemetry),
             Phase::Recovery | Phase::Loss => {}
         }
         false
     }
 
     /// A partial acknowledgement (RFC 6582 section 3.2, step 3): the next segment is lost too.
-    fn on_partial(&mut self, now: Instant, delivered: &Delivered, journal: &mut Journal) {
+    fn on_partial(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) {
         if self.recovery == Recovery::Reno {
-            self.leave(journal);
+            self.leave(telemetry);
             return;
         }
         self.board.mark_first_lost();
@@ -375,12 +381,12 @@ impl Sender {
     }
 
     /// RFC 6675 section 5. Tells whether a loss was found.
-    fn judge_by_sacks(&mut self, now: Instant, delivered: &Delivered, journal: &mut Journal) -> bool {
+    fn judge_by_sacks(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) -> bool {
         let lost = self.board.judge_by_sacks(self.config.dup_ack_threshold, self.smss);
         let counted = self.dup_acks >= self.config.dup_ack_threshold;
         let enters = matches!(self.phase, Phase::Open | Phase::Reducing) && (counted || lost);
         if enters {
-            self.enter_recovery(now, delivered, journal);
+            self.enter_recovery(now, delivered, telemetry);
         }
         lost || enters
     }
@@ -390,19 +396,19 @@ impl Sender {
         &mut self,
         now: Instant,
         delivered: &Delivered,
-        journal: &mut Journal,
+        telemetry: &mut Telemetry,
     ) -> bool {
         let situation = self.situation();
         let (lost, look_again) = self.rack.detect(now, &mut self.board, &situation);
         self.reordering_at = look_again.map_or(Instant::NEVER, |at| self.fires(now, at - now));
         if lost && matches!(self.phase, Phase::Open | Phase::Reducing) {
-            self.enter_recovery(now, delivered, journal);
+            self.enter_recovery(now, delivered, telemetry);
         }
         lost
     }
 
     /// A loss: the window shrinks, and the first lost segment goes out at once.
-    fn enter_recovery(&mut self, now: Instant, delivered: &Delivered, journal: &mut Journal) {
+    fn enter_recovery(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) {
         // Each segment that arrived out of order before this acknowledgement may have let another one out.
         let arrived = match self.sack {
             true => self.board.sacked_amount().saturating_sub(delivered.amount),
@@ -416,7 +422,7 @@ impl Sender {
             Phase::Reducing => self.window.ssthresh,
             _ => self.algorithm.on_congestion(&self.window, base),
         };
-        journal.counters.fast_recoveries += 1;
+        telemetry.counters.fast_recoveries += 1;
         if !self.algorithm.recovers() {
             self.enter_loss(now, ssthresh);
         } else {
@@ -444,7 +450,7 @@ impl Sender {
             };
             self.window.reduce(ssthresh, cwnd);
         }
-        journal.tell(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
+        telemetry.tell(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
     }
 
     /// Whether losses are found by what the peer has selectively acknowledged.
@@ -462,7 +468,7 @@ impl Sender {
     }
 
     /// The end of recovery.
-    fn leave(&mut self, journal: &mut Journal) {
+    fn leave(&mut self, telemetry: &mut Telemetry) {
         match self.phase {
             Phase::Open => return,
             Phase::Loss => self.frto = None,
@@ -476,7 +482,7 @@ impl Sender {
                     }
                     _ => self.window.ssthresh,
                 };
-                journal.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd });
+                telemetry.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd });
             }
         }
         if matches!(self.phase, Phase::Recovery | Phase::Loss) {

@@ -27,12 +27,12 @@ pub(crate) const PATH: PathId = PathId(0);
 
 /// What a connection tells of itself: counters and the lines of the time line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct Telemetry {
     pub counters: Counters,
     pub incidents: VecDeque<Incident>,
 }
 
-impl Journal {
+impl Telemetry {
     pub fn tell(&mut self, incident: Incident) {
         self.incidents.push_back(incident);
     }

@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::{Journal, PATH, Phase, Sender};
+use super::{PATH, Phase, Sender, Telemetry};
 use crate::Incident;
 use crate::tcp::clock::timestamp;
 use crate::tcp::config::{BackoffSsthresh, Recovery, SsthreshFrom};
@@ -14,10 +14,10 @@ const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 impl Sender {
     /// Does what is due at `now`. Returns false if the peer is to be given up.
-    pub fn on_timer(&mut self, now: Instant, journal: &mut Journal) -> bool {
+    pub fn on_timer(&mut self, now: Instant, telemetry: &mut Telemetry) -> bool {
         if self.reordering_at <= now {
             self.reordering_at = Instant::NEVER;
-            self.detect_by_time(now, &Delivered::new(now, 0), journal);
+            self.detect_by_time(now, &Delivered::new(now, 0), telemetry);
         }
         if self.probe_at <= now {
             self.probe_at = Instant::NEVER;
@@ -37,7 +37,7 @@ impl Sender {
             self.persist_at = self.fires(now, self.persist_interval());
         }
         if self.retransmission_at <= now {
-            return self.on_retransmission_timer(now, journal);
+            return self.on_retransmission_timer(now, telemetry);
         }
         true
     }
@@ -49,9 +49,9 @@ impl Sender {
     }
 
     /// RFC 6298 (5.4) to (5.6), RFC 5681 section 3.1.
-    fn on_retransmission_timer(&mut self, now: Instant, journal: &mut Journal) -> bool {
+    fn on_retransmission_timer(&mut self, now: Instant, telemetry: &mut Telemetry) -> bool {
         let rto = self.rtt.rto();
-        journal.counters.timeouts += 1;
+        telemetry.counters.timeouts += 1;
         let local = self.interface_down && !self.config.local_drop_retry.is_zero();
         // What this host dropped itself says nothing about the peer.
         if !local || self.errors == 0 {
@@ -86,7 +86,7 @@ impl Sender {
             self.restart_timer(now);
         }
         let cwnd = self.window.cwnd;
-        journal.tell(Incident::Timeout { path: PATH, rto, errors: self.errors, limit, cwnd });
+        telemetry.tell(Incident::Timeout { path: PATH, rto, errors: self.errors, limit, cwnd });
         true
     }
 

@@ -2,7 +2,7 @@
 
 use netrig_core::Instant;
 
-use super::{Journal, PATH, Phase, Sender};
+use super::{PATH, Phase, Sender, Telemetry};
 use crate::Incident;
 use crate::tcp::clock::timestamp;
 use crate::tcp::config::{Framing, Growth, IdleRestart, LimitedTransmit, Nagle, Recovery};
@@ -24,27 +24,27 @@ pub(crate) struct Transmission {
 
 impl Sender {
     /// The next segment with data or FIN, if one may go at `now`.
-    pub fn transmit(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+    pub fn transmit(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         if self.window_probe.due {
             return self.probe_window();
         }
         if self.probe_due {
             self.probe_due = false;
-            if let Some(probe) = self.probe_for_loss(now, journal) {
+            if let Some(probe) = self.probe_for_loss(now, telemetry) {
                 return Some(probe);
             }
         }
         if self.board.has_losses() && self.frto != Some(Frto::Second) {
-            return self.retransmit_lost(now, journal);
+            return self.retransmit_lost(now, telemetry);
         }
-        let new = self.send_new(now, journal);
+        let new = self.send_new(now, telemetry);
         if new.is_none() && self.phase == Phase::Recovery {
-            return self.rescue(now, journal);
+            return self.rescue(now, telemetry);
         }
         new
     }
 
-    fn retransmit_lost(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+    fn retransmit_lost(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         let (i, len) = self.board.next_lost()?;
         let weight = self.board.weight(len);
         let window = self.window.cwnd + self.beyond_window();
@@ -53,11 +53,11 @@ impl Sender {
             return None;
         }
         self.retransmit_now = false;
-        Some(self.resend(now, i, journal))
+        Some(self.resend(now, i, telemetry))
     }
 
     /// The `i`-th outstanding segment goes out again.
-    fn resend(&mut self, now: Instant, i: usize, journal: &mut Journal) -> Transmission {
+    fn resend(&mut self, now: Instant, i: usize, telemetry: &mut Telemetry) -> Transmission {
         let (start, sequence_end) = self.board.resend(now, i);
         let end = sequence_end.min(self.buffer.end());
         // A retransmitted segment measures nothing (Karn), and the one that was being timed is given up.
@@ -71,10 +71,10 @@ impl Sender {
         if let Some(undo) = &mut self.undo {
             undo.on_resent(timestamp(now));
         }
-        journal.counters.bytes_retransmitted += end - start;
+        telemetry.counters.bytes_retransmitted += end - start;
         match self.phase {
-            Phase::Loss if self.timed_out => journal.counters.timeout_retransmissions += 1,
-            _ => journal.counters.fast_retransmissions += 1,
+            Phase::Loss if self.timed_out => telemetry.counters.timeout_retransmissions += 1,
+            _ => telemetry.counters.fast_retransmissions += 1,
         }
         self.last_sent = now;
         Transmission { start, end, fin: sequence_end > end, new: false }
@@ -82,7 +82,7 @@ impl Sender {
 
     /// RFC 6675 section 4, NextSeg rule 4: once per recovery, when nothing else may be sent, the last segment
     /// that the peer is not known to have.
-    fn rescue(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+    fn rescue(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         if self.recovery != Recovery::Sack || self.rescued || self.unsent() > 0 {
             return None;
         }
@@ -91,10 +91,10 @@ impl Sender {
             return None;
         }
         self.rescued = true;
-        Some(self.resend(now, i, journal))
+        Some(self.resend(now, i, telemetry))
     }
 
-    fn send_new(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+    fn send_new(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         let start = self.board.nxt();
         let unsent = self.buffer.end().saturating_sub(start);
         let fin_waits = self.closing && start <= self.buffer.end();
@@ -113,7 +113,7 @@ impl Sender {
             return None;
         }
         self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
-        journal.counters.bytes_sent += len;
+        telemetry.counters.bytes_sent += len;
         if len < self.smss {
             self.small_end = start + len;
         }
@@ -238,7 +238,7 @@ impl Sender {
     }
 
     /// RFC 8985 section 7.3: new data if there is some and the peer takes it, else the last segment again.
-    fn probe_for_loss(&mut self, now: Instant, journal: &mut Journal) -> Option<Transmission> {
+    fn probe_for_loss(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         let start = self.board.nxt();
         let usable = self.peer_edge.saturating_sub(start);
         let len = self.smss.min(self.unsent()).min(usable);
@@ -246,17 +246,17 @@ impl Sender {
             let fin = self.closing && start + len == self.buffer.end();
             let sequence_len = len + u64::from(fin);
             self.record_sent(now, start + sequence_len, self.board.weight(sequence_len));
-            journal.counters.bytes_sent += len;
+            telemetry.counters.bytes_sent += len;
             Transmission { start, end: start + len, fin, new: true }
         } else {
             let (i, _) = self.board.last_missing()?;
-            self.resend(now, i, journal)
+            self.resend(now, i, telemetry)
         };
         self.probe = Some(Probe { end: self.board.nxt(), repeated: !transmission.new });
         self.probe_at = Instant::NEVER;
         self.restart_timer(now);
-        journal.counters.tail_loss_probes += 1;
-        journal.tell(Incident::TailLossProbe { path: PATH });
+        telemetry.counters.tail_loss_probes += 1;
+        telemetry.tell(Incident::TailLossProbe { path: PATH });
         Some(transmission)
     }
 }

@@ -1,8 +1,4 @@
-//! The two calls that no library makes safe.
-#![allow(
-    unsafe_code,
-    reason = "clone flags and the moment between fork and exec; each block says why it may"
-)]
+//! Where threads live, and until when processes do.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -12,6 +8,7 @@ use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
 
 /// Moves the calling thread into a network namespace of its own, which ends with it unless something else holds it.
+#[expect(unsafe_code, reason = "no safe wrapper tells the harmless flags from the others")]
 pub(crate) fn unshare_network() -> io::Result<()> {
     // SAFETY: what makes this call unsafe is CLONE_FILES, which takes file descriptors away from other threads.
     // CLONE_NEWNET changes nothing but the namespace of the calling thread.
@@ -19,6 +16,7 @@ pub(crate) fn unshare_network() -> io::Result<()> {
 }
 
 /// Lets the kernel kill what `command` starts as soon as the thread that started it ends, however it ends.
+#[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
 pub(crate) fn die_with_starter(command: &mut Command) {
     let starter = rustix::process::getpid();
     let bind = move || {

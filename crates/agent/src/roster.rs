@@ -1,0 +1,159 @@
+//! The connections of an end, found by their places, which sockets and timers know, and by their names, which the
+//! application knows.
+
+use std::collections::BTreeMap;
+
+/// What has a name.
+pub(crate) trait Named {
+    /// What it is called by.
+    type Name: Copy + Ord;
+
+    /// Its name, which no other one has and which stays.
+    fn name(&self) -> Self::Name;
+}
+
+/// Who there is, by place and by name. Places are numbers from 0 that are never given twice.
+pub(crate) struct Roster<T: Named> {
+    members: BTreeMap<u32, T>,
+    places: BTreeMap<T::Name, u32>,
+    made: u32,
+}
+
+impl<T: Named> Default for Roster<T> {
+    fn default() -> Self {
+        Self { members: BTreeMap::new(), places: BTreeMap::new(), made: 0 }
+    }
+}
+
+impl<T: Named> Roster<T> {
+    /// Takes in a new one; its place.
+    pub fn enrol(&mut self, member: T) -> u32 {
+        let place = self.made;
+        self.made += 1;
+        self.places.insert(member.name(), place);
+        self.members.insert(place, member);
+        place
+    }
+
+    /// Strikes one off.
+    pub fn remove(&mut self, place: u32) -> Option<T> {
+        let member = self.members.remove(&place)?;
+        self.places.remove(&member.name());
+        Some(member)
+    }
+
+    /// The one at a place, if it still is.
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut T> {
+        self.members.get_mut(&place)
+    }
+
+    /// The place of the one with this name, if it still is.
+    pub fn place_of(&self, name: T::Name) -> Option<u32> {
+        self.places.get(&name).copied()
+    }
+
+    /// All of them, the earliest first.
+    pub fn members(&self) -> impl Iterator<Item = &T> {
+        self.members.values()
+    }
+
+    /// The same, to be changed.
+    pub fn members_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.members.values_mut()
+    }
+
+    /// All of them with their places, the earliest first.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.members.iter().map(|(place, member)| (*place, member))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// How many there have been.
+    pub const fn made(&self) -> u32 {
+        self.made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::cmp::Ordering;
+
+    use super::*;
+
+    thread_local! {
+        static COMPARED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// A name that counts how often names are compared.
+    #[derive(Clone, Copy, Debug)]
+    struct Name(u32);
+
+    impl Ord for Name {
+        fn cmp(&self, other: &Self) -> Ordering {
+            COMPARED.set(COMPARED.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for Name {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl PartialEq for Name {
+        fn eq(&self, other: &Self) -> bool {
+            self.cmp(other).is_eq()
+        }
+    }
+
+    impl Eq for Name {}
+
+    struct Member(Name);
+
+    impl Named for Member {
+        type Name = Name;
+
+        fn name(&self) -> Name {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_place_is_given_once_and_a_name_leads_to_it_as_long_as_its_owner_is_there() {
+        let mut roster = Roster::default();
+        assert_eq!([7, 3].map(|name| roster.enrol(Member(Name(name)))), [0, 1]);
+        assert_eq!((roster.place_of(Name(3)), roster.place_of(Name(5))), (Some(1), None));
+        assert!(roster.remove(1).is_some() && roster.remove(1).is_none());
+        assert_eq!((roster.place_of(Name(3)), roster.enrol(Member(Name(3)))), (None, 2));
+        assert_eq!(roster.place_of(Name(3)), Some(2));
+        assert_eq!(
+            roster.iter().map(|(place, member)| (place, member.0.0)).collect::<Vec<_>>(),
+            [(0, 7), (2, 3)]
+        );
+        assert_eq!((roster.made(), roster.is_empty()), (3, false));
+    }
+
+    /// A node of the tree has up to eleven names and, but for the root, six branches and more: twelve comparisons for each
+    /// doubling are more than any look needs, and far less than one for each member.
+    #[test]
+    fn to_find_one_of_many_takes_a_few_comparisons() {
+        for doublings in [4, 10, 16] {
+            let mut roster = Roster::default();
+            for name in 0..1 << doublings {
+                roster.enrol(Member(Name(name)));
+            }
+            let most = (0..1 << doublings).map(|name| {
+                COMPARED.set(0);
+                assert_eq!(roster.place_of(Name(name)), Some(name));
+                COMPARED.get()
+            });
+            assert!(most.max() <= Some(12 * doublings), "2^{doublings} members");
+        }
+    }
+}

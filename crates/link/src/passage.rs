@@ -1,0 +1,230 @@
+//! What the rules, classes and shapers of a link can do to packets of one kind, known before any is sent.
+
+use netrig_core::{Header, Size};
+
+use crate::conditioning::{Action, DscpSet};
+use crate::queue::class::Classifier;
+use crate::queue::shaped::Shaped;
+use crate::{Framing, LineSettings, LinkSettings, Queue};
+
+/// What can become of packets that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// Token buckets that they come to and that can never hold one of them.
+    pub shallow: Vec<ShallowBucket>,
+    /// The code points with which they may come out; none, if all of them are dropped.
+    pub code_points: DscpSet,
+}
+
+/// A token bucket that can never hold a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShallowBucket {
+    /// The field that says how deep it is, seen from the link: `condition.0.meter.burst`.
+    pub field: String,
+    /// How deep it is.
+    pub depth: Size,
+    /// What it counts of the packet, bytes: more than `depth`.
+    pub counted: u64,
+    /// What becomes of such packets.
+    pub fate: Fate,
+}
+
+/// What becomes of packets that a bucket can never hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// A meter finds none of them green.
+    NeverGreen,
+    /// A meter finds none of them yellow.
+    NeverYellow,
+    /// A meter finds each of them red.
+    Red,
+    /// Each of them is dropped.
+    Dropped,
+}
+
+impl LinkSettings {
+    /// What can become of packets of this header. The settings must have been checked, and no rule names a node any more.
+    pub fn passage(&self, header: &Header) -> Passage {
+        match self {
+            Self::Line(line) => line.passage(header),
+            Self::Wifi(wifi) => {
+                let mut passage =
+                    Passage { code_points: [header.dscp].into_iter().collect(), ..Passage::default() };
+                passage.wait(&wifi.queue, "queue", header, Framing::None);
+                passage
+            }
+        }
+    }
+}
+
+impl LineSettings {
+    fn passage(&self, header: &Header) -> Passage {
+        let mut passage = Passage::default();
+        let code_point = |action| match action {
+            Action::Pass => Some(header.dscp),
+            Action::Mark(dscp) => Some(dscp),
+            Action::Drop => None,
+        };
+        let rule = self.condition.iter().enumerate().find(|(_, rule)| rule.matches.holds(header));
+        passage.code_points =
+            match rule.map(|(n, rule)| (n, rule, rule.meter.as_ref())) {
+                None => code_point(Action::Pass).into_iter().collect(),
+                Some((_, rule, None)) => code_point(rule.green).into_iter().collect(),
+                Some((n, rule, Some(meter))) => {
+                    let counted = rule.layer.bytes(header, self.framing);
+                    passage.shallow.extend(meter.shallow(counted).map(|(field, depth, fate)| {
+                        ShallowBucket { field: format!("condition.{n}.meter.{field}"), depth, counted, fate }
+                    }));
+                    meter.colours(counted).filter_map(|colour| code_point(rule.action(colour))).collect()
+                }
+            };
+        for dscp in passage.code_points.iter() {
+            self.wait(&Header { dscp, ..*header }, &mut passage);
+        }
+        passage
+    }
+
+    /// Packets that the rules let go on come to the queue.
+    fn wait(&self, header: &Header, passage: &mut Passage) {
+        let Some(room) = self.queue.room() else {
+            return passage.wait(&self.queue, "queue", header, self.framing);
+        };
+        let n = Classifier::new(&self.classes).class_of(header);
+        let Some(class) = self.classes.get(n) else { return };
+        if matches!(self.queue, Queue::ClassWfq(_)) && class.is_low_latency() {
+            let field = if class.burst.is_some() { "burst" } else { "reserve" };
+            let counted = self.framing.line_bytes(header.ip_len);
+            passage.come_to(format!("classes.{n}.{field}"), class.burst(), counted);
+        }
+        passage.wait(&class.queue(&room), &format!("classes.{n}.queue"), header, self.framing);
+    }
+}
+
+impl Passage {
+    /// Packets come to a bucket of a queue.
+    fn come_to(&mut self, field: String, depth: Size, counted: u64) {
+        let bucket = ShallowBucket { field, depth, counted, fate: Fate::Dropped };
+        // Packets of several code points may wait in one queue.
+        if counted > depth.bytes() && !self.shallow.contains(&bucket) {
+            self.shallow.push(bucket);
+        }
+    }
+
+    /// Packets wait in the queue that this field describes.
+    fn wait(&mut self, queue: &Queue, field: &str, header: &Header, framing: Framing) {
+        if let Queue::Shaped(Shaped { burst, layer, queue, .. }) = queue {
+            self.come_to(format!("{field}.burst"), *burst, layer.bytes(header, framing));
+            self.wait(queue, &format!("{field}.queue"), header, framing);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Dscp, Ecn, FiveTuple};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn packet(ip_len: u32, dscp: Dscp) -> Header {
+        let [src, dst] = [1, 2].map(|host| [10, 0, 0, host].into());
+        let flow = FiveTuple { src, dst, src_port: 49152, dst_port: 5001, protocol: 17 };
+        Header { flow, ip_len, dscp, ecn: Ecn::NotEct }
+    }
+
+    /// A line of ATM with these fields of its own.
+    fn line(own: Value) -> LinkSettings {
+        let mut line =
+            json!({ "rate": "1 Mbit/s", "framing": "atm-llc", "queue": { "fifo": { "packets": 9 } } });
+        line.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        let line: LineSettings = serde_json::from_value(line).unwrap();
+        line.check().unwrap();
+        LinkSettings::Line(line)
+    }
+
+    /// The buckets that packets of so many bytes come to in vain: each as its field, what it counts and what follows.
+    fn shallow(line: &LinkSettings, ip_len: u32, dscp: Dscp) -> Vec<(String, u64, Fate)> {
+        let found = line.passage(&packet(ip_len, dscp)).shallow.into_iter();
+        found.map(|bucket| (bucket.field, bucket.counted, bucket.fate)).collect()
+    }
+
+    fn meter(meter: Value) -> LinkSettings {
+        line(json!({ "condition": [{ "meter": meter, "green": "ef", "red": "drop" }] }))
+    }
+
+    #[test]
+    fn a_bucket_holds_what_is_as_long_as_it_is_deep() {
+        let policer = meter(json!({ "token-bucket": { "rate": "1 Mbit/s", "burst": "1500 B" } }));
+        assert_eq!(shallow(&policer, 1500, Dscp::BE), []);
+        let field = "condition.0.meter.burst".to_owned();
+        assert_eq!(shallow(&policer, 1501, Dscp::BE), [(field, 1501, Fate::Red)]);
+        // What is always red is dropped, and what may be green is marked.
+        assert_eq!(policer.passage(&packet(1501, Dscp::BE)).code_points, DscpSet::default());
+        assert_eq!(policer.passage(&packet(1500, Dscp::BE)).code_points, DscpSet::from_iter([Dscp::EF]));
+    }
+
+    #[test]
+    fn of_two_buckets_the_one_counts_that_decides_more() {
+        let srtcm = |cbs, ebs| meter(json!({ "srtcm": { "cir": "1 Mbit/s", "cbs": cbs, "ebs": ebs } }));
+        let trtcm = |cbs, pbs| {
+            meter(json!({ "trtcm": { "cir": "1 Mbit/s", "cbs": cbs, "pir": "2 Mbit/s", "pbs": pbs } }))
+        };
+        for (line, field, fate) in [
+            (srtcm("2 KB", "1 KB"), "ebs", Fate::NeverYellow),
+            (srtcm("1 KB", "2 KB"), "cbs", Fate::NeverGreen),
+            (srtcm("1 KB", "1.2 KB"), "ebs", Fate::Red),
+            (srtcm("1 KB", "0 B"), "cbs", Fate::Red),
+            (trtcm("1 KB", "2 KB"), "cbs", Fate::NeverGreen),
+            (trtcm("2 KB", "1 KB"), "pbs", Fate::Red),
+        ] {
+            let field = format!("condition.0.meter.{field}");
+            assert_eq!(shallow(&line, 1500, Dscp::BE), [(field, 1500, fate)]);
+        }
+        // No excess burst is meant so (RFC 2697 section 2).
+        assert_eq!(shallow(&srtcm("2 KB", "0 B"), 1500, Dscp::BE), []);
+    }
+
+    #[test]
+    fn only_the_rule_that_holds_and_the_class_that_has_a_packet_matter() {
+        let tight = json!({ "token-bucket": { "rate": "1 Mbit/s", "burst": "100 B" } });
+        let conditioned = line(json!({
+            "condition": [
+                { "match": { "dscp": "af11" }, "green": "ef" },
+                { "match": { "dscp": "be" }, "meter": tight, "red": "be" },
+            ],
+            "classes": [{ "phb": "ef", "reserve": "0.5 Mbit/s", "burst": "1500 B" }, { "phb": "be" }],
+            "queue": { "class-wfq": { "packets": 9 } },
+        }));
+        let meter = ("condition.1.meter.burst".to_owned(), 1500, Fate::Red);
+        assert_eq!(shallow(&conditioned, 1500, Dscp::BE), [meter]);
+        // 1500 B with LLC/SNAP and trailer are 32 cells of 53 B.
+        let class = ("classes.0.burst".to_owned(), 1696, Fate::Dropped);
+        assert_eq!(shallow(&conditioned, 1500, Dscp::af(1, 1)), [class]);
+        assert_eq!(shallow(&conditioned, 1500, Dscp::cs(1)), []);
+    }
+
+    #[test]
+    fn what_a_class_may_send_at_once_comes_from_its_reservation_if_nothing_is_said() {
+        // 200 ms of 32 kbit/s are 800 B.
+        let line = line(json!({
+            "classes": [{ "phb": "ef", "reserve": "32 kbit/s" }, { "phb": "be" }], "queue": { "class-wfq": { "packets": 9 } },
+        }));
+        assert_eq!(shallow(&line, 1000, Dscp::EF), [("classes.0.reserve".to_owned(), 1166, Fate::Dropped)]);
+        assert_eq!(shallow(&line, 1000, Dscp::BE), []);
+    }
+
+    #[test]
+    fn a_shaper_counts_what_it_says_wherever_it_stands() {
+        let shaper = |layer| {
+            let within = json!({ "fifo": { "packets": 9 } });
+            json!({ "shaped": { "rate": "1 Mbit/s", "burst": "1500 B", "layer": layer, "queue": within } })
+        };
+        assert_eq!(shallow(&line(json!({ "queue": shaper("ip") })), 1500, Dscp::BE), []);
+        let alone = line(json!({ "queue": shaper("line") }));
+        assert_eq!(shallow(&alone, 1500, Dscp::BE), [("queue.burst".to_owned(), 1696, Fate::Dropped)]);
+        let class = json!([{ "name": "all", "queue": shaper("line") }]);
+        let classes = line(json!({ "classes": class, "queue": { "priority": {} } }));
+        let field = "classes.0.queue.burst".to_owned();
+        assert_eq!(shallow(&classes, 1500, Dscp::BE), [(field, 1696, Fate::Dropped)]);
+    }
+}

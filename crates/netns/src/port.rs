@@ -1,0 +1,115 @@
+//! The router's ports: its interfaces, one on each end of each link.
+
+use std::ops::{Index, IndexMut};
+
+use netrig_core::{Direction, Subject};
+
+/// The number of the first interface: above those that a kernel gives to the tunnels with which it opens a namespace.
+const FIRST_INDEX: u32 = 1000;
+
+/// Which port: they stand in the order of the links, two each, that on the link's first end first. Also which way of a link:
+/// that of the frames which come in there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PortId(usize);
+
+impl PortId {
+    /// The one on an end (0 or 1) of the link at this place.
+    pub fn of_end(link: usize, end: usize) -> Self {
+        Self(2 * link + end)
+    }
+
+    /// The one at which frames come in that go this way along the link at this place.
+    pub fn of_way(link: usize, direction: Direction) -> Self {
+        Self::of_end(link, direction as usize)
+    }
+
+    /// The one whose interface has this number in its namespace; nothing below the first.
+    pub fn of_interface(index: u32) -> Option<Self> {
+        Some(Self(index.checked_sub(FIRST_INDEX)? as usize))
+    }
+
+    /// The number of its interface, and of the node's on the same veth pair, each in its namespace.
+    pub fn interface(self) -> u32 {
+        // At most 20 000 links.
+        FIRST_INDEX + self.0 as u32
+    }
+
+    /// The one on the other end of the link.
+    pub fn far(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+
+    /// The place of the link.
+    pub fn link(self) -> usize {
+        self.0 / 2
+    }
+
+    /// Which direction of which link frames go that come in here.
+    pub fn way(self) -> Subject {
+        let direction = if self.0.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
+        Subject::Link(self.link() as u32, direction)
+    }
+}
+
+/// One thing for each port.
+#[derive(Clone, Debug)]
+pub(crate) struct PerPort<T>(Vec<T>);
+
+impl<T> PerPort<T> {
+    /// Whether there is such a port.
+    pub fn has(&self, port: PortId) -> bool {
+        port.0 < self.0.len()
+    }
+
+    /// All ports.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> + use<T> {
+        (0..self.0.len()).map(PortId)
+    }
+
+    /// What there is, in the order of the ports.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut()
+    }
+}
+
+impl<T> FromIterator<T> for PerPort<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(things: I) -> Self {
+        Self(things.into_iter().collect())
+    }
+}
+
+impl<T> Index<PortId> for PerPort<T> {
+    type Output = T;
+
+    fn index(&self, port: PortId) -> &T {
+        &self.0[port.0]
+    }
+}
+
+impl<T> IndexMut<PortId> for PerPort<T> {
+    fn index_mut(&mut self, port: PortId) -> &mut T {
+        &mut self.0[port.0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_known_by_its_link_and_end_and_by_its_interface() {
+        let port = PortId::of_end(3, 1);
+        assert_eq!((port, port.interface()), (PortId::of_way(3, Direction::Backward), 1007));
+        assert_eq!((port.link(), port.way()), (3, Subject::Link(3, Direction::Backward)));
+        assert_eq!((port.far(), port.far().far()), (PortId::of_end(3, 0), port));
+        assert_eq!((PortId::of_interface(1007), PortId::of_interface(999)), (Some(port), None));
+        let names: PerPort<&str> = ["a", "b"].into_iter().collect();
+        assert_eq!(names.ports().map(|port| names[port]).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(names.has(PortId::of_end(0, 1)) && !names.has(port));
+    }
+}

@@ -1,0 +1,10 @@
+//! The few system calls that no library wraps safely, and the memory that is shared with the kernel, each behind a function
+//! that cannot be misused.
+
+mod packet_socket;
+mod slots;
+mod starting;
+
+pub(crate) use packet_socket::PacketSocket;
+pub(crate) use slots::{Filled, Slots};
+pub(crate) use starting::{die_with_starter, unshare_network};
