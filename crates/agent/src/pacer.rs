@@ -66,6 +66,8 @@ pub enum Watch {
     Reading,
     /// The same, until it is reported; then not before [`Pacer::watch_again`].
     ReadingOnce,
+    /// Only that it has failed.
+    Failing,
 }
 
 impl Watch {
@@ -78,6 +80,7 @@ impl Watch {
                 .union(epoll::EventFlags::RDHUP),
             Self::Reading => edges.union(epoll::EventFlags::IN),
             Self::ReadingOnce => edges.union(epoll::EventFlags::IN).union(epoll::EventFlags::ONESHOT),
+            Self::Failing => edges,
         }
     }
 }
