@@ -30,7 +30,7 @@ mod state;
 mod wire;
 
 pub use config::{
-    Avoidance, BackoffSsthresh, Config, EcnMode, Framing, Growth, Handshake, HyStart, IdleRestart, Limit,
+    Avoidance, BackoffSsthresh, Config, CubicGrowth, EcnMode, Framing, Growth, Handshake, HyStart, IdleRestart, Limit,
     LimitedTransmit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic, RttSampling, Settings,
     SsthreshFrom, Unbounded, WindowCounts,
 };
