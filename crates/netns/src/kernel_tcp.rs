@@ -7,6 +7,7 @@ use netrig_transport::tcp::{Config, EcnMode, IdleRestart, Limit, Nagle, Recovery
 use serde_json::Value;
 
 use crate::orders::unsupported;
+use crate::receive_buffer::ReceiveBuffer;
 
 /// Constants that a socket or a namespace can be given. All others are the kernel's own, which the profile `linux`
 /// describes.
@@ -68,9 +69,9 @@ impl KernelTcp {
             no_delay: config.nagle == Nagle::Off,
             buffers: Buffers {
                 send: None,
-                receive: u32::try_from(config.receive_buffer.bytes())
-                    .ok()
-                    .filter(|_| config.receive_buffer != linux.receive_buffer),
+                receive: (config.receive_buffer != linux.receive_buffer)
+                    .then(|| ReceiveBuffer::of_this_kernel().that_offers(config))
+                    .and_then(|bytes| u32::try_from(bytes).ok()),
             },
         };
         Ok(Self { options, sysctls: sysctls(config, transport)? })
@@ -157,6 +158,8 @@ fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Un
 
 #[cfg(test)]
 mod tests {
+    use netrig_core::Size;
+
     use super::*;
 
     fn of(settings: &str) -> Result<KernelTcp, Unsupported> {
@@ -185,7 +188,13 @@ mod tests {
                 .unwrap();
         let TcpOptions { congestion, max_segment, no_delay, buffers, .. } = kernel.options;
         assert_eq!((congestion.as_deref(), max_segment, no_delay), (Some("reno"), Some(1000), true));
-        assert_eq!(buffers.receive, Some(64_000));
+        let config = Config {
+            mss: Size::from_bytes(1000),
+            receive_buffer: Size::from_bytes(64_000),
+            ..Config::of(Profile::Linux)
+        };
+        let buffer = ReceiveBuffer::of_this_kernel().that_offers(&config);
+        assert_eq!(buffers.receive.map(u64::from), Some(buffer));
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod process;
 mod program;
 mod provenance;
 mod ready;
+mod receive_buffer;
 mod removal;
 mod ring;
 mod router;

@@ -148,6 +148,19 @@ behaviour! {
 }
 
 behaviour! {
+    /// How CUBIC's function becomes growth.
+    pub enum CubicGrowth {
+        /// In real numbers with every acknowledgement (RFC 9438 section 4); as fast as Reno's of now once the window
+        /// of before the loss is reached again.
+        Continuous,
+        /// As in Linux: whole packets, bought with acknowledged ones at a price that is looked up every 32 ms while the
+        /// window stands; never faster than the Reno of section 4.3 where Reno leads; 5 % per round trip at least
+        /// before a loss and after a time-out, which forgets the window of before.
+        Counted,
+    }
+}
+
+behaviour! {
     /// When a segment that is not full waits for more data.
     pub enum Nagle {
         /// Never.
@@ -445,6 +458,12 @@ constants! {
             linux: true, "tcp_friendliness = 1, net/ipv4/tcp_cubic.c";
             ns2: true, "Agent/TCP/Linux is not modelled; as RFC 9438";
         }
+        /// How CUBIC's function becomes growth: `continuous` or `counted`.
+        cubic_growth: CubicGrowth {
+            rfc: CubicGrowth::Continuous, "RFC 9438 sections 4.2 to 4.5 and 4.8";
+            linux: CubicGrowth::Counted, "bictcp_update and cubictcp_state, net/ipv4/tcp_cubic.c; tcp_cong_avoid_ai, net/ipv4/tcp_cong.c";
+            ns2: CubicGrowth::Continuous, "Agent/TCP/Linux is not modelled; as RFC 9438";
+        }
         /// When small segments wait: `off`, `nagle` or `minshall`.
         nagle: Nagle {
             rfc: Nagle::Nagle, "RFC 9293 section 3.7.4 (SHLD-7)";
@@ -546,6 +565,12 @@ constants! {
             rfc: TimerWheel::Exact, "no model of a clock";
             linux: TimerWheel::Linux250, "calc_wheel_index, kernel/time/timer.c with CONFIG_HZ_250";
             ns2: TimerWheel::Exact, "ns-2's timers are exact";
+        }
+        /// How much later than they need to a tail loss probe goes and a gap is given up.
+        loss_timer_margin: Duration {
+            rfc: Duration::ZERO, "RFC 8985 sections 6.2 and 7.2 have none";
+            linux: Duration::from_millis(8), "TCP_TIMEOUT_MIN_US, two jiffies, include/net/tcp.h; tcp_rack_mark_lost, tcp_schedule_loss_probe";
+            ns2: Duration::ZERO, "absent from ns-2 2.35";
         }
         /// So many times a SYN is sent again before the opening fails.
         syn_retries: Limit {

@@ -30,9 +30,9 @@ mod state;
 mod wire;
 
 pub use config::{
-    Avoidance, BackoffSsthresh, Config, EcnMode, Framing, Growth, Handshake, HyStart, IdleRestart, Limit,
-    LimitedTransmit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic, RttSampling, Settings,
-    SsthreshFrom, Unbounded, WindowCounts,
+    Avoidance, BackoffSsthresh, Config, CubicGrowth, EcnMode, Framing, Growth, Handshake, HyStart,
+    IdleRestart, Limit, LimitedTransmit, Nagle, NewrenoTimer, OptionBytes, Recovery, RtoArithmetic,
+    RttSampling, Settings, SsthreshFrom, Unbounded, WindowCounts,
 };
 pub use congestion::Congestion;
 pub use connection::{Connection, refuse};

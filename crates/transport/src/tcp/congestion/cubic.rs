@@ -2,9 +2,10 @@
 
 use netrig_core::{Duration, Instant};
 
+use super::counted::{Counted, Shape};
 use super::hystart::{HyStart, SlowStart};
 use super::{Acked, CongestionControl, Window};
-use crate::tcp::config::Config;
+use crate::tcp::config::{Config, CubicGrowth};
 
 /// The window as a cubic function of the time since the last congestion. Windows are in segments.
 #[derive(Clone, Debug)]
@@ -13,12 +14,17 @@ pub(crate) struct Cubic {
     beta: f64,
     fast_convergence: bool,
     reno_friendly: bool,
+    growth: CubicGrowth,
     hystart: HyStart,
+    /// The smallest round-trip time.
+    shortest: Duration,
     /// W_max: the window just before the last reduction.
     w_max: f64,
     /// `cwnd_prior` of RFC 9438 section 4.3.
     cwnd_prior: f64,
     epoch: Option<Epoch>,
+    /// The same, if growth is counted.
+    counted: Option<Counted>,
     before: Saved,
 }
 
@@ -42,6 +48,7 @@ struct Saved {
     w_max: f64,
     cwnd_prior: f64,
     epoch: Option<Epoch>,
+    counted: Option<Counted>,
 }
 
 impl Cubic {
@@ -51,10 +58,13 @@ impl Cubic {
             beta: config.cubic_beta.get(),
             fast_convergence: config.cubic_fast_convergence,
             reno_friendly: config.cubic_reno_friendly,
+            growth: config.cubic_growth,
             hystart: HyStart::new(config.hystart),
+            shortest: Duration::MAX,
             w_max: 0.0,
             cwnd_prior: 0.0,
             epoch: None,
+            counted: None,
             before: Saved::default(),
         }
     }
@@ -101,11 +111,23 @@ impl Cubic {
         epoch.fraction = bytes - window.cwnd as f64;
         self.epoch = Some(epoch);
     }
+
+    fn count(&mut self, window: &mut Window, acked: &Acked, amount: u64) {
+        let Self { c, beta, reno_friendly, w_max, .. } = *self;
+        // Until something is measured the function is not looked at ahead.
+        let ahead = if self.shortest == Duration::MAX { Duration::ZERO } else { self.shortest };
+        let shape = Shape { c, beta, reno_friendly, w_max, ahead };
+        let packets = amount.div_ceil(window.smss());
+        let price =
+            Counted::price(&mut self.counted, &shape, acked.now, window.cwnd / window.smss(), packets);
+        window.buy(price, packets);
+    }
 }
 
 impl CongestionControl for Cubic {
     fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
         let mut amount = acked.amount;
+        self.shortest = self.shortest.min(acked.rtt.unwrap_or(Duration::MAX));
         if window.in_slow_start() {
             let limit = match self.hystart.on_ack(acked, window.cwnd / window.smss()) {
                 SlowStart::Standard => window.slow_start_limit,
@@ -121,25 +143,36 @@ impl CongestionControl for Cubic {
             amount = window.slow_start(amount, limit);
         }
         if amount > 0 && !window.in_slow_start() {
-            self.avoid(window, acked, amount);
+            match self.growth {
+                CubicGrowth::Continuous => self.avoid(window, acked, amount),
+                CubicGrowth::Counted => self.count(window, acked, amount),
+            }
         }
     }
 
     fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
-        self.before = Saved { w_max: self.w_max, cwnd_prior: self.cwnd_prior, epoch: self.epoch };
+        let Self { w_max, cwnd_prior, epoch, counted, .. } = *self;
+        self.before = Saved { w_max, cwnd_prior, epoch, counted };
         let cwnd = window.cwnd as f64 / window.smss() as f64;
         self.cwnd_prior = cwnd;
         // RFC 9438 section 4.7: a flow that did not get back to W_max makes room.
         self.w_max =
             if self.fast_convergence && cwnd < self.w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
-        self.epoch = None;
+        if self.growth == CubicGrowth::Counted {
+            self.w_max = libm::floor(self.w_max);
+        }
+        (self.epoch, self.counted) = (None, None);
         // Section 4.6: ssthresh = flight_size · β, at least two segments.
         window.threshold((base as f64 * self.beta) as u64)
     }
 
     fn on_timeout(&mut self) {
-        // RFC 9438 section 4.8: as for a loss, but slow start comes first.
-        self.epoch = None;
+        // RFC 9438 section 4.8: as for a loss, but slow start comes first. Linux forgets what was before
+        // (`cubictcp_state`, net/ipv4/tcp_cubic.c).
+        (self.epoch, self.counted) = (None, None);
+        if self.growth == CubicGrowth::Counted {
+            self.w_max = 0.0;
+        }
         self.hystart.restart();
     }
 
@@ -148,11 +181,15 @@ impl CongestionControl for Cubic {
         if let Some(epoch) = &mut self.epoch {
             epoch.start += idle;
         }
+        if let Some(counted) = &mut self.counted {
+            counted.sleep(idle);
+        }
     }
 
     fn on_undo(&mut self) {
         // RFC 9438 section 4.9.
-        Saved { w_max: self.w_max, cwnd_prior: self.cwnd_prior, epoch: self.epoch } = self.before;
+        let Saved { w_max, cwnd_prior, epoch, counted } = self.before;
+        (self.w_max, self.cwnd_prior, self.epoch, self.counted) = (w_max, cwnd_prior, epoch, counted);
     }
 }
 
@@ -178,15 +215,17 @@ mod tests {
         window.cwnd = w_max * 1000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
+        rounds_of(&mut cubic, &mut window, rtt, rounds)
+    }
+
+    /// Rounds of a window's acknowledgements; the moment and the window after each.
+    fn rounds_of(cubic: &mut Cubic, window: &mut Window, rtt: Duration, rounds: u64) -> Vec<(f64, f64)> {
         let mut series = Vec::new();
         for round in 0..rounds {
             let acks = window.cwnd / 1000;
             for n in 0..acks {
                 let now = Instant::ZERO + rtt * round + Duration::from_nanos(rtt.as_nanos() * n / acks);
-                cubic.on_ack(
-                    &mut window,
-                    &Acked { now, amount: 1000, rtt: Some(rtt), srtt: rtt, una: 0, nxt: 0 },
-                );
+                cubic.on_ack(window, &Acked { now, amount: 1000, rtt: Some(rtt), srtt: rtt, una: 0, nxt: 0 });
             }
             series.push(((rtt * (round + 1)).as_secs_f64(), window.cwnd as f64 / 1000.0));
         }
@@ -213,6 +252,55 @@ mod tests {
         let series = after_loss(&config(), Duration::from_millis(10), 20, 8);
         let (first, last) = (series[0].1, series[7].1);
         assert!(((last - first) / 7.0 - 0.529).abs() < 0.03, "{series:?}");
+    }
+
+    fn counting() -> Config {
+        Config { cubic_growth: CubicGrowth::Counted, ..config() }
+    }
+
+    /// 8/15 of a segment per round in whole segments, beyond W_max too, where RFC 9438 has a whole one.
+    #[test]
+    fn counted_growth_keeps_its_pace_beyond_the_window_of_before() {
+        let series = |config: &Config| after_loss(config, Duration::from_millis(40), 20, 60);
+        let gained = |series: &[(f64, f64)]| series[50].1 - series[20].1;
+        let counted = gained(&series(&counting()));
+        assert!((counted - 30.0 * 8.0 / 15.0).abs() <= 1.5, "{counted}");
+        let continuous = gained(&series(&config()));
+        assert!((continuous - 30.0).abs() <= 1.5, "{continuous}");
+        assert!(series(&counting()).iter().all(|(_, cwnd)| cwnd.fract() == 0.0));
+    }
+
+    /// Where the function leads, counting whole segments follows it as the real numbers do.
+    #[test]
+    fn counted_growth_follows_the_cubic_function() {
+        let config = Config { cubic_reno_friendly: false, ..counting() };
+        let k = libm::cbrt(1000.0 * 0.3 / 0.4);
+        for (t, cwnd) in after_loss(&config, Duration::from_millis(100), 1000, 80) {
+            let expected = 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
+            // A price is a whole number, and stays so for a part of a round.
+            let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.1;
+            assert!((cwnd - expected).abs() <= 2.0 * slope + 2.0, "at {t}: {cwnd} for {expected}");
+        }
+    }
+
+    /// 5 % per round trip: 100, 105, 110, 115, 120 after four.
+    #[test]
+    fn counted_growth_before_a_loss_is_a_twentieth() {
+        let config = counting();
+        let mut cubic = Cubic::new(&config);
+        let mut window = Window::new(&config, 1000);
+        let begin = |window: &mut Window| (window.cwnd, window.ssthresh) = (100_000, 100_000);
+        begin(&mut window);
+        let grown = |series: &[(f64, f64)]| series.iter().map(|(_, cwnd)| *cwnd).collect::<Vec<_>>();
+        let expected = [105.0, 110.0, 115.0, 121.0];
+        assert_eq!(grown(&rounds_of(&mut cubic, &mut window, Duration::from_millis(10), 4)), expected);
+        // A time-out forgets what the window was.
+        cubic.on_congestion(&window, window.cwnd);
+        assert!(cubic.w_max > 0.0);
+        cubic.on_timeout();
+        begin(&mut window);
+        window.credit = 0;
+        assert_eq!(grown(&rounds_of(&mut cubic, &mut window, Duration::from_millis(10), 4)), expected);
     }
 
     #[test]

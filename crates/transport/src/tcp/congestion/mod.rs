@@ -3,6 +3,7 @@
 //! One algorithm is one file behind [`CongestionControl`]. It moves a [`Window`]; when something counts as
 //! lost is the affair of [`super::recovery`].
 
+mod counted;
 mod cubic;
 mod hystart;
 mod reno;
@@ -80,6 +81,21 @@ impl Window {
                 self.cwnd += growth;
             }
         }
+    }
+
+    /// Congestion avoidance of whole packets: a packet for every `price` that are acknowledged (`tcp_cong_avoid_ai`,
+    /// net/ipv4/tcp_cong.c).
+    fn buy(&mut self, price: u64, packets: u64) {
+        let price = price * self.smss;
+        // What was saved while a packet was dearer buys one, and not several at the new price.
+        if self.credit >= price {
+            self.credit = 0;
+            self.cwnd += self.smss;
+        }
+        self.credit += packets * self.smss;
+        let bought = self.credit / price;
+        self.credit -= bought * price;
+        self.cwnd += bought * self.smss;
     }
 
     /// At least two segments (RFC 5681 equation 4). A window that counts packets and grows by whole ones has

@@ -60,12 +60,14 @@ pub(crate) struct Delivered {
     /// When the last of them was sent, and where it ends. A repeated segment that was sent less than the
     /// smallest round-trip time ago does not count: its first copy arrived.
     pub latest: Option<(Instant, u64)>,
-    /// Whether something arrived that had been sent once, and before something known to have arrived.
+    /// Whether something arrived that had been sent once, and before something known to have arrived earlier.
     pub reordered: bool,
     /// Repeated segments count in `latest` if they were sent at or before this.
     plausible_until: Instant,
     /// Segments that end at or before this do not count in `timed`.
     timed_beyond: u64,
+    /// The largest offset that was known to have arrived before this acknowledgement.
+    highest_before: Option<u64>,
 }
 
 impl Delivered {
@@ -83,6 +85,7 @@ impl Delivered {
             reordered: false,
             plausible_until,
             timed_beyond,
+            highest_before: None,
         }
     }
 
@@ -98,7 +101,9 @@ impl Delivered {
                 self.timed = earliest(self.timed);
             }
             self.original_end = self.original_end.min(sent.end);
-            self.reordered |= sent.end < highest;
+            // One acknowledgement may tell of what waited for it and of what lies beyond a gap: that is no reordering
+            // (Linux: `prior_fack` in tcp_clean_rtx_queue, net/ipv4/tcp_input.c).
+            self.reordered |= sent.end < *self.highest_before.get_or_insert(highest);
         }
         if !repeated || sent.sent_at <= self.plausible_until {
             self.latest = self.latest.max(Some((sent.sent_at, sent.end)));
@@ -500,6 +505,20 @@ mod tests {
         }
         assert!(board.judge_by_sacks(3, 100), "three ranges, however small");
         assert_eq!(board.awaiting, 3);
+    }
+
+    /// The first of three segments waited for its acknowledgement, which the third brought about.
+    #[test]
+    fn what_one_acknowledgement_tells_is_not_reordered() {
+        let mut board = board(Recovery::Rack, 4);
+        let mut delivered = news();
+        board.sack(200, 300, &mut delivered);
+        board.acknowledge(100, &mut delivered);
+        assert!(!delivered.reordered);
+        // The second comes after the third, of which was heard before.
+        let mut delivered = news();
+        board.acknowledge(200, &mut delivered);
+        assert!(delivered.reordered);
     }
 
     /// The third of three segments is reported out of order before the first is acknowledged, by the same packet.

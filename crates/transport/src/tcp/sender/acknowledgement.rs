@@ -400,7 +400,8 @@ impl Sender {
     ) -> bool {
         let situation = self.situation();
         let (lost, look_again) = self.rack.detect(now, &mut self.board, &situation);
-        self.reordering_at = look_again.map_or(Instant::NEVER, |at| self.fires(now, at - now));
+        let margin = self.config.loss_timer_margin;
+        self.reordering_at = look_again.map_or(Instant::NEVER, |at| self.fires(now, at - now + margin));
         if lost && matches!(self.phase, Phase::Open | Phase::Reducing) {
             self.enter_recovery(now, delivered, telemetry);
         }
@@ -459,7 +460,7 @@ impl Sender {
     }
 
     /// RFC 9937: what the window is during recovery or after an ECN echo.
-    fn reduce_proportionally(&mut self, delivered: &Delivered, safe: bool) {
+    pub(super) fn reduce_proportionally(&mut self, delivered: &Delivered, safe: bool) {
         let Some(prr) = &mut self.prr else { return };
         let (in_flight, ssthresh) = (self.board.in_flight(), self.window.ssthresh);
         if let Some(cwnd) = prr.on_ack(delivered.amount, in_flight, ssthresh, safe, self.smss) {

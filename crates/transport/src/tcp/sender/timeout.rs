@@ -17,7 +17,7 @@ impl Sender {
     pub fn on_timer(&mut self, now: Instant, telemetry: &mut Telemetry) -> bool {
         if self.reordering_at <= now {
             self.reordering_at = Instant::NEVER;
-            self.detect_by_time(now, &Delivered::new(now, 0), telemetry);
+            self.on_reordering_timer(now, telemetry);
         }
         if self.probe_at <= now {
             self.probe_at = Instant::NEVER;
@@ -40,6 +40,19 @@ impl Sender {
             return self.on_retransmission_timer(now, telemetry);
         }
         true
+    }
+
+    /// RFC 8985 section 6.2, step 5: nobody has filled the gap in time.
+    fn on_reordering_timer(&mut self, now: Instant, telemetry: &mut Telemetry) {
+        let was = self.phase;
+        let mut delivered = Delivered::new(now, 0);
+        self.detect_by_time(now, &delivered, telemetry);
+        if was != Phase::Recovery && self.phase == Phase::Recovery {
+            // The moment stands for the acknowledgement that would have told it: what it lets out is no debt
+            // (`tcp_rack_reo_timeout`, net/ipv4/tcp_recovery.c).
+            delivered.amount = self.smss;
+            self.reduce_proportionally(&delivered, false);
+        }
     }
 
     /// RFC 9293 section 3.8.6.1 (SHLD-29, SHLD-30): after RTO, then at exponentially growing intervals.
@@ -167,7 +180,7 @@ impl Sender {
         let delay = match self.srtt {
             None => Duration::from_secs(1),
             Some(srtt) if self.board.segments() == 1 => srtt * 2 + WORST_ACK_DELAY,
-            Some(srtt) => srtt * 2,
+            Some(srtt) => srtt * 2 + self.config.loss_timer_margin,
         };
         let at = self.fires(now, delay);
         self.probe_at = at.min(self.retransmission_at);

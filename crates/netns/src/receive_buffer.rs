@@ -1,0 +1,86 @@
+//! How large a socket's receive buffer must be for the window that it is to offer.
+
+use netrig_transport::tcp::Config;
+
+/// What time stamps take of a segment (RFC 7323 appendix A), and the headers of IPv4, TCP and Ethernet, bytes.
+const TIMESTAMPS: u64 = 12;
+const HEADERS: u64 = 20 + 20 + 14;
+/// What a packet socket leaves free before a frame (LL_RESERVED_SPACE, include/linux/netdevice.h), and what the kernel keeps
+/// behind it and beside it (struct skb_shared_info and struct sk_buff, include/linux/skbuff.h, on 64 bits), bytes.
+const BEFORE: u64 = 32;
+const BEHIND: u64 = 320;
+const BESIDE: u64 = 256;
+/// The window's share of the buffer is counted in 256ths (TCP_RMEM_TO_WIN_SCALE, include/net/tcp.h).
+const PARTS: u64 = 256;
+/// The first kernel that learns the share from the segments that arrive; those before it take half (ip-sysctl,
+/// tcp_adv_win_scale).
+const LEARNS_SINCE: (u32, u32) = (6, 6);
+
+/// How a kernel makes a window of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReceiveBuffer {
+    /// Half of it is the window.
+    Halved,
+    /// As much of it as of the memory that a segment takes is data; room for one segment is left beside the window.
+    Learned,
+}
+
+impl ReceiveBuffer {
+    /// As the kernel of this machine does.
+    pub fn of_this_kernel() -> Self {
+        Self::of(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
+    }
+
+    fn of(release: &str) -> Self {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|word| word.parse().ok());
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if version >= LEARNS_SINCE { Self::Learned } else { Self::Halved }
+    }
+
+    /// What SO_RCVBUF, which takes twice what it is told (socket(7)), must be told for the window that `config` calls its
+    /// receive buffer, bytes.
+    pub fn that_offers(self, config: &Config) -> u64 {
+        let window = config.receive_buffer.bytes();
+        match self {
+            Self::Halved => window,
+            Self::Learned => {
+                let options = if config.timestamps { TIMESTAMPS } else { 0 };
+                let data = config.mss.bytes().saturating_sub(options).max(1);
+                // Memory comes in powers of two.
+                let frame = (BEFORE + HEADERS + options + data + BEHIND).next_power_of_two() + BESIDE;
+                let share = (data * PARTS / frame).max(1);
+                ((window * PARTS).div_ceil(share) + frame).div_ceil(2)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Size;
+    use netrig_transport::Profile;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_says_by_its_version_what_it_does() {
+        for (release, does) in [
+            ("5.15.0-91-generic\n", ReceiveBuffer::Halved),
+            ("6.5.13", ReceiveBuffer::Halved),
+            ("6.6.0-rc1", ReceiveBuffer::Learned),
+            ("6.18.44", ReceiveBuffer::Learned),
+            ("10.0", ReceiveBuffer::Learned),
+            ("", ReceiveBuffer::Halved),
+        ] {
+            assert_eq!(ReceiveBuffer::of(release), does, "{release}");
+        }
+    }
+
+    /// 1448 B of data take 2048 B and 256 beside them: 160 of 256 parts.
+    #[test]
+    fn a_learned_share_is_that_of_the_data_in_its_memory() {
+        let config = Config { receive_buffer: Size::from_bytes(64_000), ..Config::of(Profile::Linux) };
+        assert_eq!(ReceiveBuffer::Halved.that_offers(&config), 64_000);
+        assert_eq!(ReceiveBuffer::Learned.that_offers(&config), (64_000 * 256 / 160 + 2304) / 2);
+    }
+}

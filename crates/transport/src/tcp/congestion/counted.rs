@@ -1,0 +1,109 @@
+//! CUBIC's growth as Linux reckons it: in whole packets, each bought with acknowledged ones.
+
+use netrig_core::{Duration, Instant};
+
+/// A jiffy at HZ = 250, in which `tcp_jiffies32` counts.
+const JIFFY: Duration = Duration::from_millis(4);
+/// While the window stands the price is looked up anew after more than HZ/32, 7 jiffies (`bictcp_update`,
+/// net/ipv4/tcp_cubic.c).
+const PRICE_HOLDS: u64 = 7;
+/// The price before a loss told what the path carries, at most: 5 % more window per round trip.
+const PRICE_BEFORE_A_LOSS: u64 = 20;
+/// The price at least: half a window more per round trip.
+const PRICE_LEAST: u64 = 2;
+
+/// What the function is made of, in packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub c: f64,
+    pub beta: f64,
+    pub reno_friendly: bool,
+    /// Zero before a loss, and after a time-out.
+    pub w_max: f64,
+    /// How far ahead the function is looked at: the smallest round-trip time.
+    pub ahead: Duration,
+}
+
+/// One congestion-avoidance stage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    /// The jiffy in which it began.
+    start: u64,
+    /// K: when the function reaches its plateau, seconds, and where that is.
+    k: f64,
+    plateau: f64,
+    /// So many acknowledged packets buy one of window.
+    price: u64,
+    /// The window and the jiffy of which the function was asked last.
+    asked: (u64, u64),
+    /// W_est: what Reno would have, and what was acknowledged since it last grew.
+    reno: u64,
+    reno_credit: u64,
+}
+
+impl Counted {
+    /// How many acknowledged packets buy one of window, when `acked` more are acknowledged and the window is `cwnd`. Begins
+    /// the stage if there is none.
+    pub fn price(stage: &mut Option<Self>, shape: &Shape, now: Instant, cwnd: u64, acked: u64) -> u64 {
+        let jiffy = jiffies(now.since(Instant::ZERO));
+        let begins = stage.is_none();
+        let stage = stage.get_or_insert_with(|| Self::begin(shape, jiffy, cwnd));
+        stage.reno_credit += acked;
+        let (of, at) = stage.asked;
+        if begins || of != cwnd || jiffy - at > PRICE_HOLDS {
+            if begins || jiffy != at {
+                stage.asked = (cwnd, jiffy);
+                stage.price = stage.by_function(shape, cwnd, jiffy);
+            }
+            if shape.reno_friendly {
+                stage.price = stage.price.min(stage.by_reno(shape, cwnd));
+            }
+            stage.price = stage.price.max(PRICE_LEAST);
+        }
+        stage.price
+    }
+
+    /// The application sent nothing for so long: that does not count (RFC 9438 section 5.8).
+    pub fn sleep(&mut self, idle: Duration) {
+        self.start += jiffies(idle);
+    }
+
+    fn begin(shape: &Shape, jiffy: u64, cwnd: u64) -> Self {
+        let window = cwnd as f64;
+        let (k, plateau) = if window < shape.w_max {
+            (libm::cbrt((shape.w_max - window) / shape.c), shape.w_max)
+        } else {
+            (0.0, window)
+        };
+        Self { start: jiffy, k, plateau, price: 0, asked: (cwnd, jiffy), reno: cwnd, reno_credit: 0 }
+    }
+
+    /// RFC 9438 section 4.4: cwnd grows by (W(t + RTT) − cwnd)/cwnd for each packet.
+    fn by_function(&self, shape: &Shape, cwnd: u64, jiffy: u64) -> u64 {
+        let t = JIFFY * jiffy.saturating_sub(self.start)
+            + JIFFY * shape.ahead.as_nanos().div_ceil(JIFFY.as_nanos());
+        let distance = t.as_secs_f64() - self.k;
+        // Whole packets: the way from the plateau is rounded down.
+        let target = self.plateau + libm::trunc(shape.c * distance * distance * distance);
+        let missing = target - cwnd as f64;
+        // A window that is where it should be grows by a hundredth of a packet per round trip.
+        let price = if missing >= 1.0 { cwnd / missing as u64 } else { 100 * cwnd };
+        if shape.w_max == 0.0 { price.min(PRICE_BEFORE_A_LOSS) } else { price }
+    }
+
+    /// RFC 9438 section 4.3, with the α that it has at first, 3 (1 − β)/(1 + β), for ever.
+    fn by_reno(&mut self, shape: &Shape, cwnd: u64) -> u64 {
+        // 8/α is a whole number (`beta_scale`).
+        let eighths = (8.0 * (1.0 + shape.beta) / (3.0 * (1.0 - shape.beta))) as u64;
+        let worth = (cwnd * eighths / 8).max(1);
+        while self.reno_credit > worth {
+            self.reno_credit -= worth;
+            self.reno += 1;
+        }
+        if self.reno > cwnd { cwnd / (self.reno - cwnd) } else { u64::MAX }
+    }
+}
+
+fn jiffies(span: Duration) -> u64 {
+    span.as_nanos() / JIFFY.as_nanos()
+}
