@@ -61,8 +61,6 @@ pub(crate) struct FlowEnd {
     actions: Vec<AppAction>,
     /// Connections that are to have a turn.
     turns: VecDeque<u32>,
-    /// Connections that are not watched, and when each is to have a turn.
-    looks: VecDeque<(Instant, u32)>,
     /// Whether more datagrams wait than were taken.
     more: bool,
     /// Datagrams that were on their way when the run ended.
@@ -173,7 +171,6 @@ impl FlowEnd {
             meter,
             actions: Vec::new(),
             turns: VecDeque::new(),
-            looks: VecDeque::new(),
             more: false,
             on_their_way: 0,
             idle: false,
@@ -250,7 +247,7 @@ impl FlowEnd {
         let deadline = self.deadline.filter(|_| self.has_room());
         let (retry, look) = match &self.sockets {
             Sockets::Udp(udp) => (udp.outbox.retry(), udp.next_look()),
-            Sockets::Tcp(_) => (None, self.looks.front().map(|(at, _)| *at)),
+            Sockets::Tcp(_) => (None, None),
             Sockets::Sctp(sctp) => (sctp.next(), None),
         };
         [start, stop, deadline, retry, look].into_iter().flatten().min().unwrap_or(Instant::NEVER)

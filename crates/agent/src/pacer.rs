@@ -66,8 +66,6 @@ pub enum Watch {
     Reading,
     /// The same, until it is reported; then not before [`Pacer::watch_again`].
     ReadingOnce,
-    /// Only that it has failed.
-    Failing,
 }
 
 impl Watch {
@@ -80,7 +78,6 @@ impl Watch {
                 .union(epoll::EventFlags::RDHUP),
             Self::Reading => edges.union(epoll::EventFlags::IN),
             Self::ReadingOnce => edges.union(epoll::EventFlags::IN).union(epoll::EventFlags::ONESHOT),
-            Self::Failing => edges,
         }
     }
 }

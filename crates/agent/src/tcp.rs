@@ -12,7 +12,6 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
 use crate::TcpOptions;
 use crate::mptcp::{MptcpInfo, Subflow, SubflowCounts};
-use crate::pacer::Watch;
 use crate::roster::{Named, Roster};
 use crate::socket::{Making, SocketError, refused};
 use crate::tcp_info::{TcpCounts, TcpInfo};
@@ -22,10 +21,6 @@ const CALLS: i32 = 4096;
 
 /// Bytes that one turn of a connection sends or receives at most, so that one does not starve the others.
 const TURN: usize = 1 << 20;
-
-/// A turn that takes so many bytes shows that more comes than one should be woken for: with 100 µs to the next look that
-/// is 5 Gbit/s.
-const PLENTY: usize = 1 << 16;
 
 /// Zeros for data without content, as many as one call gives the kernel.
 static FILL: [u8; 1 << 18] = [0; 1 << 18];
@@ -63,10 +58,6 @@ pub(crate) struct Conn {
     /// What its subflows have counted, if it has any.
     counted: SubflowCounts,
     reads: bool,
-    /// Whether it may be left unread for a while: nothing bounds its receive window but the kernel's own tuning.
-    roomy: bool,
-    /// Whether nobody is told when it can be read, since it is looked at.
-    unwatched: bool,
     /// The kernel has something to say that was not heard yet.
     ready: bool,
     /// What the kernel answered to the call.
@@ -88,9 +79,6 @@ pub(crate) enum Turn {
     Waits,
     /// It was interrupted, and goes on when the others have had their turns.
     GoesOn,
-    /// So much comes that to be woken for it each time would cost the sender, which on one host wakes it, most of its time: it
-    /// wants a turn a little later and need not be watched until then.
-    Looks,
 }
 
 impl TcpEnd {
@@ -178,8 +166,6 @@ impl TcpEnd {
             multipath: self.options.multipath,
             counted: SubflowCounts::default(),
             reads: self.reads,
-            roomy: self.options.buffers.receive.is_none() && self.options.window_clamp.is_none(),
-            unwatched: false,
             ready: true,
             failed,
             outbox: VecDeque::new(),
@@ -279,17 +265,6 @@ impl Conn {
         self.socket.as_fd()
     }
 
-    /// What of it is to be watched from now on, if that is not what was watched, after a turn that ended so.
-    pub fn watch_after(&mut self, turn: Turn) -> Option<Watch> {
-        let looks = match turn {
-            Turn::GoesOn => return None,
-            Turn::Looks => true,
-            Turn::Waits => false,
-        };
-        let watch = if looks { Watch::Failing } else { Watch::Both };
-        (looks != std::mem::replace(&mut self.unwatched, looks)).then_some(watch)
-    }
-
     /// The kernel has reported it.
     pub const fn is_ready(&mut self) {
         self.ready = true;
@@ -343,12 +318,8 @@ impl Conn {
             self.closed = true;
             events.push(ConnectionEvent::Closed(CloseReason::Finished));
         }
-        let sends = !self.outbox.is_empty() || self.closing;
-        Ok(match (sending, receiving) {
-            (Turn::GoesOn, _) | (_, Turn::GoesOn) => Turn::GoesOn,
-            (_, Turn::Looks) if !sends => Turn::Looks,
-            _ => Turn::Waits,
-        })
+        let goes_on = sending == Turn::GoesOn || receiving == Turn::GoesOn;
+        Ok(if goes_on { Turn::GoesOn } else { Turn::Waits })
     }
 
     /// Gives the kernel what it has room for.
@@ -415,8 +386,7 @@ impl Conn {
             }
         }
         self.ready = false;
-        let has_plenty = discards && self.roomy && TURN - left >= PLENTY && !self.peer_finished;
-        Ok(if has_plenty { Turn::Looks } else { Turn::Waits })
+        Ok(Turn::Waits)
     }
 
     /// Whether it was to be MPTCP and has become TCP (RFC 8684 section 3.7): what is told of it is refused then, or says so.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Duration, Instant, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Data, Instant, StreamId, quantity};
 use netrig_traffic::{AppEvent, ConnId};
 
 use super::{FlowEnd, Sockets, Surroundings};
@@ -13,9 +13,6 @@ use crate::tcp::Turn;
 
 /// Turns that the connections of an end have in a row before the other ends are looked at.
 const TURNS: usize = 64;
-
-/// After which a connection that is not watched is looked at again.
-const LOOK: Duration = Duration::from_micros(100);
 
 impl FlowEnd {
     /// Accepts the calls that wait.
@@ -42,14 +39,6 @@ impl FlowEnd {
 
     /// Gives the connections that have something to do their turns.
     pub(super) fn take_turns(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
-        while let Some((_, place)) = self.looks.pop_front_if(|(at, _)| *at <= now) {
-            if let Sockets::Tcp(tcp) = &mut self.sockets
-                && let Some(conn) = tcp.get(place)
-            {
-                conn.is_ready();
-                self.turns.push_back(place);
-            }
-        }
         for _ in 0..TURNS {
             let Some(place) = self.turns.pop_front() else { break };
             self.take_turn(now, place, around)?;
@@ -64,26 +53,15 @@ impl FlowEnd {
         place: u32,
         around: &mut Surroundings,
     ) -> Result<(), AgentError> {
-        let key = self.key(place + 1);
         let mut events = std::mem::take(&mut self.events);
         let id = match &mut self.sockets {
             Sockets::Udp(_) => None,
-            Sockets::Tcp(tcp) => match tcp.get(place) {
-                None => None,
-                Some(conn) => {
-                    let turn = conn.take_turn(&mut self.buffer, &mut events);
-                    match turn {
-                        Turn::GoesOn => self.turns.push_back(place),
-                        Turn::Looks => self.looks.push_back((around.clock.now() + LOOK, place)),
-                        Turn::Waits => {}
-                    }
-                    if let Some(what) = conn.watch_after(turn) {
-                        let watched = around.pacer.watch_again(conn.fd(), key, what);
-                        watched.map_err(AgentError::kernel("epoll_ctl"))?;
-                    }
-                    Some(conn.id)
+            Sockets::Tcp(tcp) => tcp.get(place).map(|conn| {
+                if conn.take_turn(&mut self.buffer, &mut events) == Turn::GoesOn {
+                    self.turns.push_back(place);
                 }
-            },
+                conn.id
+            }),
             Sockets::Sctp(sctp) => {
                 let mut incidents = Vec::new();
                 let id = sctp.hear(place, &mut events, &mut incidents);
