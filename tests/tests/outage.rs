@@ -1,7 +1,7 @@
 //! A transfer comes back after its line was away, whatever the rules of its transport: a defect here is the kind that
 //! no law of theory sees.
 
-use netrig_tests::{Levels, simulate};
+use netrig_tests::{Measured, simulate};
 
 /// A bulk transfer over a line that is down from `at` on for `down_for`, both ways, with what was on it lost.
 fn outage(transport: &str) -> String {
@@ -34,6 +34,11 @@ from = "client"
 to = "server"
 transport = "t"
 application = {{ kind = "bulk" }}
+[response.before]
+of = "flow.bulk"
+metric = "goodput"
+after = "10 s"
+until = "30 s"
 [response.since]
 of = "flow.bulk"
 metric = "goodput"
@@ -43,27 +48,26 @@ until = "120 s"
     )
 }
 
-/// 30 s and more after the line is back, the flow carries what it carries then if the line was never away: four fifths of
-/// it, for a window that was halved at 100 Mbit/s grows by a segment per round trip. What it carried before is no measure: where
-/// each loss ends in a time-out, its long saw teeth have not settled by then.
+/// 30 s and more after the line is back, the flow carries four fifths of what it carried before, or of what it carries then if
+/// the line was never away: a window that was halved at 100 Mbit/s grows by a segment per round trip. It is the lesser of the two,
+/// for where each loss ends in a time-out a flow has not settled in the first half minute, and what waited for a gap to be
+/// filled comes in one window with all that comes behind it.
 fn comes_back(transport: &str, wanted: impl Fn(&str) -> bool) {
     let runs = simulate(&outage(transport), None, 1, |levels| wanted(&levels["profile"]));
-    let since = |wanted: &Levels| {
-        let run = runs.iter().find(|run| run.levels == *wanted);
-        run.map_or(f64::NAN, |run| run.responses["since"])
+    let undisturbed = |run: &Measured| {
+        let same = |other: &&Measured| {
+            let differs = |factor: &str| other.levels[factor] != run.levels[factor];
+            other.levels["down_for"] == "0 s" && !["profile", "rate", "at"].into_iter().any(differs)
+        };
+        runs.iter().find(same).map_or(f64::NAN, |other| other.responses["since"])
     };
     let mut lost = Vec::new();
     for run in &runs {
-        let without =
-            Levels::from_iter(run.levels.clone().into_iter().map(|(factor, level)| match &*factor {
-                "down_for" => (factor, "0 s".into()),
-                _ => (factor, level),
-            }));
-        let [since, without] = [&run.levels, &without].map(since);
-        // Not a number is no four fifths either.
-        if !(since >= 0.8 * without) {
+        let (before, since, without) = (run.responses["before"], run.responses["since"], undisturbed(run));
+        assert!(without > 0.0, "{:?}", run.levels);
+        if since < 0.8 * before.min(without) {
             lost.push(format!(
-                "{:?}: {without:.0} B/s without an outage, {since:.0} B/s after it",
+                "{:?}: {before:.0} B/s before, {since:.0} B/s since, {without:.0} B/s without an outage",
                 run.levels
             ));
         }
