@@ -12,6 +12,7 @@ const BORDERS: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("link", &["core"]),
     ("transport", &["core"]),
+    ("sip", &["core"]),
     ("traffic", &["core"]),
     ("experiment", &["core", "stats", "link", "transport", "traffic"]),
     ("sim", &["core", "link", "transport", "traffic", "experiment"]),
@@ -23,7 +24,7 @@ const BORDERS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that neither ask the machine anything nor change it.
-const PURE: &[&str] = &["core", "link", "transport", "traffic", "experiment", "stats", "sim"];
+const PURE: &[&str] = &["core", "link", "transport", "sip", "traffic", "experiment", "stats", "sim"];
 
 /// What no pure crate may reach, however far away: runtimes, sockets, databases, HTTP, clocks, unnamed randomness.
 const IMPURE: &[&str] = &[

@@ -1,0 +1,73 @@
+//! When something is done without being asked.
+
+use netrig_core::{Duration, Instant};
+
+/// A timer, running or not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub(crate) fn after(now: Instant, span: Duration) -> Self {
+        Self(Some(now + span))
+    }
+
+    pub(crate) const fn at(self) -> Option<Instant> {
+        self.0
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.0 = None;
+    }
+
+    /// Whether it has come. It does not run any more then.
+    pub(crate) fn has_come(&mut self, now: Instant) -> bool {
+        let due = self.0.is_some_and(|at| at <= now);
+        if due {
+            self.0 = None;
+        }
+        due
+    }
+}
+
+/// A message that is sent again and again, each time after a pause that is twice the last, up to a longest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Repetition {
+    next: Deadline,
+    pause: Duration,
+}
+
+impl Repetition {
+    /// For the first time `pause` after `now`.
+    pub(crate) fn after(now: Instant, pause: Duration) -> Self {
+        Self { next: Deadline::after(now, pause), pause }
+    }
+
+    pub(crate) const fn at(self) -> Option<Instant> {
+        self.next.at()
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.next.stop();
+    }
+
+    /// It is sent again as told, and from then on after the longest pause.
+    pub(crate) const fn slow_down(&mut self, longest: Duration) {
+        self.pause = longest;
+    }
+
+    /// Whether it is time. The next pause is twice this one, `longest` at most.
+    pub(crate) fn has_come(&mut self, now: Instant, longest: Option<Duration>) -> bool {
+        let due = self.next.has_come(now);
+        if due {
+            let double = self.pause.saturating_mul(2);
+            self.pause = longest.map_or(double, |longest| double.min(longest));
+            self.next = Deadline::after(now, self.pause);
+        }
+        due
+    }
+}
+
+/// The earlier of what runs.
+pub(crate) fn earliest(deadlines: impl IntoIterator<Item = Option<Instant>>) -> Option<Instant> {
+    deadlines.into_iter().flatten().min()
+}

@@ -1,0 +1,462 @@
+//! Dialogs: what two user agents have agreed on, and the requests that they send within it (RFC 3261 section 12).
+//!
+//! Start from [`Dialog::caller`] or [`Dialog::callee`]. An INVITE that proxies fork makes several: [`Invitation`] keeps
+//! them. Whoever answers an INVITE repeats what must arrive with [`Acceptance`] (its 2xx) and [`Provisionals`] (RFC 3262);
+//! [`Acknowledged`] is the other side of those.
+
+mod acceptance;
+mod invitation;
+mod provisional;
+#[cfg(test)]
+mod tests;
+
+use netrig_core::{Duration, Stream};
+
+pub use acceptance::{Acceptance, Outcome};
+pub use invitation::{Invitation, MOST_DIALOGS, Told};
+pub use provisional::{Acknowledged, MOST_WAITING, Provisional, Provisionals};
+
+use crate::header::{CSeq, NameAddr};
+use crate::{Headers, Method, Name, Request, Response, Scheme, Status, Uri, Violation};
+
+/// What a hop starts with (RFC 3261 section 8.1.1.6).
+pub const MAX_FORWARDS: u32 = 70;
+
+/// Whose dialog a message belongs to, as one of its two sides sees it (RFC 3261 section 12).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DialogId {
+    /// Of all dialogs of a call.
+    pub call_id: String,
+    /// One's own; empty is "a value of null".
+    pub local_tag: String,
+    /// The other's; empty is "a value of null".
+    pub remote_tag: String,
+}
+
+/// How far a dialog has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// By a provisional response.
+    Early,
+    /// By a 2xx.
+    Confirmed,
+    /// It is over.
+    Terminated,
+}
+
+/// A dialog, as one of its two sides sees it.
+#[derive(Clone, Debug)]
+pub struct Dialog {
+    id: DialogId,
+    state: State,
+    /// Whether this side made the Call-ID.
+    is_caller: bool,
+    local: NameAddr,
+    remote: NameAddr,
+    contact: NameAddr,
+    local_sequence: Option<u32>,
+    remote_sequence: Option<u32>,
+    target: Uri,
+    routes: Vec<NameAddr>,
+    /// Own INVITE that has no final response.
+    asking: Option<u32>,
+    /// The other's INVITE that has no final response.
+    asked: Option<u32>,
+}
+
+/// Why a request is refused, and with what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Of the response.
+    pub status: Status,
+    /// `Retry-After`, in seconds.
+    pub retry_after: Option<u32>,
+    /// The rule that says so.
+    pub why: Violation,
+}
+
+impl Refusal {
+    pub(crate) fn new(
+        status: Status,
+        rule: &'static str,
+        what: impl Into<std::borrow::Cow<'static, str>>,
+    ) -> Self {
+        Self { status, retry_after: None, why: Violation::new(rule, what) }
+    }
+
+    /// The response that says so. A tag in `To` is the caller's affair.
+    pub fn response(&self, request: &Request) -> Response {
+        let mut response = request.response(self.status);
+        if let Some(seconds) = self.retry_after {
+            response.headers.push(Name::RetryAfter, seconds);
+        }
+        response
+    }
+}
+
+impl DialogId {
+    /// Of a request that came: the tag in `To` is one's own. `None` if it lacks what makes one, or is of no dialog.
+    pub fn of_request(request: &Request) -> Option<Self> {
+        let (call_id, from, to) = parties(&request.headers)?;
+        let local_tag = to.tag()?.to_owned();
+        Some(Self { call_id, local_tag, remote_tag: from.tag().unwrap_or_default().to_owned() })
+    }
+
+    /// Of a response that came: the tag in `From` is one's own. `None` if it lacks what makes one.
+    pub fn of_response(response: &Response) -> Option<Self> {
+        let (call_id, from, to) = parties(&response.headers)?;
+        let tag = |address: &NameAddr| address.tag().unwrap_or_default().to_owned();
+        Some(Self { call_id, local_tag: tag(&from), remote_tag: tag(&to) })
+    }
+}
+
+fn parties(headers: &Headers) -> Option<(String, NameAddr, NameAddr)> {
+    let call_id = headers.call_id().ok()??.to_owned();
+    Some((call_id, headers.from().ok()??, headers.to().ok()??))
+}
+
+/// What a message must have to make a dialog.
+struct Parts {
+    call_id: String,
+    from: NameAddr,
+    to: NameAddr,
+    sequence: u32,
+}
+
+fn parts(headers: &Headers) -> Result<Parts, Violation> {
+    let missing = |what: &'static str| Violation::new("RFC 3261 section 8.1.1", what);
+    let (call_id, from, to) =
+        parties(headers).ok_or_else(|| missing("there is no Call-ID, From or To that can be read"))?;
+    let cseq = headers.cseq().ok().flatten().ok_or_else(|| missing("there is no CSeq that can be read"))?;
+    Ok(Parts { call_id, from, to, sequence: cseq.number })
+}
+
+/// The only `Contact` of a message that makes a dialog, or moves its target.
+fn contact(headers: &Headers) -> Result<NameAddr, Violation> {
+    let contacts = headers.addresses(&Name::Contact).unwrap_or_default();
+    match <[NameAddr; 1]>::try_from(contacts) {
+        Ok([contact]) => Ok(contact),
+        Err(_) => Err(Violation::new("RFC 3261 section 12.1", "there is not exactly one Contact")),
+    }
+}
+
+fn record_routes(headers: &Headers) -> Result<Vec<NameAddr>, Violation> {
+    let routes = headers.addresses(&Name::RecordRoute);
+    routes.map_err(|error| Violation::new("RFC 3261 section 20.30", format!("Record-Route: {error}")))
+}
+
+fn state_of(status: Status) -> State {
+    if status.is_success() { State::Confirmed } else { State::Early }
+}
+
+impl Dialog {
+    /// That of whoever sent `request` and got `response`, a 2xx or a provisional one with a tag.
+    ///
+    /// # Errors
+    /// One of them lacks what a dialog is made of.
+    pub fn caller(request: &Request, response: &Response) -> Result<Self, Violation> {
+        let Parts { call_id, from, sequence, .. } = parts(&request.headers)?;
+        let remote = parts(&response.headers)?.to;
+        // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in reverse
+        // order and preserving all URI parameters" (RFC 3261 section 12.1.2).
+        let mut routes = record_routes(&response.headers)?;
+        routes.reverse();
+        let is_asked = request.method == Method::Invite && !response.status.is_final();
+        Ok(Self {
+            id: DialogId {
+                call_id,
+                local_tag: from.tag().unwrap_or_default().to_owned(),
+                remote_tag: remote.tag().unwrap_or_default().to_owned(),
+            },
+            state: state_of(response.status),
+            is_caller: true,
+            local: from,
+            remote,
+            contact: contact(&request.headers)?,
+            local_sequence: Some(sequence),
+            // "The remote sequence number MUST be empty".
+            remote_sequence: None,
+            target: contact(&response.headers)?.uri,
+            routes,
+            asking: is_asked.then_some(sequence),
+            asked: None,
+        })
+    }
+
+    /// That of whoever got `request` and answers it with `response`, a 2xx or a provisional one that has its own tag and
+    /// `Contact`.
+    ///
+    /// # Errors
+    /// One of them lacks what a dialog is made of, or the `Contact` is no SIPS URI where it must be one.
+    pub fn callee(request: &Request, response: &Response) -> Result<Self, Violation> {
+        let Parts { call_id, from, sequence, .. } = parts(&request.headers)?;
+        let (local, contact_is) = (parts(&response.headers)?.to, contact(&response.headers)?);
+        if local.tag().is_none() {
+            return Err(Violation::new("RFC 3261 section 12.1.1", "To of the response has no tag"));
+        }
+        // "taken in order and preserving all URI parameters" (RFC 3261 section 12.1.1).
+        let routes = record_routes(&request.headers)?;
+        let target = contact(&request.headers)?.uri;
+        // "If the request that initiated the dialog contained a SIPS URI in the Request-URI or in the top Record-Route header
+        // field value, if there was any, or the Contact header field if there was no Record-Route header field, the Contact
+        // header field in the response MUST be a SIPS URI."
+        let last = routes.first().map_or(&target, |route| &route.uri);
+        if (is_sips(&request.uri) || is_sips(last)) && !is_sips(&contact_is.uri) {
+            return Err(Violation::new("RFC 3261 section 12.1.1", "Contact of the response is no SIPS URI"));
+        }
+        let is_asking = request.method == Method::Invite && !response.status.is_final();
+        Ok(Self {
+            id: DialogId {
+                call_id,
+                local_tag: local.tag().unwrap_or_default().to_owned(),
+                remote_tag: from.tag().unwrap_or_default().to_owned(),
+            },
+            state: state_of(response.status),
+            is_caller: false,
+            local,
+            remote: from,
+            contact: contact_is,
+            // "The local sequence number MUST be empty."
+            local_sequence: None,
+            remote_sequence: Some(sequence),
+            target,
+            routes,
+            asking: None,
+            asked: is_asking.then_some(sequence),
+        })
+    }
+
+    /// Whose messages are its.
+    pub const fn id(&self) -> &DialogId {
+        &self.id
+    }
+
+    /// How far it has come.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Where its requests go in the end.
+    pub const fn target(&self) -> &Uri {
+        &self.target
+    }
+
+    /// It is over: a BYE was sent or came.
+    pub fn terminate(&mut self) {
+        self.state = State::Terminated;
+    }
+
+    /// The callee sends the 2xx of the request that made it.
+    pub fn accepted(&mut self) {
+        self.asked = None;
+        self.state = State::Confirmed;
+    }
+
+    /// The next request within it, without `Via` and body. An ACK is made by [`Dialog::acknowledgement`], a CANCEL by its
+    /// INVITE's transaction.
+    ///
+    /// # Errors
+    /// The rules of RFC 3261 sections 14.1 and 15 forbid it now.
+    pub fn request(&mut self, method: Method) -> Result<Request, Violation> {
+        if self.state == State::Terminated {
+            return Err(Violation::new("RFC 3261 section 12.3", "the dialog is over"));
+        }
+        // "a UAC MUST NOT initiate a new INVITE transaction within a dialog while another INVITE transaction is in progress in
+        // either direction."
+        if method == Method::Invite && (self.asking.is_some() || self.asked.is_some()) {
+            return Err(Violation::new("RFC 3261 section 14.1", "another INVITE is in progress"));
+        }
+        // "the callee's UA MAY send a BYE on confirmed dialogs, but MUST NOT send a BYE on early dialogs".
+        if method == Method::Bye && self.state == State::Early && !self.is_caller {
+            return Err(Violation::new("RFC 3261 section 15", "the callee ends no early dialog by BYE"));
+        }
+        // "if the local sequence number is not empty, the value of the local sequence number MUST be incremented by one".
+        let sequence = self.local_sequence.map_or(1, |last| last + 1);
+        self.local_sequence = Some(sequence);
+        if method == Method::Invite {
+            self.asking = Some(sequence);
+        }
+        if method == Method::Bye {
+            self.state = State::Terminated;
+        }
+        let mut request = self.within(method.clone(), sequence);
+        if is_target_refresh(&method) {
+            request.headers.push(Name::Contact, &self.contact);
+        }
+        Ok(request)
+    }
+
+    /// The ACK for the 2xx of `invite`, with the same number and credentials (RFC 3261 section 13.2.2.4), without `Via` and
+    /// body. It is no transaction: it is sent again for each 2xx that comes.
+    pub fn acknowledgement(&self, invite: &Request) -> Request {
+        let number = invite.headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
+        let mut request = self.within(Method::Ack, number);
+        // "The ACK MUST contain the same credentials as the INVITE."
+        for name in [Name::Authorization, Name::ProxyAuthorization] {
+            for value in invite.headers.all(&name) {
+                request.headers.push(name.clone(), value);
+            }
+        }
+        request
+    }
+
+    /// RFC 3261 section 12.2.1.1.
+    fn within(&self, method: Method, number: u32) -> Request {
+        let is_loose = |route: &NameAddr| route.uri.as_sip().is_some_and(|uri| uri.parameters.has("lr"));
+        let (uri, routes) = match self.routes.split_first() {
+            None => (self.target.clone(), Vec::new()),
+            Some((first, _)) if is_loose(first) => (self.target.clone(), self.routes.clone()),
+            // "the UAC MUST place the first URI from the route set into the Request-URI, stripping any parameters that are not
+            // allowed in a Request-URI. The UAC MUST add a Route header field containing the remainder of the route set ...
+            // The UAC MUST then place the remote target URI into the Route header field as the last value."
+            Some((first, rest)) => {
+                let mut routes = rest.to_vec();
+                routes.push(NameAddr::new(self.target.clone()));
+                (allowed_in_request(first.uri.clone()), routes)
+            }
+        };
+        let mut request = Request::new(method.clone(), uri);
+        let headers = &mut request.headers;
+        headers.push(Name::MaxForwards, MAX_FORWARDS);
+        for route in routes {
+            headers.push(Name::Route, route);
+        }
+        headers.push(Name::From, &self.local);
+        headers.push(Name::To, &self.remote);
+        headers.push(Name::CallId, &self.id.call_id);
+        headers.push(Name::CSeq, CSeq { number, method });
+        request
+    }
+
+    /// A request of the other side, of this dialog's [`DialogId`].
+    ///
+    /// # Errors
+    /// How it is to be refused; nothing has changed then. `Retry-After` is drawn from `random`.
+    pub fn handle_request(&mut self, request: &Request, random: &mut Stream) -> Result<(), Refusal> {
+        let broken = |why: Violation| Refusal { status: Status::BAD_REQUEST, retry_after: None, why };
+        let Parts { sequence, .. } = parts(&request.headers).map_err(broken)?;
+        if matches!(request.method, Method::Ack | Method::Cancel) {
+            // Their numbers are those of their INVITE.
+            return Ok(());
+        }
+        if self.state == State::Terminated {
+            return Err(Refusal::new(
+                Status::CALL_DOES_NOT_EXIST,
+                "RFC 3261 section 12.2.2",
+                "the dialog is over",
+            ));
+        }
+        // "the sequence number of the request is lower than the remote sequence number, the request is out of order and MUST be
+        // rejected with a 500". The same number again, in another transaction, is no better.
+        if let Some(last) = self.remote_sequence.filter(|last| sequence <= *last) {
+            let what = format!("CSeq {sequence} comes after {last}");
+            return Err(Refusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 12.2.2", what));
+        }
+        if request.method == Method::Invite {
+            self.refuse_at_once(random)?;
+            self.asked = Some(sequence);
+        }
+        self.remote_sequence = Some(sequence);
+        // "When a UAS receives a target refresh request, it MUST replace the dialog's remote target URI with the URI from the
+        // Contact header field in that request, if present."
+        if is_target_refresh(&request.method)
+            && let Ok(contact) = contact(&request.headers)
+        {
+            self.target = contact.uri;
+        }
+        if request.method == Method::Bye {
+            self.state = State::Terminated;
+        }
+        Ok(())
+    }
+
+    fn refuse_at_once(&self, random: &mut Stream) -> Result<(), Refusal> {
+        // "A UAS that receives an INVITE on a dialog while an INVITE it had sent on that dialog is in progress MUST return a 491
+        // (Request Pending) response".
+        if self.asking.is_some() {
+            let what = "an INVITE of this side is in progress";
+            return Err(Refusal::new(Status::REQUEST_PENDING, "RFC 3261 section 14.2", what));
+        }
+        // "A UAS that receives a second INVITE before it sends the final response to a first INVITE with a lower CSeq sequence
+        // number on the same dialog MUST return a 500 ... and MUST include a Retry-After header field with a randomly chosen
+        // value of between 0 and 10 seconds."
+        if self.asked.is_some() {
+            let seconds = u32::try_from(random.below(11)).unwrap_or(0);
+            let what = "an INVITE before it has no final response";
+            let refusal = Refusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 14.2", what);
+            return Err(Refusal { retry_after: Some(seconds), ..refusal });
+        }
+        Ok(())
+    }
+
+    /// This side has answered a request of the other finally.
+    pub fn answered(&mut self, request: &Request) {
+        if request.method == Method::Invite {
+            self.asked = None;
+        }
+    }
+
+    /// A response to a request of this side. Timeouts are 408, failures of the network 503 (RFC 3261 section 8.1.3.1).
+    pub fn handle_response(&mut self, response: &Response) {
+        let Ok(Some(CSeq { number, method })) = response.headers.cseq() else { return };
+        if method == Method::Invite && response.status.is_final() && self.asking == Some(number) {
+            self.asking = None;
+        }
+        // "When a UAC receives a 2xx response to a target refresh request, it MUST replace the dialog's remote target URI with
+        // the URI from the Contact header field in that response, if present."
+        if response.status.is_success()
+            && is_target_refresh(&method)
+            && let Ok(contact) = contact(&response.headers)
+        {
+            self.target = contact.uri;
+        }
+        // "If the response for a request within a dialog is a 481 ... or a 408 ..., the UAC SHOULD terminate the dialog."
+        if matches!(response.status, Status::CALL_DOES_NOT_EXIST | Status::REQUEST_TIMEOUT) {
+            self.state = State::Terminated;
+        }
+    }
+
+    /// The 2xx of the INVITE that made it: "the dialog MUST be transitioned to the "confirmed" state, and the route set for the
+    /// dialog MUST be recomputed based on the 2xx response" (RFC 3261 section 13.2.2.4).
+    fn confirm(&mut self, response: &Response) -> Result<(), Violation> {
+        if self.state == State::Early {
+            let mut routes = record_routes(&response.headers)?;
+            routes.reverse();
+            self.routes = routes;
+            self.state = State::Confirmed;
+        }
+        self.handle_response(response);
+        Ok(())
+    }
+
+    /// After which pause an INVITE that got 491 is tried again (RFC 3261 section 14.1).
+    pub fn pause_after_glare(&self, random: &mut Stream) -> Duration {
+        let tens = if self.is_caller {
+            // "If the UAC is the owner of the Call-ID of the dialog ID ..., T has a randomly chosen value between 2.1 and 4
+            // seconds in units of 10 ms."
+            210 + random.below(191)
+        } else {
+            // "If the UAC is not the owner ..., T has a randomly chosen value of between 0 and 2 seconds in units of 10 ms."
+            random.below(201)
+        };
+        Duration::from_millis(10 * tens)
+    }
+}
+
+/// INVITE (RFC 3261 section 12.2), UPDATE (RFC 3311 section 5.1), SUBSCRIBE and NOTIFY (RFC 6665 section 4.4.1).
+const fn is_target_refresh(method: &Method) -> bool {
+    matches!(method, Method::Invite | Method::Update | Method::Subscribe | Method::Notify)
+}
+
+fn is_sips(uri: &Uri) -> bool {
+    uri.as_sip().is_some_and(|uri| uri.scheme == Scheme::Sips)
+}
+
+/// Without what stands in no Request-URI: header fields and `method` (RFC 3261 section 19.1.1, table 1).
+pub(crate) fn allowed_in_request(mut uri: Uri) -> Uri {
+    if let Uri::Sip(uri) = &mut uri {
+        uri.headers.clear();
+        uri.parameters.remove("method");
+    }
+    uri
+}

@@ -1,0 +1,213 @@
+//! Provisional responses that arrive: 100rel (RFC 3262).
+
+use std::collections::VecDeque;
+
+use netrig_core::{Instant, Stream};
+
+use super::Refusal;
+use crate::deadline::{Deadline, Repetition, earliest};
+use crate::header::{CSeq, RAck};
+use crate::transaction::Timing;
+use crate::{Method, Name, Request, Response, Status};
+
+/// The most responses that wait for the one before them to be acknowledged; more are dropped.
+pub const MOST_WAITING: usize = 16;
+
+/// The sender of reliable provisional responses to one request.
+#[derive(Debug)]
+pub struct Provisionals {
+    timing: Timing,
+    request: CSeq,
+    next: u32,
+    /// Sent, not acknowledged.
+    sent: Option<(u32, Response)>,
+    again: Repetition,
+    end: Deadline,
+    waiting: VecDeque<Response>,
+    due: bool,
+    given_up: bool,
+}
+
+impl Provisionals {
+    /// For `invite`. `None` if its sender knows nothing of `100rel` (RFC 3262 section 3), or its `CSeq` cannot be read.
+    pub fn new(invite: &Request, timing: Timing, random: &mut Stream) -> Option<Self> {
+        let has = |name: &Name| {
+            invite
+                .headers
+                .tokens(name)
+                .is_ok_and(|tags| tags.iter().any(|tag| tag.eq_ignore_ascii_case("100rel")))
+        };
+        if !has(&Name::Supported) && !has(&Name::Require) {
+            return None;
+        }
+        // "The value of the header field for the first reliable provisional response in a transaction MUST be between 1 and
+        // 2**31 - 1. It is RECOMMENDED that it be chosen uniformly in this range."
+        let next = 1 + u32::try_from(random.below((1 << 31) - 1)).unwrap_or(0);
+        Some(Self {
+            timing,
+            request: invite.headers.cseq().ok()??,
+            next,
+            sent: None,
+            again: Repetition::default(),
+            end: Deadline::default(),
+            waiting: VecDeque::new(),
+            due: false,
+            given_up: false,
+        })
+    }
+
+    /// Sends a response from 101 to 199 ("A UAS MUST NOT attempt to send a 100 (Trying) response reliably") as soon as those
+    /// before it are acknowledged.
+    pub fn send(&mut self, now: Instant, mut response: Response) {
+        // "it MUST contain a Require header field containing the option tag 100rel, and MUST include an RSeq header field"; each
+        // RSeq is one more than the last.
+        response.headers.push(Name::Require, "100rel");
+        response.headers.push(Name::RSeq, self.next);
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        // "The UAS MUST NOT send a second reliable provisional response until the first is acknowledged."
+        if self.sent.is_none() {
+            self.begin(now, number, response);
+        } else if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back(response);
+        } else {
+            self.next = number;
+        }
+    }
+
+    fn begin(&mut self, now: Instant, number: u32, response: Response) {
+        self.sent = Some((number, response));
+        // "with an interval that starts at T1 seconds and doubles for each retransmission"; no T2 ends that.
+        self.again = Repetition::after(now, self.timing.t1);
+        self.end = Deadline::after(now, self.timing.patience());
+        self.due = true;
+    }
+
+    /// A PRACK of the dialog; to be answered with 200 if it is one.
+    ///
+    /// # Errors
+    /// "If a PRACK request is received by the UA core that does not match any unacknowledged reliable provisional response, the
+    /// UAS MUST respond to the PRACK with a 481 response."
+    pub fn handle_request(&mut self, now: Instant, prack: &Request) -> Result<(), Refusal> {
+        const RULE: &str = "RFC 3262 section 3";
+        let rack = prack.headers.rack().ok().flatten();
+        let rack =
+            rack.ok_or_else(|| Refusal::new(Status::BAD_REQUEST, RULE, "there is no RAck that can be read"))?;
+        let matching = self
+            .sent
+            .as_ref()
+            .is_some_and(|(number, _)| *number == rack.response && rack.request == self.request);
+        if !matching {
+            let what = format!("RAck `{rack}` is of no response that waits for it");
+            return Err(Refusal::new(Status::CALL_DOES_NOT_EXIST, RULE, what));
+        }
+        self.stop_repeating();
+        self.sent = None;
+        if let Some(response) = self.waiting.pop_front() {
+            let number = response.headers.number(&Name::RSeq).ok().flatten().unwrap_or(0);
+            self.begin(now, number, response);
+        }
+        Ok(())
+    }
+
+    /// The final response is sent: the UAS "SHOULD NOT continue to retransmit the unacknowledged reliable provisional responses,
+    /// but it MUST be prepared to process PRACK requests for those outstanding responses".
+    pub fn finish(&mut self) {
+        self.stop_repeating();
+        self.waiting.clear();
+    }
+
+    fn stop_repeating(&mut self) {
+        self.again.stop();
+        self.end.stop();
+        self.due = false;
+    }
+
+    /// Whether a 2xx must wait: if "any of the unacknowledged reliable provisional responses contained a session description ...
+    /// it MUST NOT send a final response until those provisional responses are acknowledged" (RFC 3262 section 3).
+    pub fn holds_2xx_back(&self) -> bool {
+        self.sent
+            .iter()
+            .map(|(_, response)| response)
+            .chain(&self.waiting)
+            .any(|response| !response.body.is_empty())
+    }
+
+    /// Its deadline was reached.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.end.has_come(now) {
+            self.finish();
+            self.given_up = true;
+        } else if self.again.has_come(now, None) {
+            self.due = true;
+        }
+    }
+
+    /// When [`Provisionals::handle_timeout`] wants to be called next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        earliest([self.again.at(), self.end.at()])
+    }
+
+    /// The response, if it is to be sent now.
+    pub fn poll_transmit(&mut self) -> Option<Response> {
+        std::mem::take(&mut self.due)
+            .then(|| self.sent.as_ref().map(|(_, response)| response.clone()))
+            .flatten()
+    }
+
+    /// Whether nobody has acknowledged in 64·T1: "the UAS SHOULD reject the original request with a 5xx response".
+    pub const fn has_given_up(&self) -> bool {
+        self.given_up
+    }
+}
+
+/// The receiver of reliable provisional responses in one early dialog.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Acknowledged {
+    last: Option<u32>,
+}
+
+/// What a provisional response is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provisional {
+    /// It needs no PRACK.
+    Unreliable,
+    /// To be told and acknowledged by a PRACK with this.
+    Reliable(RAck),
+    /// It was acknowledged before: to be dropped.
+    Repeated,
+    /// One before it is missing: neither acknowledged nor told, it will come again.
+    TooEarly,
+}
+
+impl Acknowledged {
+    /// A provisional response to an INVITE came in this dialog.
+    pub fn handle_response(&mut self, response: &Response) -> Provisional {
+        let headers = &response.headers;
+        let needs = headers.tokens(&Name::Require).is_ok_and(|tags| tags.iter().any(|tag| tag == "100rel"));
+        let (Ok(Some(number)), Ok(Some(request))) = (headers.number(&Name::RSeq), headers.cseq()) else {
+            return Provisional::Unreliable;
+        };
+        if !needs || response.status.is_final() || response.status == Status::TRYING {
+            return Provisional::Unreliable;
+        }
+        match self.last {
+            Some(last) if number <= last => Provisional::Repeated,
+            // "its RSeq value is not one higher than the value of the sequence number, that response MUST NOT be acknowledged with
+            // a PRACK, and MUST NOT be processed further by the UAC" (RFC 3262 section 4).
+            Some(last) if number != last.wrapping_add(1) => Provisional::TooEarly,
+            _ => {
+                self.last = Some(number);
+                Provisional::Reliable(RAck { response: number, request })
+            }
+        }
+    }
+
+    /// The PRACK for it, made of `request`, the dialog's next one.
+    #[must_use]
+    pub fn acknowledgement(mut request: Request, rack: &RAck) -> Request {
+        debug_assert_eq!(request.method, Method::Prack);
+        request.headers.push(Name::RAck, rack);
+        request
+    }
+}

@@ -1,0 +1,475 @@
+//! Digest access authentication (RFC 7616, and RFC 2617 for servers without `qop`; RFC 8760 for its use in SIP).
+//!
+//! A client answers a [`Challenge`] with a [`Session`], which counts how often the server's nonce was used. A server reads
+//! an [`Answer`] and holds its [`Answer::proves`] against what it knows of the user.
+
+use std::fmt;
+
+use md5::Md5;
+use sha2::{Digest as _, Sha256, Sha512_256};
+
+use crate::Method;
+use crate::header::{self, AuthScheme};
+
+/// By what is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hash {
+    /// What every server knows (RFC 3261 section 22.4).
+    Md5,
+    /// RFC 8760.
+    Sha256,
+    /// RFC 8760.
+    Sha512Of256,
+}
+
+/// `algorithm`: a hash, and whether the user's part is bound to the first nonces of the session (`-sess`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Algorithm {
+    /// By what is hashed.
+    pub hash: Hash,
+    /// `-sess`.
+    pub session: bool,
+}
+
+/// `qop`: what the answer protects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quality {
+    /// The method and the URI.
+    Auth,
+    /// The body too.
+    AuthInt,
+}
+
+/// What a server asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// For whom the password is.
+    pub realm: String,
+    /// What the answer must contain.
+    pub nonce: String,
+    /// What the answer must repeat.
+    pub opaque: Option<String>,
+    /// MD5 where the server names none.
+    pub algorithm: Algorithm,
+    /// What the server offers; nothing for one of RFC 2069's age.
+    pub qualities: Vec<Quality>,
+    /// The password was right, only the nonce was too old.
+    pub stale: bool,
+}
+
+/// What a client answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Who.
+    pub username: String,
+    /// Of the challenge.
+    pub realm: String,
+    /// Of the challenge.
+    pub nonce: String,
+    /// The Request-URI, as the client wrote it.
+    pub uri: String,
+    /// The proof, in hexadecimal digits.
+    pub response: String,
+    /// Of the challenge.
+    pub algorithm: Algorithm,
+    /// Of the challenge.
+    pub opaque: Option<String>,
+    /// With `qop`: how the answer is protected, the client's own nonce, and how often it has used the server's.
+    pub protection: Option<Protection>,
+}
+
+/// What an answer with `qop` has beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// What is protected.
+    pub quality: Quality,
+    /// The client's nonce.
+    pub cnonce: String,
+    /// From 1 for each nonce of the server.
+    pub count: u32,
+}
+
+/// Why a header field is no challenge, or no answer, of digest authentication.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// Another scheme.
+    #[error("the scheme is `{0}`, not `Digest`")]
+    Scheme(String),
+    /// What must stand there does not.
+    #[error("there is no `{0}` (RFC 7616 section 3.3 and 3.4)")]
+    Missing(&'static str),
+    /// Nobody knows it.
+    #[error("`{value}` is no `{parameter}` that is known here")]
+    Unknown {
+        /// Which parameter.
+        parameter: &'static str,
+        /// What it says.
+        value: String,
+    },
+}
+
+impl Hash {
+    fn hex(self, parts: &[&str]) -> String {
+        let text = parts.join(":");
+        match self {
+            Self::Md5 => hex(&Md5::digest(text)),
+            Self::Sha256 => hex(&Sha256::digest(text)),
+            Self::Sha512Of256 => hex(&Sha512_256::digest(text)),
+        }
+    }
+
+    fn hex_of(self, bytes: &[u8]) -> String {
+        match self {
+            Self::Md5 => hex(&Md5::digest(bytes)),
+            Self::Sha256 => hex(&Sha256::digest(bytes)),
+            Self::Sha512Of256 => hex(&Sha512_256::digest(bytes)),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            out.extend(char::from_digit(digit.into(), 16));
+        }
+        out
+    })
+}
+
+impl Algorithm {
+    /// What RFC 3261 has.
+    pub const MD5: Self = Self { hash: Hash::Md5, session: false };
+    /// RFC 8760.
+    pub const SHA_256: Self = Self { hash: Hash::Sha256, session: false };
+
+    const ALL: [(&'static str, Self); 6] = [
+        ("MD5", Self::MD5),
+        ("MD5-sess", Self { hash: Hash::Md5, session: true }),
+        ("SHA-256", Self::SHA_256),
+        ("SHA-256-sess", Self { hash: Hash::Sha256, session: true }),
+        ("SHA-512-256", Self { hash: Hash::Sha512Of256, session: false }),
+        ("SHA-512-256-sess", Self { hash: Hash::Sha512Of256, session: true }),
+    ];
+
+    /// As it stands in a header field.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, known)| *known == self).map_or("MD5", |(name, _)| name)
+    }
+
+    /// "When the algorithm parameter is absent, "MD5" is assumed" (RFC 7616 section 3.3).
+    fn of(scheme: &AuthScheme) -> Result<Self, DigestError> {
+        let Some(value) = scheme.parameters.text("algorithm") else { return Ok(Self::MD5) };
+        let known = Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(&value));
+        known.map(|(_, known)| *known).ok_or(DigestError::Unknown { parameter: "algorithm", value })
+    }
+}
+
+impl Quality {
+    /// As it stands in a header field.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::AuthInt => "auth-int",
+        }
+    }
+
+    fn known(text: &str) -> Option<Self> {
+        [Self::Auth, Self::AuthInt].into_iter().find(|known| known.name().eq_ignore_ascii_case(text))
+    }
+}
+
+fn digest(scheme: &AuthScheme) -> Result<&AuthScheme, DigestError> {
+    if scheme.name.eq_ignore_ascii_case("Digest") {
+        Ok(scheme)
+    } else {
+        Err(DigestError::Scheme(scheme.name.clone()))
+    }
+}
+
+fn needed(scheme: &AuthScheme, name: &'static str) -> Result<String, DigestError> {
+    scheme.parameters.text(name).ok_or(DigestError::Missing(name))
+}
+
+impl Challenge {
+    /// Reads a header field.
+    ///
+    /// # Errors
+    /// It is of another scheme, lacks a realm or nonce, or names an algorithm that nobody here knows.
+    pub fn read(challenge: &header::Challenge) -> Result<Self, DigestError> {
+        let scheme = digest(&challenge.0)?;
+        let qop = scheme.parameters.text("qop").unwrap_or_default();
+        Ok(Self {
+            realm: needed(scheme, "realm")?,
+            nonce: needed(scheme, "nonce")?,
+            opaque: scheme.parameters.text("opaque"),
+            algorithm: Algorithm::of(scheme)?,
+            // "unrecognized options MUST be ignored" (RFC 7616 section 3.3)
+            qualities: qop.split(',').filter_map(|option| Quality::known(option.trim())).collect(),
+            stale: scheme.parameters.text("stale").is_some_and(|stale| stale.eq_ignore_ascii_case("true")),
+        })
+    }
+
+    /// As a header field.
+    pub fn write(&self) -> header::Challenge {
+        let mut scheme = AuthScheme::new("Digest");
+        let parameters = &mut scheme.parameters;
+        parameters.set_quoted("realm", &self.realm);
+        parameters.set_quoted("nonce", &self.nonce);
+        if let Some(opaque) = &self.opaque {
+            parameters.set_quoted("opaque", opaque);
+        }
+        if self.stale {
+            parameters.set("stale", Some("TRUE"));
+        }
+        parameters.set("algorithm", Some(self.algorithm.name()));
+        if !self.qualities.is_empty() {
+            let names: Vec<&str> = self.qualities.iter().map(|quality| quality.name()).collect();
+            parameters.set_quoted("qop", &names.join(","));
+        }
+        header::Challenge(scheme)
+    }
+}
+
+/// What a server knows of a user: the hash of name, realm and password, in hexadecimal digits (RFC 7616 section 3.4.2).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    hash: Hash,
+    digits: String,
+}
+
+/// Whoever prints one shows no password.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").field("hash", &self.hash).finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    /// Of a password.
+    pub fn new(hash: Hash, username: &str, realm: &str, password: &str) -> Self {
+        Self { hash, digits: hash.hex(&[username, realm, password]) }
+    }
+
+    /// `H(A1)`.
+    fn first(&self, algorithm: Algorithm, nonce: &str, cnonce: &str) -> String {
+        if algorithm.session { self.hash.hex(&[&self.digits, nonce, cnonce]) } else { self.digits.clone() }
+    }
+}
+
+/// A client's use of one challenge.
+#[derive(Clone, Debug)]
+pub struct Session {
+    challenge: Challenge,
+    username: String,
+    secret: Secret,
+    used: u32,
+}
+
+impl Session {
+    /// Answers `challenge` with a password.
+    pub fn new(challenge: Challenge, username: &str, password: &str) -> Self {
+        let secret = Secret::new(challenge.algorithm.hash, username, &challenge.realm, password);
+        Self { challenge, username: username.to_owned(), secret, used: 0 }
+    }
+
+    /// The answer for one request, with the server's nonce used once more. `cnonce` is to be drawn at random; `auth-int` is
+    /// used where the server offers nothing else.
+    pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> Answer {
+        self.used += 1;
+        let Challenge { realm, nonce, opaque, algorithm, qualities, .. } = &self.challenge;
+        let quality = qualities
+            .iter()
+            .copied()
+            .find(|quality| *quality == Quality::Auth)
+            .or(qualities.first().copied());
+        let protection =
+            quality.map(|quality| Protection { quality, cnonce: cnonce.to_owned(), count: self.used });
+        let mut answer = Answer {
+            username: self.username.clone(),
+            realm: realm.clone(),
+            nonce: nonce.clone(),
+            uri: uri.to_owned(),
+            response: String::new(),
+            algorithm: *algorithm,
+            opaque: opaque.clone(),
+            protection,
+        };
+        answer.response = answer.proof(method, body, &self.secret);
+        answer
+    }
+}
+
+impl Answer {
+    /// Reads a header field.
+    ///
+    /// # Errors
+    /// It is of another scheme, lacks what an answer must have, or says what nobody here knows.
+    pub fn read(credentials: &header::Credentials) -> Result<Self, DigestError> {
+        let scheme = digest(&credentials.0)?;
+        let protection = scheme.parameters.text("qop").map(|qop| {
+            let quality =
+                Quality::known(&qop).ok_or(DigestError::Unknown { parameter: "qop", value: qop })?;
+            let count = needed(scheme, "nc")?;
+            let count = u32::from_str_radix(&count, 16).ok().filter(|_| count.len() == 8);
+            let count = count.ok_or_else(|| DigestError::Unknown {
+                parameter: "nc",
+                value: scheme.parameters.text("nc").unwrap_or_default(),
+            })?;
+            Ok(Protection { quality, cnonce: needed(scheme, "cnonce")?, count })
+        });
+        Ok(Self {
+            username: needed(scheme, "username")?,
+            realm: needed(scheme, "realm")?,
+            nonce: needed(scheme, "nonce")?,
+            uri: needed(scheme, "uri")?,
+            response: needed(scheme, "response")?,
+            algorithm: Algorithm::of(scheme)?,
+            opaque: scheme.parameters.text("opaque"),
+            protection: protection.transpose()?,
+        })
+    }
+
+    /// As a header field.
+    pub fn write(&self) -> header::Credentials {
+        let mut scheme = AuthScheme::new("Digest");
+        let parameters = &mut scheme.parameters;
+        for (name, value) in [
+            ("username", &self.username),
+            ("realm", &self.realm),
+            ("nonce", &self.nonce),
+            ("uri", &self.uri),
+            ("response", &self.response),
+        ] {
+            parameters.set_quoted(name, value);
+        }
+        parameters.set("algorithm", Some(self.algorithm.name()));
+        if let Some(opaque) = &self.opaque {
+            parameters.set_quoted("opaque", opaque);
+        }
+        if let Some(Protection { quality, cnonce, count }) = &self.protection {
+            parameters.set("qop", Some(quality.name()));
+            parameters.set_quoted("cnonce", cnonce);
+            parameters.set("nc", Some(&format!("{count:08x}")));
+        }
+        header::Credentials(scheme)
+    }
+
+    /// Whether whoever made it knows the password behind `secret`. That the nonce is one that the server gave, and its count
+    /// has not been seen, is for the server to check.
+    pub fn proves(&self, method: &Method, body: &[u8], secret: &Secret) -> bool {
+        self.algorithm.hash == secret.hash
+            && self.proof(method, body, secret).eq_ignore_ascii_case(&self.response)
+    }
+
+    /// RFC 7616 section 3.4.1; without `qop` that of RFC 2069 section 2.1.2.
+    fn proof(&self, method: &Method, body: &[u8], secret: &Secret) -> String {
+        let hash = self.algorithm.hash;
+        let cnonce = self.protection.as_ref().map_or("", |protection| &protection.cnonce);
+        let first = secret.first(self.algorithm, &self.nonce, cnonce);
+        let second = match &self.protection {
+            Some(Protection { quality: Quality::AuthInt, .. }) => {
+                hash.hex(&[method.as_str(), &self.uri, &hash.hex_of(body)])
+            }
+            _ => hash.hex(&[method.as_str(), &self.uri]),
+        };
+        match &self.protection {
+            Some(Protection { quality, cnonce, count }) => {
+                hash.hex(&[&first, &self.nonce, &format!("{count:08x}"), cnonce, quality.name(), &second])
+            }
+            None => hash.hex(&[&first, &self.nonce, &second]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get() -> Method {
+        Method::Other("GET".into())
+    }
+
+    fn challenge(algorithm: Algorithm) -> Challenge {
+        Challenge {
+            realm: "http-auth@example.org".into(),
+            nonce: "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v".into(),
+            opaque: Some("FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS".into()),
+            algorithm,
+            qualities: vec![Quality::Auth, Quality::AuthInt],
+            stale: false,
+        }
+    }
+
+    /// RFC 7616 section 3.9.1.
+    #[test]
+    fn the_examples_of_rfc_7616() {
+        const CNONCE: &str = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
+        for (algorithm, response) in [
+            (Algorithm::MD5, "8ca523f5e9506fed4657c9700eebdbec"),
+            (Algorithm::SHA_256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
+        ] {
+            let mut session = Session::new(challenge(algorithm), "Mufasa", "Circle of Life");
+            let answer = session.answer(&get(), "/dir/index.html", b"", CNONCE);
+            assert_eq!(answer.response, response, "{algorithm:?}");
+        }
+    }
+
+    /// RFC 2617 section 3.5.
+    #[test]
+    fn the_example_of_rfc_2617() {
+        let challenge = Challenge {
+            realm: "testrealm@host.com".into(),
+            nonce: "dcd98b7102dd2f0e8b11d0f600bfb0c093".into(),
+            ..challenge(Algorithm::MD5)
+        };
+        let mut session = Session::new(challenge, "Mufasa", "Circle Of Life");
+        let answer = session.answer(&get(), "/dir/index.html", b"", "0a4f113b");
+        assert_eq!(answer.response, "6629fae49393a05397450978507c4ef1");
+    }
+
+    #[test]
+    fn what_a_client_answers_a_server_takes() {
+        let algorithms = Algorithm::ALL.map(|(_, algorithm)| algorithm);
+        let offers =
+            [vec![], vec![Quality::Auth], vec![Quality::AuthInt], vec![Quality::AuthInt, Quality::Auth]];
+        for (algorithm, qualities) in algorithms.into_iter().flat_map(|a| offers.clone().map(|q| (a, q))) {
+            let challenge = Challenge { qualities, ..challenge(algorithm) };
+            let read = Challenge::read(&challenge.write()).unwrap();
+            assert_eq!(read, challenge);
+            let mut session = Session::new(read, "bob", "zanzi\"bar");
+            for count in 1..3 {
+                let answer = session.answer(&Method::Register, "sip:biloxi.com", b"body", "abc");
+                let answer = Answer::read(&answer.write()).unwrap();
+                assert!(answer.protection.as_ref().is_none_or(|protection| protection.count == count));
+                let secret =
+                    |password: &str| Secret::new(algorithm.hash, "bob", "http-auth@example.org", password);
+                assert!(answer.proves(&Method::Register, b"body", &secret("zanzi\"bar")));
+                assert!(!answer.proves(&Method::Register, b"body", &secret("zanzibar")));
+                assert!(!answer.proves(&Method::Invite, b"body", &secret("zanzi\"bar")));
+                let guards_body = answer.protection.as_ref().is_some_and(|p| p.quality == Quality::AuthInt);
+                assert_eq!(answer.proves(&Method::Register, b"", &secret("zanzi\"bar")), !guards_body);
+            }
+        }
+    }
+
+    #[test]
+    fn what_lacks_something_is_refused() {
+        let scheme = |text: &str| {
+            let mut headers = crate::Headers::default();
+            headers.push(crate::Name::Authorization, text);
+            Answer::read(&headers.credentials(&crate::Name::Authorization).unwrap()[0])
+        };
+        assert_eq!(scheme("Basic a=b"), Err(DigestError::Scheme("Basic".into())));
+        assert_eq!(scheme("Digest realm=\"x\""), Err(DigestError::Missing("username")));
+        let start = "Digest username=\"a\", realm=\"r\", nonce=\"n\", uri=\"sip:a\", response=\"0\"";
+        assert!(scheme(start).is_ok());
+        for (more, parameter) in [("algorithm=X", "algorithm"), ("qop=x", "qop"), ("qop=auth, nc=1", "nc")] {
+            let found = scheme(&format!("{start}, {more}"));
+            assert!(
+                matches!(&found, Err(DigestError::Unknown { parameter: p, .. }) if *p == parameter),
+                "{found:?}"
+            );
+        }
+        assert_eq!(scheme(&format!("{start}, qop=auth, nc=00000001")), Err(DigestError::Missing("cnonce")));
+    }
+}

@@ -1,0 +1,189 @@
+//! The small words of RFC 3261 section 25.1, and a cursor that reads them.
+
+use crate::error::ParseError;
+
+/// `token`: 1*(alphanum / "-" / "." / "!" / "%" / "*" / "_" / "+" / "`" / "'" / "~").
+pub(crate) const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
+}
+
+/// `word`, of which a Call-ID is made: a token's characters and "(" / ")" / "<" / ">" / ":" / "\" / DQUOTE / "/" / "[" /
+/// "]" / "?" / "{" / "}".
+pub(crate) const fn is_word(byte: u8) -> bool {
+    is_token(byte)
+        || matches!(
+            byte,
+            b'(' | b')' | b'<' | b'>' | b':' | b'\\' | b'"' | b'/' | b'[' | b']' | b'?' | b'{' | b'}'
+        )
+}
+
+/// `unreserved`: alphanum / mark.
+pub(crate) const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')')
+}
+
+/// Whether the whole text is a `token`.
+pub(crate) fn is_a_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_token)
+}
+
+/// Reads a text from its start to its end. What was unfolded before has no line ends in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    /// The section that says what stands here, for errors.
+    rule: &'static str,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) const fn new(text: &'a str, rule: &'static str) -> Self {
+        Self { text, at: 0, rule }
+    }
+
+    pub(crate) const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What has not been read.
+    pub(crate) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.text.len()
+    }
+
+    pub(crate) const fn error(&self, expected: &'static str) -> ParseError {
+        ParseError { at: self.at, expected, rule: self.rule }
+    }
+
+    /// Nothing may follow.
+    pub(crate) fn end(&self) -> Result<(), ParseError> {
+        if self.is_at_end() { Ok(()) } else { Err(self.error("the end of the value")) }
+    }
+
+    /// `SWS`: spaces and tabs, if there are any.
+    pub(crate) fn skip_white(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    /// `LWS`: at least one space or tab.
+    pub(crate) fn white(&mut self) -> Result<(), ParseError> {
+        let before = self.at;
+        self.skip_white();
+        if self.at == before { Err(self.error("a space")) } else { Ok(()) }
+    }
+
+    /// Reads `byte` if it is next.
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Reads `byte`, or fails.
+    pub(crate) fn expect(&mut self, byte: u8, name: &'static str) -> Result<(), ParseError> {
+        if self.eat(byte) { Ok(()) } else { Err(self.error(name)) }
+    }
+
+    /// Reads a separator with white space around it: `SEMI`, `COMMA`, `EQUAL`, `SLASH`, `COLON`.
+    pub(crate) fn eat_separator(&mut self, byte: u8) -> bool {
+        let before = self.at;
+        self.skip_white();
+        if self.eat(byte) {
+            self.skip_white();
+            return true;
+        }
+        self.at = before;
+        false
+    }
+
+    /// As long as `class` holds; may be nothing.
+    pub(crate) fn take_while(&mut self, class: impl Fn(u8) -> bool) -> &'a str {
+        let rest = self.rest();
+        // A class is of ASCII: where it ends there is a border of characters.
+        let length = rest.bytes().take_while(|byte| byte.is_ascii() && class(*byte)).count();
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// Up to one of `bytes`, or to the end; `bytes` are of ASCII.
+    pub(crate) fn take_until(&mut self, bytes: &[u8]) -> &'a str {
+        let rest = self.rest();
+        let length = rest.bytes().position(|byte| bytes.contains(&byte)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    pub(crate) fn token(&mut self, name: &'static str) -> Result<&'a str, ParseError> {
+        let token = self.take_while(is_token);
+        if token.is_empty() { Err(self.error(name)) } else { Ok(token) }
+    }
+
+    /// Digits as a number.
+    pub(crate) fn number<T: std::str::FromStr>(&mut self, name: &'static str) -> Result<T, ParseError> {
+        let before = *self;
+        let digits = self.take_while(|byte| byte.is_ascii_digit());
+        digits.parse().map_err(|_| before.error(name))
+    }
+
+    /// `quoted-string`, with its quotes and escapes as they stand.
+    pub(crate) fn quoted(&mut self) -> Result<&'a str, ParseError> {
+        let start = self.at;
+        self.expect(b'"', "a quoted string")?;
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                // quoted-pair = "\" (%x00-09 / %x0B-0C / %x0E-7F)
+                Some(b'\\') => {
+                    self.at += 1;
+                    match self.peek() {
+                        Some(byte) if byte.is_ascii() => self.at += 1,
+                        _ => return Err(self.error("a character after the backslash")),
+                    }
+                }
+                Some(_) => self.at += 1,
+                None => return Err(self.error("the closing quote")),
+            }
+        }
+        self.at += 1;
+        Ok(&self.text[start..self.at])
+    }
+}
+
+/// The text of a `quoted-string`, without quotes and escapes.
+pub(crate) fn unquoted(quoted: &str) -> String {
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
+    let mut out = String::with_capacity(inner.len());
+    let mut characters = inner.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => out.extend(characters.next()),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A text as a `quoted-string`.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        if matches!(character, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out.push('"');
+    out
+}

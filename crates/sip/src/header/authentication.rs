@@ -1,0 +1,120 @@
+//! `WWW-Authenticate`, `Authorization` and their like (RFC 3261 sections 20.7 and 20.44), as lists of parameters. What
+//! they mean is the digest's affair.
+
+use std::fmt;
+
+use super::Parameters;
+use super::parameters::value;
+use crate::error::ParseError;
+use crate::grammar::{Cursor, is_token};
+
+/// What a server asks for: `Digest realm="example.com", nonce="…"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge(pub Scheme);
+
+/// What a client answers: `Digest username="bob", response="…"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials(pub Scheme);
+
+/// The name of an authentication scheme with its parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scheme {
+    /// `Digest`; compared without case.
+    pub name: String,
+    /// In their order.
+    pub parameters: Parameters,
+}
+
+impl Scheme {
+    /// Without parameters.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.into(), parameters: Parameters::default() }
+    }
+
+    /// `scheme LWS param *( COMMA param )`. A challenge may be followed by another in the same field only where no parameter
+    /// can be: SIP has one to a field (RFC 3261 section 7.3.1).
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        let mut found = Self::new(cursor.token("an authentication scheme")?);
+        cursor.white()?;
+        loop {
+            let name = cursor.token("the name of a parameter")?;
+            if !cursor.eat_separator(b'=') {
+                return Err(cursor.error("`=` after the name of a parameter"));
+            }
+            found.parameters.push(name, Some(auth_value(cursor)?));
+            if !cursor.eat_separator(b',') {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// As other values; a `uri` that somebody left unquoted, and a list of them (`domain`), are quoted in the grammar.
+fn auth_value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
+    if cursor.peek().is_some_and(|byte| byte == b'"' || is_token(byte)) {
+        value(cursor)
+    } else {
+        Err(cursor.error("the value of a parameter"))
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for ((name, value), sign) in
+            self.parameters.iter().zip(std::iter::once(" ").chain(std::iter::repeat(", ")))
+        {
+            write!(f, "{sign}{name}={}", value.unwrap_or("\"\""))?;
+        }
+        Ok(())
+    }
+}
+
+impl Challenge {
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        Scheme::read(cursor).map(Self)
+    }
+}
+
+impl Credentials {
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        Scheme::read(cursor).map(Self)
+    }
+}
+
+impl fmt::Display for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3261 section 20.44.
+    #[test]
+    fn the_example_of_the_rfc() {
+        let text = "Digest realm=\"atlanta.com\", domain=\"sip:boxesbybob.com\", qop=\"auth\", \
+                    nonce=\"f84f1cec41e6cbe5aea9c8e88d359\", opaque=\"\", stale=FALSE, algorithm=MD5";
+        let mut cursor = Cursor::new(text, "");
+        let challenge = Challenge::read(&mut cursor).unwrap();
+        assert!(cursor.is_at_end());
+        assert_eq!(challenge.0.parameters.text("realm").as_deref(), Some("atlanta.com"));
+        assert_eq!(challenge.0.parameters.value("stale"), Some("FALSE"));
+        assert_eq!(challenge.to_string(), text);
+    }
+
+    #[test]
+    fn what_is_none_says_where() {
+        for (text, at) in [("Digest", 6), ("Digest realm", 12), ("Digest realm=", 13), ("Digest a=b,", 11)] {
+            assert_eq!(Credentials::read(&mut Cursor::new(text, "")).unwrap_err().at, at, "{text}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The header fields of a message.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{CSeq, Challenge, Credentials, Name, NameAddr, RAck, Via};
+use crate::error::ParseError;
+use crate::grammar::{Cursor, is_word};
+
+/// Header fields in their order. Values are kept as they came, unfolded and without white space around them; they are read
+/// when they are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(Name, String)>);
+
+/// A header field that may stand several times, or have several values in one: `Via`, `Route`, `Contact`. All of its
+/// values in their order, or the first error.
+pub type Values<T> = Result<Vec<T>, ParseError>;
+
+impl Headers {
+    /// All, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &str)> {
+        self.0.iter().map(|(name, value)| (name, value.as_str()))
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of the first of that name.
+    pub fn get(&self, name: &Name) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// The values of all of that name.
+    pub fn all<'a>(&'a self, name: &Name) -> impl Iterator<Item = &'a str> + use<'a> {
+        let name = name.clone();
+        self.iter().filter(move |(own, _)| **own == name).map(|(_, value)| value)
+    }
+
+    /// One more at the end.
+    pub fn push(&mut self, name: Name, value: impl fmt::Display) {
+        self.0.push((name, value.to_string()));
+    }
+
+    /// One more before all others: a hop's own `Via`, `Record-Route`.
+    pub fn push_front(&mut self, name: Name, value: impl fmt::Display) {
+        self.0.insert(0, (name, value.to_string()));
+    }
+
+    /// In the place of all of that name, or at the end.
+    pub fn set(&mut self, name: Name, value: impl fmt::Display) {
+        let place = self.0.iter().position(|(own, _)| *own == name);
+        self.remove(&name);
+        self.0.insert(place.unwrap_or(self.0.len()), (name, value.to_string()));
+    }
+
+    /// Takes all of that name away.
+    pub fn remove(&mut self, name: &Name) {
+        self.0.retain(|(own, _)| own != name);
+    }
+
+    /// In the place of all of that name, where the first stood; none if there are no values.
+    pub fn set_all(&mut self, name: &Name, values: impl IntoIterator<Item = impl fmt::Display>) {
+        let place = self.0.iter().position(|(own, _)| own == name).unwrap_or(self.0.len());
+        self.remove(name);
+        let entries: Vec<_> = values.into_iter().map(|value| (name.clone(), value.to_string())).collect();
+        self.0.splice(place..place, entries);
+    }
+
+    /// The hops that a request has taken, the last first.
+    ///
+    /// # Errors
+    /// One that does not follow the grammar.
+    pub fn vias(&self) -> Values<Via> {
+        self.values(&Name::Via, "RFC 3261 section 20.42", Via::read)
+    }
+
+    /// The last hop.
+    ///
+    /// # Errors
+    /// It does not follow the grammar.
+    pub fn top_via(&self) -> Result<Option<Via>, ParseError> {
+        let Some(value) = self.get(&Name::Via) else { return Ok(None) };
+        Via::read(&mut Cursor::new(value, "RFC 3261 section 20.42")).map(Some)
+    }
+
+    /// Who sends.
+    ///
+    /// # Errors
+    /// It does not follow the grammar.
+    pub fn from(&self) -> Result<Option<NameAddr>, ParseError> {
+        self.one(&Name::From, "RFC 3261 section 20.20", NameAddr::read)
+    }
+
+    /// To whom.
+    ///
+    /// # Errors
+    /// It does not follow the grammar.
+    pub fn to(&self) -> Result<Option<NameAddr>, ParseError> {
+        self.one(&Name::To, "RFC 3261 section 20.39", NameAddr::read)
+    }
+
+    /// The call, a `word [ "@" word ]`.
+    ///
+    /// # Errors
+    /// It does not follow the grammar.
+    pub fn call_id(&self) -> Result<Option<&str>, ParseError> {
+        let Some(value) = self.get(&Name::CallId) else { return Ok(None) };
+        let mut cursor = Cursor::new(value, "RFC 3261 section 20.8");
+        let word = |cursor: &mut Cursor<'_>| {
+            if cursor.take_while(is_word).is_empty() { Err(cursor.error("a word")) } else { Ok(()) }
+        };
+        word(&mut cursor)?;
+        if cursor.eat(b'@') {
+            word(&mut cursor)?;
+        }
+        cursor.end().map(|()| Some(value))
+    }
+
+    /// The place of a request in its dialog.
+    ///
+    /// # Errors
+    /// It does not follow the grammar.
+    pub fn cseq(&self) -> Result<Option<CSeq>, ParseError> {
+        self.get(&Name::CSeq).map(CSeq::from_str).transpose()
+    }
+
+    /// The provisional response that is acknowledged.
+    ///
+    /// # Errors
+    /// It does not follow the grammar.
+    pub fn rack(&self) -> Result<Option<RAck>, ParseError> {
+        self.get(&Name::RAck).map(RAck::from_str).transpose()
+    }
+
+    /// Addresses of a list: `Contact`, `Route`, `Record-Route`, `Path`, `Service-Route`. `Contact: *` has none.
+    ///
+    /// # Errors
+    /// One that does not follow the grammar.
+    pub fn addresses(&self, name: &Name) -> Values<NameAddr> {
+        if *name == Name::Contact && self.get(name) == Some("*") {
+            return Ok(Vec::new());
+        }
+        self.values(name, "RFC 3261 section 20.10", NameAddr::read)
+    }
+
+    /// A field that is a number: `Max-Forwards`, `Expires`, `Content-Length`, `RSeq`, `Min-Expires`.
+    ///
+    /// # Errors
+    /// It is none below 2^32.
+    pub fn number(&self, name: &Name) -> Result<Option<u32>, ParseError> {
+        self.one(name, "RFC 3261 section 20", |cursor| cursor.number("a number below 2^32"))
+    }
+
+    /// The tokens of a list: `Require`, `Supported`, `Allow`.
+    ///
+    /// # Errors
+    /// One that is no token.
+    pub fn tokens(&self, name: &Name) -> Values<String> {
+        self.values(name, "RFC 3261 section 20", |cursor| cursor.token("a token").map(str::to_owned))
+    }
+
+    /// `WWW-Authenticate` or `Proxy-Authenticate`, one to a field.
+    ///
+    /// # Errors
+    /// One that does not follow the grammar.
+    pub fn challenges(&self, name: &Name) -> Values<Challenge> {
+        self.each(name, "RFC 3261 section 20.44", Challenge::read)
+    }
+
+    /// `Authorization` or `Proxy-Authorization`, one to a field.
+    ///
+    /// # Errors
+    /// One that does not follow the grammar.
+    pub fn credentials(&self, name: &Name) -> Values<Credentials> {
+        self.each(name, "RFC 3261 section 20.7", Credentials::read)
+    }
+
+    fn one<T>(
+        &self,
+        name: &Name,
+        rule: &'static str,
+        read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, ParseError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        whole(value, rule, read).map(Some)
+    }
+
+    fn each<T>(
+        &self,
+        name: &Name,
+        rule: &'static str,
+        read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
+    ) -> Values<T> {
+        self.all(name).map(|value| whole(value, rule, &read)).collect()
+    }
+
+    /// Values of a list, over all fields of the name. A list may be empty where the grammar says `*`: `Supported:`.
+    fn values<T>(
+        &self,
+        name: &Name,
+        rule: &'static str,
+        read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
+    ) -> Values<T> {
+        let mut found = Vec::new();
+        for value in self.all(name).filter(|value| !value.is_empty()) {
+            let mut cursor = Cursor::new(value, rule);
+            loop {
+                found.push(read(&mut cursor)?);
+                if !cursor.eat_separator(b',') {
+                    break;
+                }
+            }
+            cursor.skip_white();
+            cursor.end()?;
+        }
+        Ok(found)
+    }
+}
+
+fn whole<T>(
+    value: &str,
+    rule: &'static str,
+    read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
+) -> Result<T, ParseError> {
+    let mut cursor = Cursor::new(value, rule);
+    let found = read(&mut cursor)?;
+    cursor.skip_white();
+    cursor.end().map(|()| found)
+}
+
+impl fmt::Display for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|(name, value)| write!(f, "{name}: {value}\r\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(entries: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::default();
+        for (name, value) in entries {
+            headers.push(Name::new(name), value);
+        }
+        headers
+    }
+
+    /// RFC 3261 section 7.3.1: several fields of one name are as one with commas.
+    #[test]
+    fn a_list_may_be_in_one_field_or_several() {
+        let headers = headers(&[
+            ("Route", "<sip:alice@atlanta.com>, <sip:bob@biloxi.com>;lr"),
+            ("Subject", "Lunch"),
+            ("route", "\"a, b\" <sip:carol@chicago.com>"),
+        ]);
+        let uris: Vec<String> =
+            headers.addresses(&Name::Route).unwrap().iter().map(|route| route.uri.to_string()).collect();
+        assert_eq!(uris, ["sip:alice@atlanta.com", "sip:bob@biloxi.com", "sip:carol@chicago.com"]);
+    }
+
+    #[test]
+    fn fields_are_put_and_taken_away() {
+        let mut headers = headers(&[("v", "a"), ("To", "x"), ("Via", "b")]);
+        headers.set(Name::Via, "c");
+        assert_eq!(headers.to_string(), "Via: c\r\nTo: x\r\n");
+        headers.push_front(Name::Via, "d");
+        headers.set_all(&Name::Via, ["e", "f"]);
+        assert_eq!(headers.to_string(), "Via: e\r\nVia: f\r\nTo: x\r\n");
+        headers.set_all(&Name::Via, [""; 0]);
+        assert_eq!(headers.to_string(), "To: x\r\n");
+    }
+
+    #[test]
+    fn values_are_read_when_asked_for() {
+        let headers = headers(&[
+            ("Max-Forwards", "70"),
+            ("i", "f81d4fae@foo.bar.com"),
+            ("CSeq", "1 INVITE"),
+            ("Supported", ""),
+            ("k", "100rel, timer"),
+            ("Contact", "*"),
+            ("Expires", "abc"),
+        ]);
+        assert_eq!(headers.number(&Name::MaxForwards), Ok(Some(70)));
+        assert_eq!(headers.call_id().unwrap(), Some("f81d4fae@foo.bar.com"));
+        assert_eq!(headers.cseq().unwrap().unwrap().number, 1);
+        assert_eq!(headers.tokens(&Name::Supported).unwrap(), ["100rel", "timer"]);
+        assert!(headers.addresses(&Name::Contact).unwrap().is_empty());
+        assert!(headers.number(&Name::Expires).is_err());
+        assert_eq!(headers.number(&Name::MinExpires), Ok(None));
+    }
+}

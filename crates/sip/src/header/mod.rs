@@ -1,0 +1,17 @@
+//! Header fields: their names, their order, and the types of those that SIP itself reads.
+
+mod address;
+mod authentication;
+mod list;
+mod name;
+mod parameters;
+mod sequence;
+mod via;
+
+pub use address::NameAddr;
+pub use authentication::{Challenge, Credentials, Scheme as AuthScheme};
+pub use list::{Headers, Values};
+pub use name::Name;
+pub use parameters::Parameters;
+pub use sequence::{CSeq, RAck};
+pub use via::{MAGIC_COOKIE, Transport, Via};

@@ -1,0 +1,135 @@
+//! `;name=value` lists of URIs and header fields.
+
+use std::fmt;
+
+use crate::error::ParseError;
+use crate::grammar::{Cursor, is_token, quoted, unquoted};
+
+/// Parameters in their order. Names are compared without case; values are kept as they were written, a quoted string
+/// with its quotes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters(Vec<(String, Option<String>)>);
+
+impl Parameters {
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_deref()))
+    }
+
+    /// The first of that name: its value, if it has one.
+    pub fn get(&self, name: &str) -> Option<Option<&str>> {
+        self.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The value of the first of that name.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.get(name).flatten()
+    }
+
+    /// The value of the first of that name, without quotes and escapes.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.value(name).map(unquoted)
+    }
+
+    /// Whether there is one of that name, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Whether a name stands twice (RFC 3261 section 7.3.1: it must not).
+    pub fn first_repeated(&self) -> Option<&str> {
+        let repeated = |(place, (name, _)): (usize, &(String, Option<String>))| {
+            self.0[..place].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
+        };
+        self.0.iter().enumerate().find(|entry| repeated(*entry)).map(|(_, (name, _))| name.as_str())
+    }
+
+    /// One more at the end.
+    pub fn push(&mut self, name: &str, value: Option<&str>) {
+        self.0.push((name.to_owned(), value.map(str::to_owned)));
+    }
+
+    /// The value of the first of that name, or one more at the end.
+    pub fn set(&mut self, name: &str, value: Option<&str>) {
+        match self.0.iter_mut().find(|(own, _)| own.eq_ignore_ascii_case(name)) {
+            Some((_, own)) => *own = value.map(str::to_owned),
+            None => self.push(name, value),
+        }
+    }
+
+    /// Sets a value as a quoted string.
+    pub fn set_quoted(&mut self, name: &str, value: &str) {
+        self.set(name, Some(&quoted(value)));
+    }
+
+    /// Takes all of that name away.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+    }
+
+    /// `*( SEMI generic-param )`, with gen-value = token / host / quoted-string.
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        let mut found = Self::default();
+        while cursor.eat_separator(b';') {
+            let name = cursor.token("the name of a parameter")?;
+            let value = if cursor.eat_separator(b'=') { Some(value(cursor)?) } else { None };
+            found.push(name, value);
+        }
+        Ok(found)
+    }
+}
+
+/// `gen-value`. An address of IPv6 may stand without its brackets in `received` (RFC 3261 section 25.1, `via-received`).
+pub(crate) fn value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
+    if cursor.peek() == Some(b'"') {
+        return cursor.quoted();
+    }
+    let value = cursor.take_while(|byte| is_token(byte) || matches!(byte, b'[' | b']' | b':'));
+    if value.is_empty() { Err(cursor.error("the value of a parameter")) } else { Ok(value) }
+}
+
+impl fmt::Display for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.iter() {
+            match value {
+                Some(value) => write!(f, ";{name}={value}")?,
+                None => write!(f, ";{name}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_no_case_and_values_keep_theirs() {
+        let mut cursor = Cursor::new("; Tag = aBc ;lr;q=\"a;\\\"b\"", "");
+        let parameters = Parameters::read(&mut cursor).unwrap();
+        assert!(cursor.is_at_end());
+        assert_eq!(parameters.value("tag"), Some("aBc"));
+        assert_eq!((parameters.get("LR"), parameters.get("none")), (Some(None), None));
+        assert_eq!(parameters.text("q").as_deref(), Some("a;\"b"));
+        assert_eq!(parameters.to_string(), ";Tag=aBc;lr;q=\"a;\\\"b\"");
+        assert_eq!(parameters.first_repeated(), None);
+    }
+
+    #[test]
+    fn they_can_be_changed() {
+        let mut parameters = Parameters::default();
+        parameters.push("a", Some("1"));
+        parameters.push("A", Some("2"));
+        assert_eq!(parameters.first_repeated(), Some("A"));
+        parameters.set("a", None);
+        assert_eq!(parameters.to_string(), ";a;A=2");
+        parameters.remove("a");
+        assert!(parameters.is_empty());
+    }
+}

@@ -1,0 +1,176 @@
+//! The way a request has come, and its response goes back: `Via` (RFC 3261 section 20.42).
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::Parameters;
+use crate::error::ParseError;
+use crate::grammar::Cursor;
+use crate::uri::{self, Host};
+
+/// What carries a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// A stream.
+    Tcp,
+    /// A stream in TLS.
+    Tls,
+    /// RFC 4168.
+    Sctp,
+    /// RFC 7118.
+    Ws,
+    /// RFC 7118, in TLS.
+    Wss,
+}
+
+impl Transport {
+    /// All that are known.
+    pub const ALL: [Self; 6] = [Self::Udp, Self::Tcp, Self::Tls, Self::Sctp, Self::Ws, Self::Wss];
+
+    /// As it stands in `Via`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+            Self::Tls => "TLS",
+            Self::Sctp => "SCTP",
+            Self::Ws => "WS",
+            Self::Wss => "WSS",
+        }
+    }
+
+    /// Whether what was sent arrives, or the connection fails: no retransmissions then (RFC 3261 section 17.1.1.2).
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, Self::Udp)
+    }
+
+    /// Where none is written (RFC 3261 section 19.1.2, RFC 7118 section 8).
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Udp | Self::Tcp | Self::Sctp => 5060,
+            Self::Tls => 5061,
+            Self::Ws => 80,
+            Self::Wss => 443,
+        }
+    }
+}
+
+/// `SIP/2.0/UDP host:port;branch=z9hG4bK…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Via {
+    /// `UDP`; one that nobody here knows as it was written.
+    pub transport: Result<Transport, String>,
+    /// `sent-by`.
+    pub host: Host,
+    /// Of `sent-by`.
+    pub port: Option<u16>,
+    /// `branch`, `received`, `rport` and their like.
+    pub parameters: Parameters,
+}
+
+/// With what the branch of each transaction of RFC 3261 begins (section 8.1.1.7).
+pub const MAGIC_COOKIE: &str = "z9hG4bK";
+
+impl Via {
+    /// A hop of one's own.
+    pub fn new(transport: Transport, host: Host, port: Option<u16>, branch: &str) -> Self {
+        let mut parameters = Parameters::default();
+        parameters.push("branch", Some(branch));
+        Self { transport: Ok(transport), host, port, parameters }
+    }
+
+    /// The transaction's branch.
+    pub fn branch(&self) -> Option<&str> {
+        self.parameters.value("branch")
+    }
+
+    /// The address from which the request has come, where that is not `sent-by` (RFC 3261 section 18.2.1). An address of
+    /// IPv6 stands with or without brackets.
+    pub fn received(&self) -> Option<IpAddr> {
+        self.parameters.value("received")?.trim_start_matches('[').trim_end_matches(']').parse().ok()
+    }
+
+    /// RFC 3581: `None` if the sender does not ask for it, `Some(None)` as long as nobody has filled it in.
+    pub fn rport(&self) -> Option<Option<u16>> {
+        self.parameters.get("rport").map(|value| value.and_then(|value| value.parse().ok()))
+    }
+
+    /// `via-parm = sent-protocol LWS sent-by *( SEMI via-params )`.
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        cursor.skip_white();
+        let protocol = cursor.token("the protocol, `SIP`")?;
+        slash(cursor)?;
+        let before = *cursor;
+        let version = cursor.token("the version, `2.0`")?;
+        if !protocol.eq_ignore_ascii_case("SIP") || version != "2.0" {
+            return Err(before.error("`SIP/2.0`"));
+        }
+        slash(cursor)?;
+        let transport = cursor.token("a transport")?;
+        let known = Transport::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(transport));
+        cursor.white()?;
+        let host = uri::host(cursor)?;
+        let port = if cursor.eat_separator(b':') { Some(uri::port(cursor)?) } else { None };
+        let parameters = Parameters::read(cursor)?;
+        Ok(Self { transport: known.ok_or_else(|| transport.to_owned()), host, port, parameters })
+    }
+}
+
+fn slash(cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+    if cursor.eat_separator(b'/') { Ok(()) } else { Err(cursor.error("`/`")) }
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transport = self.transport.as_ref().map_or_else(String::as_str, |known| known.name());
+        write!(f, "SIP/2.0/{transport} {}", self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        write!(f, "{}", self.parameters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Via, ParseError> {
+        let mut cursor = Cursor::new(text, "");
+        let found = Via::read(&mut cursor)?;
+        cursor.end().map(|()| found)
+    }
+
+    #[test]
+    fn its_parts_are_found() {
+        let via = read(
+            "SIP / 2.0 / UDP first.example.com: 4000;ttl=16 ;maddr=224.2.0.1 ;branch=z9hG4bKa7c6a8dlze.1",
+        )
+        .unwrap();
+        assert_eq!((via.transport.clone(), via.port), (Ok(Transport::Udp), Some(4000)));
+        assert_eq!(via.branch(), Some("z9hG4bKa7c6a8dlze.1"));
+        assert_eq!(via.parameters.value("maddr"), Some("224.2.0.1"));
+        assert_eq!(read("sip/2.0/tcp [2001:db8::9:1]").unwrap().to_string(), "SIP/2.0/TCP [2001:db8::9:1]");
+        assert_eq!(read("SIP/2.0/CARRIER host").unwrap().transport, Err("CARRIER".into()));
+    }
+
+    #[test]
+    fn what_the_far_end_filled_in() {
+        let via = read("SIP/2.0/UDP h:5060;received=192.0.2.1;rport=9988;branch=x").unwrap();
+        assert_eq!((via.received(), via.rport()), (Some([192, 0, 2, 1].into()), Some(Some(9988))));
+        let via = read("SIP/2.0/UDP h;received=2001:db8::1;rport").unwrap();
+        assert_eq!((via.received(), via.rport()), ("2001:db8::1".parse().ok(), Some(None)));
+        assert_eq!(read("SIP/2.0/UDP h").unwrap().rport(), None);
+    }
+
+    #[test]
+    fn what_is_none_says_where() {
+        for (text, at) in
+            [("", 0), ("SIP/3.0/UDP h", 4), ("SIP/2.0/UDP", 11), ("SIP/2.0 UDP h", 7), ("SIP/2.0/UDP ;x", 12)]
+        {
+            assert_eq!(read(text).unwrap_err().at, at, "{text}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The Session Initiation Protocol (RFC 3261 and what belongs to it), without I/O.
+//!
+//! Start from [`Message`]: what stands in a datagram, read strictly by [`Message::parse`], checked against the rules
+//! that no grammar can say by [`Message::violations`], and written by [`Message::to_bytes`]. What stands in a stream is
+//! cut into messages by [`Framer`].
+//!
+//! Above that, each on its own: [`transaction`] repeats and answers on one hop, [`dialog`] is what two user agents agree on,
+//! [`digest`] proves who they are, [`sdp`] says what they send, [`location`] finds where a URI is. [`server`] has them
+//! together: start from [`server::Registrar`], [`server::Redirect`], [`server::StatelessProxy`], [`server::Proxy`] or
+//! [`server::AnsweringMachine`], which are driven alike.
+//!
+//! It never opens a socket, never asks a clock, never resolves a name and draws only from streams that it is given:
+//! who drives it passes the time in, carries its messages and answers its questions.
+#![forbid(unsafe_code)]
+
+mod deadline;
+pub mod dialog;
+pub mod digest;
+mod error;
+mod framer;
+mod grammar;
+pub mod header;
+pub mod load;
+pub mod location;
+pub mod message;
+mod method;
+pub mod sdp;
+pub mod server;
+mod status;
+pub mod transaction;
+mod uri;
+
+pub use error::{ParseError, Violation};
+pub use framer::{Framed, Framer, FramingError};
+pub use header::{Headers, Name};
+pub use message::{Message, Request, Response};
+pub use method::Method;
+pub use status::{Class, Status};
+pub use uri::{Host, Scheme, SipUri, Uri};

@@ -1,0 +1,284 @@
+//! Messages that are wrong on purpose, each in one way, and the rule that each breaks.
+
+use bytes::Bytes;
+
+use crate::{Message, Name, ParseError};
+
+/// A way to be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// No `Via`.
+    MissingVia,
+    /// No `From`.
+    MissingFrom,
+    /// No `To`.
+    MissingTo,
+    /// No `Call-ID`.
+    MissingCallId,
+    /// No `CSeq`.
+    MissingCSeq,
+    /// A request without `Max-Forwards`.
+    MissingMaxForwards,
+    /// An INVITE without `Contact`.
+    MissingContact,
+    /// `From` without a tag.
+    MissingFromTag,
+    /// Two `From`s.
+    RepeatedFrom,
+    /// Two `To`s.
+    RepeatedTo,
+    /// Two `Call-ID`s.
+    RepeatedCallId,
+    /// Two `CSeq`s.
+    RepeatedCSeq,
+    /// Two `Content-Length`s.
+    RepeatedContentLength,
+    /// A `Via` of another protocol.
+    GarbledVia,
+    /// A `From` with an open bracket.
+    GarbledFrom,
+    /// A `To` with an open quote.
+    GarbledTo,
+    /// A `Call-ID` with a space.
+    GarbledCallId,
+    /// A `CSeq` without a number.
+    GarbledCSeq,
+    /// A `Contact` without a scheme.
+    GarbledContact,
+    /// A `Max-Forwards` that is no number.
+    GarbledMaxForwards,
+    /// A `Max-Forwards` of 256.
+    ManyForwards,
+    /// A `CSeq` of 2^31.
+    LargeCSeq,
+    /// Another method in `CSeq` than in the request.
+    CSeqOfAnotherMethod,
+    /// A branch without `z9hG4bK`.
+    BranchWithoutCookie,
+    /// A `Via` without a branch.
+    MissingBranch,
+    /// A `Content-Length` beyond the end of the datagram.
+    LongContentLength,
+    /// A `Content-Length` of -1.
+    NegativeContentLength,
+    /// A body without `Content-Type`.
+    MissingContentType,
+    /// A header field of 4,000 bytes: more than a datagram should have.
+    OversizedHeader,
+    /// More header fields than any message has.
+    ManyHeaders,
+    /// A line among the header fields without a colon.
+    MissingColon,
+    /// A header field whose name is no token.
+    GarbledName,
+    /// `SIP/3.0`.
+    AnotherVersion,
+    /// A start line without Request-URI or status code.
+    ShortStartLine,
+    /// A Request-URI with header fields, or a status code of 999.
+    GarbledStartLine,
+    /// Lines that end with LF alone.
+    BareLineFeeds,
+    /// No empty line at the end of the header fields.
+    MissingEmptyLine,
+    /// Bytes that are no text in a header field.
+    BinaryGarbage,
+}
+
+impl Fault {
+    /// All that there are.
+    pub const ALL: [Self; 38] = [
+        Self::MissingVia,
+        Self::MissingFrom,
+        Self::MissingTo,
+        Self::MissingCallId,
+        Self::MissingCSeq,
+        Self::MissingMaxForwards,
+        Self::MissingContact,
+        Self::MissingFromTag,
+        Self::RepeatedFrom,
+        Self::RepeatedTo,
+        Self::RepeatedCallId,
+        Self::RepeatedCSeq,
+        Self::RepeatedContentLength,
+        Self::GarbledVia,
+        Self::GarbledFrom,
+        Self::GarbledTo,
+        Self::GarbledCallId,
+        Self::GarbledCSeq,
+        Self::GarbledContact,
+        Self::GarbledMaxForwards,
+        Self::ManyForwards,
+        Self::LargeCSeq,
+        Self::CSeqOfAnotherMethod,
+        Self::BranchWithoutCookie,
+        Self::MissingBranch,
+        Self::LongContentLength,
+        Self::NegativeContentLength,
+        Self::MissingContentType,
+        Self::OversizedHeader,
+        Self::ManyHeaders,
+        Self::MissingColon,
+        Self::GarbledName,
+        Self::AnotherVersion,
+        Self::ShortStartLine,
+        Self::GarbledStartLine,
+        Self::BareLineFeeds,
+        Self::MissingEmptyLine,
+        Self::BinaryGarbage,
+    ];
+
+    /// Where the rule that it breaks is written.
+    pub const fn rule(self) -> &'static str {
+        match self {
+            Self::MissingVia
+            | Self::MissingFrom
+            | Self::MissingTo
+            | Self::MissingCallId
+            | Self::MissingCSeq => "RFC 3261 section 8.1.1",
+            Self::MissingMaxForwards => "RFC 3261 section 8.1.1.6",
+            Self::MissingContact => "RFC 3261 section 8.1.1.8",
+            Self::MissingFromTag => "RFC 3261 section 8.1.1.3",
+            Self::RepeatedFrom
+            | Self::RepeatedTo
+            | Self::RepeatedCallId
+            | Self::RepeatedCSeq
+            | Self::RepeatedContentLength
+            | Self::ManyHeaders
+            | Self::MissingColon
+            | Self::GarbledName => "RFC 3261 section 7.3.1",
+            Self::GarbledVia => "RFC 3261 section 20.42",
+            Self::GarbledFrom => "RFC 3261 section 20.20",
+            Self::GarbledTo => "RFC 3261 section 20.39",
+            Self::GarbledCallId => "RFC 3261 section 20.8",
+            Self::GarbledCSeq | Self::LargeCSeq => "RFC 3261 section 20.16",
+            Self::GarbledContact => "RFC 3261 section 20.10",
+            Self::GarbledMaxForwards | Self::NegativeContentLength => "RFC 3261 section 20",
+            Self::ManyForwards => "RFC 3261 section 20.22",
+            Self::CSeqOfAnotherMethod => "RFC 3261 section 8.1.1.5",
+            Self::BranchWithoutCookie | Self::MissingBranch => "RFC 3261 section 8.1.1.7",
+            Self::LongContentLength => "RFC 3261 section 18.3",
+            Self::MissingContentType => "RFC 3261 section 7.4.1",
+            Self::OversizedHeader => "RFC 3261 section 18.1.1",
+            Self::AnotherVersion | Self::ShortStartLine | Self::GarbledStartLine => "RFC 3261 section 7.1",
+            Self::BareLineFeeds | Self::MissingEmptyLine | Self::BinaryGarbage => "RFC 3261 section 7",
+        }
+    }
+
+    /// The message with this fault, as bytes. A message that has not what the fault is about stays right: a response
+    /// has no `Max-Forwards` to be lost.
+    pub fn spoil(self, message: &Message) -> Bytes {
+        let mut wrong = message.clone();
+        if self.spoil_fields(&mut wrong) {
+            return wrong.to_bytes();
+        }
+        let bytes = message.to_bytes();
+        let head = bytes.len() - message.body().len();
+        let (line, fields) = bytes[..head].split_at(line_end(&bytes));
+        let parts: [&[u8]; 3] = [line, fields, &bytes[head..]];
+        self.spoil_bytes(message, parts).into()
+    }
+
+    /// Those that are wrong values of right header fields. Whether this is one.
+    fn spoil_fields(self, message: &mut Message) -> bool {
+        let headers = message.headers_mut();
+        let value = |name: &Name| headers.get(name).unwrap_or_default().to_owned();
+        match self {
+            Self::MissingVia => headers.remove(&Name::Via),
+            Self::MissingFrom => headers.remove(&Name::From),
+            Self::MissingTo => headers.remove(&Name::To),
+            Self::MissingCallId => headers.remove(&Name::CallId),
+            Self::MissingCSeq => headers.remove(&Name::CSeq),
+            Self::MissingMaxForwards => headers.remove(&Name::MaxForwards),
+            Self::MissingContact => headers.remove(&Name::Contact),
+            Self::MissingContentType => headers.remove(&Name::ContentType),
+            Self::MissingFromTag => headers.set(Name::From, before(&value(&Name::From), ";tag=")),
+            Self::RepeatedFrom => headers.push(Name::From, value(&Name::From)),
+            Self::RepeatedTo => headers.push(Name::To, value(&Name::To)),
+            Self::RepeatedCallId => headers.push(Name::CallId, value(&Name::CallId)),
+            Self::RepeatedCSeq => headers.push(Name::CSeq, value(&Name::CSeq)),
+            Self::GarbledVia => headers.set(Name::Via, value(&Name::Via).replacen("SIP/2.0", "SIP/2", 1)),
+            Self::GarbledFrom => headers.set(Name::From, value(&Name::From).replacen('>', "", 1)),
+            Self::GarbledTo => headers.set(Name::To, format!("\"{}", value(&Name::To))),
+            Self::GarbledCallId => headers.set(Name::CallId, format!("{} x", value(&Name::CallId))),
+            Self::GarbledCSeq => headers.set(Name::CSeq, value(&Name::CSeq).replacen(' ', "x ", 1)),
+            Self::GarbledContact => headers.set(Name::Contact, "<nobody>"),
+            Self::GarbledMaxForwards => headers.set(Name::MaxForwards, "many"),
+            Self::ManyForwards => headers.set(Name::MaxForwards, 256),
+            Self::LargeCSeq => {
+                let method = value(&Name::CSeq).split_once(' ').map(|(_, method)| method.to_owned());
+                headers.set(Name::CSeq, format!("2147483648 {}", method.unwrap_or_default()));
+            }
+            Self::CSeqOfAnotherMethod => {
+                let number = before(&value(&Name::CSeq), " ").to_owned();
+                headers.set(Name::CSeq, format!("{number} WRONG"));
+            }
+            Self::BranchWithoutCookie => {
+                headers.set(Name::Via, value(&Name::Via).replacen("z9hG4bK", "z", 1))
+            }
+            Self::MissingBranch => headers.set(Name::Via, before(&value(&Name::Via), ";branch=")),
+            Self::OversizedHeader => headers.push(Name::Subject, "x".repeat(4000)),
+            Self::ManyHeaders => (0..600).for_each(|_| headers.push(Name::new("X-Many"), "x")),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Those that are no values of header fields: of the start line, the header fields with their empty line, the body.
+    fn spoil_bytes(self, message: &Message, [line, fields, body]: [&[u8]; 3]) -> Vec<u8> {
+        let replaced = |part: &[u8], from: &[u8], to: &[u8]| match memchr::memmem::find(part, from) {
+            Some(at) => [&part[..at], to, &part[at + from.len()..]].concat(),
+            None => part.to_owned(),
+        };
+        let length = format!("Content-Length: {}", message.body().len());
+        let stating = |to: &[u8]| [line, &replaced(fields, length.as_bytes(), to), body].concat();
+        let is_request = message.as_request().is_some();
+        match self {
+            Self::LongContentLength => stating(b"Content-Length: 99999"),
+            Self::NegativeContentLength => stating(b"Content-Length: -1"),
+            Self::RepeatedContentLength => stating(format!("{length}\r\n{length}").as_bytes()),
+            Self::MissingColon => [line, b"Subject without a colon\r\n", fields, body].concat(),
+            Self::GarbledName => [line, b"Sub ject: x\r\n", fields, body].concat(),
+            Self::AnotherVersion => [&replaced(line, b"SIP/2.0", b"SIP/3.0"), fields, body].concat(),
+            Self::ShortStartLine if is_request => {
+                let method = &line[..line.iter().position(|byte| *byte == b' ').unwrap_or(0)];
+                [method, b" SIP/2.0\r\n", fields, body].concat()
+            }
+            Self::ShortStartLine => [b"SIP/2.0\r\n", fields, body].concat(),
+            Self::GarbledStartLine if is_request => {
+                [&replaced(line, b" SIP/2.0", b" and more SIP/2.0"), fields, body].concat()
+            }
+            Self::GarbledStartLine => [b"SIP/2.0 999 What\r\n", fields, body].concat(),
+            Self::BareLineFeeds => {
+                let head = [line, fields].concat();
+                let lines = head.iter().copied().filter(|byte| *byte != b'\r');
+                lines.chain(body.iter().copied()).collect()
+            }
+            Self::MissingEmptyLine => [line, fields.strip_suffix(b"\r\n").unwrap_or(fields)].concat(),
+            _ => [line, b"Subject: \xff\xfe\x00\x01\r\n", fields, body].concat(),
+        }
+    }
+}
+
+fn before<'a>(text: &'a str, mark: &str) -> &'a str {
+    text.split_once(mark).map_or(text, |(before, _)| before)
+}
+
+fn line_end(message: &[u8]) -> usize {
+    message.iter().position(|byte| *byte == b'\n').map_or(message.len(), |at| at + 1)
+}
+
+/// All that a strict reader finds wrong in a datagram: the rule that keeps it from being read, or all that a message
+/// which can be read breaks, which over UDP has a limit too.
+pub fn broken_rules(datagram: &Bytes) -> Vec<&'static str> {
+    match Message::parse(datagram) {
+        Err(ParseError { rule, .. }) => vec![rule],
+        Ok(message) => {
+            // "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is
+            // unknown, the request MUST be sent using [...] a congestion controlled transport protocol".
+            let is_large = message.as_request().is_some() && datagram.len() > 1300;
+            let own = message.violations().into_iter().map(|violation| violation.rule);
+            own.chain(is_large.then_some(Fault::OversizedHeader.rule())).collect()
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Users and calls by the million, without I/O: messages found in bytes and written by copying, state of few bytes.
+//!
+//! Start from [`Caller`], [`Callee`] and [`Registrant`]: those who call, who are called, and who register. Each has all
+//! that one shard does of its kind, shares nothing with others, and is driven in the same way: the driver reads
+//! datagrams by the dozen, gives each to [`Scan::of`] and, as [`Recipient::of`] says, to a machine with the time at
+//! which it came; sleeps no longer than the earliest `next_deadline`, and then calls `handle_timeout`. What is to be
+//! sent and what has come to its end stands in an [`Output`], which the driver empties when it likes.
+//!
+//! * What comes in is found by [`scan`], what goes out is made by [`template`]: no strict [`Message`](crate::Message)
+//!   is built on the way. Only a challenge is read and answered by the strict types.
+//! * An answer finds its call by its branch, a request within a dialog by its tag: both are [`token`]s of a [`slab`],
+//!   whose places have generations. Calls that others begin are found by their Call-ID, in a table hashed with a
+//!   secret.
+//! * All deadlines of a machine are in a [`wheel`]: each object has one at a time, the next of those that RFC 3261's
+//!   timers and the scenario give it.
+//! * A message that is wrong on purpose is made by [`fault`].
+//!
+//! It never sends to anybody but the server and the peers that its [`Setup`] names (and, as an answer, to who has
+//! asked), has at most as many calls as that says, and counts what belongs to no call instead of answering for it.
+
+mod authorize;
+mod call;
+mod callee;
+mod caller;
+pub mod digits;
+pub mod fault;
+mod messages;
+mod output;
+mod recipient;
+mod registrant;
+pub mod scan;
+mod setup;
+pub mod slab;
+mod table;
+pub mod template;
+mod text;
+pub mod token;
+mod user;
+pub mod wheel;
+
+pub use call::Scenario;
+pub use callee::Callee;
+pub use caller::{Caller, Full};
+pub use fault::Fault;
+pub use output::{Counts, Failure, Outbox, Output, Record, Side, Stamps};
+pub use recipient::Recipient;
+pub use registrant::{Occupied, Registrant};
+pub use scan::Scan;
+pub use setup::{Directory, Setup};
+pub use slab::{Key, Slab};
+pub use template::{Hole, Template, TemplateError, Values};
+pub use text::Text;
+pub use token::{Owner, Token, Wish};
+pub use user::Registration;
+pub use wheel::Wheel;

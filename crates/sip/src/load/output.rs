@@ -1,0 +1,165 @@
+//! What machines hand out: datagrams to be sent, and records of what happened.
+
+use std::net::SocketAddr;
+
+use netrig_core::Instant;
+
+use super::template::{Template, Values};
+use super::token::Token;
+use crate::transaction::Timer;
+
+/// What is to be taken after each call of a machine, or after several. Cleared and used again, it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// To be sent, in this order.
+    pub datagrams: Outbox,
+    /// What has come to its end.
+    pub records: Vec<Record>,
+}
+
+/// Datagrams one behind the other, each with where it goes.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<(usize, SocketAddr)>,
+}
+
+impl Outbox {
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Each with where it goes.
+    pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
+        starts.zip(&self.ends).map(|(start, (end, to))| (*to, &self.bytes[start..*end]))
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub(super) fn write(&mut self, to: SocketAddr, template: &Template, values: &Values<'_>) {
+        template.write(values, &mut self.bytes);
+        self.ends.push((self.bytes.len(), to));
+    }
+}
+
+/// What happened when, as one side saw it. What did not happen is [`Instant::NEVER`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamps {
+    /// When it was to begin.
+    pub intended: Instant,
+    /// The first request sent, or received.
+    pub request: Instant,
+    /// The first 100.
+    pub trying: Instant,
+    /// The first other provisional response.
+    pub ringing: Instant,
+    /// The final response.
+    pub answered: Instant,
+    /// The first ACK.
+    pub acknowledged: Instant,
+    /// The first BYE, or CANCEL.
+    pub ending: Instant,
+    /// Its final response.
+    pub ended: Instant,
+}
+
+impl Stamps {
+    pub(super) const fn new(intended: Instant, request: Instant) -> Self {
+        let never = Instant::NEVER;
+        Self {
+            intended,
+            request,
+            trying: never,
+            ringing: never,
+            answered: never,
+            acknowledged: never,
+            ending: never,
+            ended: never,
+        }
+    }
+}
+
+/// Keeps the first time.
+pub(super) fn stamp(place: &mut Instant, now: Instant) {
+    if *place == Instant::NEVER {
+        *place = now;
+    }
+}
+
+/// How often it was not as it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests sent again because nobody answered in time.
+    pub requests_again: u16,
+    /// Final responses sent again because nobody acknowledged in time.
+    pub responses_again: u16,
+    /// ACKs sent again because the final response came again.
+    pub acknowledgements_again: u16,
+    /// Messages of the other side that came again.
+    pub repeated: u16,
+    /// Provisional responses that came behind those sent after them: tolerated.
+    pub reordered: u16,
+    /// Challenges that were answered.
+    pub challenges: u16,
+}
+
+/// Who saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// Who calls, or asks.
+    Caller,
+    /// Who is called.
+    Callee,
+    /// Who registers.
+    Registrant,
+}
+
+/// Why it is no success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Failure {
+    /// Nobody has answered, or acknowledged, in time.
+    TimedOut(Timer),
+    /// A final response that is not what the scenario wants.
+    Status(u16),
+    /// No final response as long as a call may ring.
+    RangTooLong,
+    /// Nobody has hung up as long as a call may last.
+    LeftAlone,
+    /// The credentials are refused, or the challenge cannot be answered.
+    Authentication,
+    /// The other side has ended the call.
+    EndedByPeer,
+    /// A rule that the other side has broken, by its section.
+    Rule(&'static str),
+}
+
+/// One call, registration or request from its beginning to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its Call-ID, if that is of this test; else the tag of who was called. Both sides of a call have the same.
+    pub token: Token,
+    /// Who saw it.
+    pub side: Side,
+    /// Which user, of whom sees it; for one who is called `u32::MAX`.
+    pub user: u32,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+    /// The last final response to the first request; 0 for none.
+    pub status: u16,
+    /// What happened when.
+    pub stamps: Stamps,
+    /// What was not as it should be.
+    pub counts: Counts,
+}

@@ -1,0 +1,35 @@
+//! Whose a datagram is.
+
+use super::scan::{Scan, Start};
+use super::token::{Owner, Token};
+
+/// Which machine of a shard takes a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// [`Caller::handle_response`](super::Caller::handle_response) or
+    /// [`Registrant::handle_response`](super::Registrant::handle_response), as the token's owner says, with the token
+    /// and the transaction.
+    Response(Token, u16),
+    /// [`Caller::handle_request`](super::Caller::handle_request), with the token.
+    Caller(Token),
+    /// [`Callee::handle_request`](super::Callee::handle_request).
+    Callee,
+}
+
+impl Recipient {
+    /// Of a datagram that a shard of this run has received; `None` if it is nobody's: of another run, of another shard,
+    /// or no message.
+    pub fn of(scan: &Scan<'_>, run: u32, shard: u16) -> Option<Self> {
+        let is_own = |token: &Token| (token.run, token.shard) == (run, shard);
+        match scan.start? {
+            Start::Status(_) => {
+                let (token, transaction) = Token::read_branch(scan.branch?)?;
+                is_own(&token).then_some(Self::Response(token, transaction))
+            }
+            Start::Request { .. } => match scan.to_tag.and_then(Token::read).filter(is_own) {
+                Some(token) if matches!(token.owner, Owner::Caller(_)) => Some(Self::Caller(token)),
+                _ => Some(Self::Callee),
+            },
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Who registers: a population of users, each of whom is kept registered as long as it is wanted.
+
+use netrig_core::{Duration, Instant};
+
+use super::authorize::{Credentials, authorize};
+use super::digits::{Decimal, decimal};
+use super::messages::Requests;
+use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
+use super::scan::Scan;
+use super::setup::{Directory, Setup};
+use super::slab::Key;
+use super::template::{Hole, TemplateError, Values};
+use super::token::{Owner, Token};
+use super::user::{Registration, User};
+use super::wheel::Wheel;
+use crate::Method;
+use crate::deadline::{Deadline, Repetition};
+use crate::transaction::Timer;
+
+/// How often a challenge is answered within one registration.
+const CHALLENGES: u16 = 2;
+
+/// The users of one shard. It is driven by [`Registrant::register`], [`Registrant::unregister`],
+/// [`Registrant::handle_response`] and [`Registrant::handle_timeout`].
+#[derive(Debug)]
+pub struct Registrant {
+    setup: Setup,
+    requests: Requests,
+    names: Directory,
+    passwords: Directory,
+    users: Vec<User>,
+    wheel: Wheel,
+    registered: u32,
+    strays: u64,
+}
+
+/// There is no such user, or its last REGISTER is not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such user, or it is being registered just now")]
+pub struct Occupied;
+
+impl Registrant {
+    /// So many users, none of them registered.
+    ///
+    /// # Errors
+    /// The setup's domain is none.
+    pub fn new(
+        setup: Setup,
+        names: Directory,
+        passwords: Directory,
+        users: u32,
+    ) -> Result<Self, TemplateError> {
+        Ok(Self {
+            requests: Requests::new(&setup)?,
+            users: (0..users).map(|_| User::new()).collect(),
+            wheel: Wheel::new(setup.resolution).with_room_for(users as usize),
+            setup,
+            names,
+            passwords,
+            registered: 0,
+            strays: 0,
+        })
+    }
+
+    /// How many users are registered, those included who are about to renew it.
+    pub const fn registered(&self) -> u32 {
+        self.registered
+    }
+
+    /// How many responses came that nobody waited for.
+    pub const fn strays(&self) -> u64 {
+        self.strays
+    }
+
+    /// How far a user is.
+    pub fn state(&self, user: u32) -> Option<Registration> {
+        self.users.get(user as usize).map(|user| user.state)
+    }
+
+    /// Registers a user for `expires` seconds, as was to be done at `intended`, and again each time before that is
+    /// over. A user who is registered renews it now.
+    ///
+    /// # Errors
+    /// The user is none, or busy.
+    pub fn register(
+        &mut self,
+        now: Instant,
+        intended: Instant,
+        user: u32,
+        expires: u32,
+        out: &mut Output,
+    ) -> Result<(), Occupied> {
+        self.begin(now, intended, user, (Registration::Registering, expires), out)
+    }
+
+    /// Takes a user's registration back.
+    ///
+    /// # Errors
+    /// The user is none, or busy.
+    pub fn unregister(
+        &mut self,
+        now: Instant,
+        intended: Instant,
+        user: u32,
+        out: &mut Output,
+    ) -> Result<(), Occupied> {
+        self.begin(now, intended, user, (Registration::Unregistering, 0), out)
+    }
+
+    /// When [`Registrant::handle_timeout`] is to be called at the latest.
+    pub fn next_deadline(&mut self) -> Option<Instant> {
+        self.wheel.next_deadline()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+        while let Some(index) = self.wheel.pop(now) {
+            self.due(now, index, out);
+            self.rest(index);
+        }
+    }
+
+    /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
+    pub fn handle_response(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        (token, _): (Token, u16),
+        out: &mut Output,
+    ) {
+        let index = token.key.index;
+        let is_of = |text: Option<&[u8]>| text.and_then(Token::read) == Some(token);
+        let known = self.users.get_mut(index as usize);
+        let (Some(status), Some(cseq), Some(user)) = (scan.status(), scan.cseq, known) else {
+            self.strays += 1;
+            return;
+        };
+        let is_awaited = matches!(user.state, Registration::Registering | Registration::Unregistering);
+        if !is_awaited || user.cseq != cseq.number || !is_of(scan.call_id) || !is_of(scan.from_tag) {
+            self.strays += 1;
+            return;
+        }
+        let asked = user.expires;
+        match (status, scan.min_expires) {
+            (100..200, _) => user.clock.again.slow_down(self.setup.timing.t2),
+            (200..300, _) => self.accepted(now, scan, status, index, out),
+            (401 | 407, _) if self.authorize(scan, index) => self.send(now, index, out),
+            // "it MAY retry the registration after making the expiration interval [...] equal to or greater than the
+            // expiration interval within the Min-Expires" (RFC 3261 section 10.2.8).
+            (423, Some(least)) if least > asked && asked > 0 => {
+                self.ask_for_longer(least, index);
+                self.send(now, index, out);
+            }
+            (401 | 407, _) => self.failed(now, status, Failure::Authentication, index, out),
+            _ => self.failed(now, status, Failure::Status(status), index, out),
+        }
+        self.rest(index);
+    }
+
+    fn ask_for_longer(&mut self, least: u32, index: u32) {
+        if let Some(user) = self.users.get_mut(index as usize) {
+            user.expires = least;
+            user.cseq += 1;
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        intended: Instant,
+        index: u32,
+        (state, expires): (Registration, u32),
+        out: &mut Output,
+    ) -> Result<(), Occupied> {
+        let user = self.users.get_mut(index as usize).ok_or(Occupied)?;
+        if matches!(user.state, Registration::Registering | Registration::Unregistering) {
+            return Err(Occupied);
+        }
+        (user.state, user.expires, user.status) = (state, expires, 0);
+        (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
+        user.cseq += 1;
+        self.send(now, index, out);
+        Ok(())
+    }
+
+    /// Sends REGISTER with timers E and F.
+    fn send(&mut self, now: Instant, index: u32, out: &mut Output) {
+        let timing = self.setup.timing;
+        let reliable = self.setup.transport.is_reliable();
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        user.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
+        user.clock.end = Deadline::after(now, timing.patience());
+        user.clock.act.stop();
+        self.write(index, out);
+        self.rest(index);
+    }
+
+    const fn token(&self, index: u32) -> Token {
+        let Setup { run, shard, .. } = self.setup;
+        Token { run, shard, owner: Owner::Registration, key: Key { index, generation: 0 } }
+    }
+
+    fn write(&self, index: u32, out: &mut Output) {
+        let Some(user) = self.users.get(index as usize) else { return };
+        let token = self.token(index);
+        let (name, branch) = (token.digits(), token.branch(user.cseq as u16));
+        let (own, cseq, expires) =
+            (self.names.of(index), Decimal::new(user.cseq.into()), Decimal::new(user.expires.into()));
+        let values = Values::default()
+            .with(Hole::User, own.as_bytes())
+            .with(Hole::CallId, &name)
+            .with(Hole::Tag, &name)
+            .with(Hole::Branch, &branch)
+            .with(Hole::CSeq, cseq.as_bytes())
+            .with(Hole::Expires, expires.as_bytes())
+            .with(Hole::Authorization, user.authorization.as_deref().unwrap_or_default());
+        out.datagrams.write(self.setup.server, &self.requests.register, &values);
+    }
+
+    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut Output) {
+        let name = self.names.of(index);
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        let was = user.until != Instant::ZERO;
+        let is = user.state == Registration::Registering;
+        if is {
+            // "The 2xx response to the REGISTER request will contain, in a Contact header field, a complete list of
+            // bindings" (RFC 3261 section 10.2.4): that of the own user, or what stands for all.
+            let is_own = |uri: &[u8]| {
+                uri.split(|byte| *byte == b'@').next().is_some_and(|user| user.ends_with(name.as_bytes()))
+            };
+            let own = scan.contacts().find(|contact| is_own(contact.uri));
+            let granted = own.and_then(|own| own.parameter(b"expires")).and_then(decimal);
+            let granted = granted.or(scan.expires).unwrap_or(user.expires);
+            user.until = now + Duration::from_secs(granted.into());
+            // A tenth of the time is left for it, for which F is the least but for short ones.
+            let renewal = Duration::from_millis(u64::from(granted) * 900);
+            user.clock.act = Deadline::after(now, renewal);
+        } else {
+            user.until = Instant::ZERO;
+        }
+        user.state = if is { Registration::Registered } else { Registration::None };
+        match (was, is) {
+            (false, true) => self.registered += 1,
+            (true, false) => self.registered -= 1,
+            _ => {}
+        }
+        self.done(now, status, None, index, out);
+    }
+
+    fn failed(&mut self, now: Instant, status: u16, failure: Failure, index: u32, out: &mut Output) {
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        // What the registrar has, it keeps until its time is over; nobody renews it any more.
+        user.state = Registration::None;
+        user.clock.act.stop();
+        if user.until != Instant::ZERO {
+            user.until = Instant::ZERO;
+            self.registered -= 1;
+        }
+        self.done(now, status, Some(failure), index, out);
+    }
+
+    fn done(&mut self, now: Instant, status: u16, failure: Option<Failure>, index: u32, out: &mut Output) {
+        let token = self.token(index);
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        user.status = status;
+        stamp(&mut user.stamps.answered, now);
+        user.clock.again.stop();
+        user.clock.end.stop();
+        user.authorization = None;
+        let User { stamps, counts, .. } = *user;
+        out.records.push(Record {
+            token,
+            side: Side::Registrant,
+            user: index,
+            failure,
+            status,
+            stamps,
+            counts,
+        });
+    }
+
+    fn authorize(&mut self, scan: &Scan<'_>, index: u32) -> bool {
+        let [name, password] = [self.names.of(index), self.passwords.of(index)];
+        let token = self.token(index);
+        let Some(user) = self.users.get_mut(index as usize) else { return false };
+        if user.counts.challenges >= CHALLENGES {
+            return false;
+        }
+        let uri = [b"sip:", self.setup.domain.as_bytes()].concat();
+        let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
+        let first = user.authorization.is_none();
+        let cnonce = token.branch(user.cseq as u16);
+        let Some(line) = authorize(scan, &credentials, &Method::Register, &uri, &cnonce, first) else {
+            return false;
+        };
+        user.authorization = Some(line.into());
+        user.counts.challenges += 1;
+        user.cseq += 1;
+        true
+    }
+
+    /// Does what is due of one user.
+    fn due(&mut self, now: Instant, index: u32, out: &mut Output) {
+        let t2 = self.setup.timing.t2;
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        if user.clock.end.has_come(now) {
+            return self.failed(now, 0, Failure::TimedOut(Timer::F), index, out);
+        }
+        if user.clock.again.has_come(now, Some(t2)) {
+            user.counts.requests_again += 1;
+            self.write(index, out);
+        }
+        let Some(user) = self.users.get_mut(index as usize) else { return };
+        if user.clock.act.has_come(now) {
+            let expires = user.expires;
+            // It is registered: nothing else keeps it from being renewed.
+            let _renewed = self.register(now, now, index, expires, out);
+        }
+    }
+
+    /// Sets the wheel to what the user waits for.
+    fn rest(&mut self, index: u32) {
+        if let Some(user) = self.users.get(index as usize) {
+            self.wheel.set(index, user.clock.next());
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! What a load needs of a message, found in its bytes in one pass.
+//!
+//! [`Scan::of`] allocates nothing, copies nothing and checks no grammar: what it finds are slices of the datagram, and
+//! what it cannot find is `None`. Names of header fields may be compact and of any case, lines may be folded and end
+//! with LF alone. Whatever the strict [`Message::parse`](crate::Message::parse) takes it reads in the same way. Its
+//! time grows with the length of the datagram and with nothing else.
+
+use memchr::memchr;
+
+use super::digits::decimal as number;
+
+/// A datagram's parts.
+#[derive(Clone, Debug)]
+pub struct Scan<'a> {
+    /// Method and Request-URI, or the status code.
+    pub start: Option<Start<'a>>,
+    /// The topmost `Via`, without those behind it in the same field.
+    pub via: Option<&'a [u8]>,
+    /// Of the topmost `Via`.
+    pub branch: Option<&'a [u8]>,
+    /// `Call-ID`.
+    pub call_id: Option<&'a [u8]>,
+    /// `CSeq`.
+    pub cseq: Option<CSeq<'a>>,
+    /// The whole value of `From`.
+    pub from: Option<&'a [u8]>,
+    /// The tag of `From`.
+    pub from_tag: Option<&'a [u8]>,
+    /// The whole value of `To`.
+    pub to: Option<&'a [u8]>,
+    /// The tag of `To`.
+    pub to_tag: Option<&'a [u8]>,
+    /// The URI of the first `Contact`, without `<` and `>`; none for `*`.
+    pub contact: Option<&'a [u8]>,
+    /// `RSeq`.
+    pub rseq: Option<u32>,
+    /// Whether `Require` has `100rel`: the response is to be acknowledged by PRACK (RFC 3262).
+    pub requires_100rel: bool,
+    /// The first `WWW-Authenticate`.
+    pub www_authenticate: Option<&'a [u8]>,
+    /// The first `Proxy-Authenticate`.
+    pub proxy_authenticate: Option<&'a [u8]>,
+    /// `Expires`, s.
+    pub expires: Option<u32>,
+    /// `Min-Expires`, s.
+    pub min_expires: Option<u32>,
+    /// `Content-Length`, bytes.
+    pub content_length: Option<u32>,
+    /// What follows the empty line, as far as `Content-Length` says where it stands.
+    pub body: &'a [u8],
+    /// Whether there is the empty line that ends the header fields.
+    pub is_complete: bool,
+    /// From the second line on, up to the body.
+    fields: &'a [u8],
+}
+
+/// A start line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start<'a> {
+    /// `INVITE sip:bob@biloxi.com SIP/2.0`.
+    Request {
+        /// As it is written: methods have a case.
+        method: &'a [u8],
+        /// The Request-URI.
+        uri: &'a [u8],
+    },
+    /// `SIP/2.0 200 OK`: 100 to 699.
+    Status(u16),
+}
+
+/// `CSeq: 4711 INVITE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CSeq<'a> {
+    /// Of the request.
+    pub number: u32,
+    /// Of the request.
+    pub method: &'a [u8],
+}
+
+/// The header fields that a scan knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `Via`.
+    Via,
+    /// `From`.
+    From,
+    /// `To`.
+    To,
+    /// `Call-ID`.
+    CallId,
+    /// `CSeq`.
+    CSeq,
+    /// `Contact`.
+    Contact,
+    /// `Record-Route`.
+    RecordRoute,
+    /// `RSeq`.
+    RSeq,
+    /// `Require`.
+    Require,
+    /// `WWW-Authenticate`.
+    WwwAuthenticate,
+    /// `Proxy-Authenticate`.
+    ProxyAuthenticate,
+    /// `Expires`.
+    Expires,
+    /// `Min-Expires`.
+    MinExpires,
+    /// `Content-Length`.
+    ContentLength,
+}
+
+impl Field {
+    /// The length decides between all but a few: a name is compared once or twice.
+    fn of(name: &[u8]) -> Option<Self> {
+        let among = |known: &[(&[u8], Self)]| {
+            known.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, field)| *field)
+        };
+        match name.len() {
+            1 => match name[0] | 0x20 {
+                b'v' => Some(Self::Via),
+                b'f' => Some(Self::From),
+                b't' => Some(Self::To),
+                b'i' => Some(Self::CallId),
+                b'm' => Some(Self::Contact),
+                b'l' => Some(Self::ContentLength),
+                _ => None,
+            },
+            2 => among(&[(b"To", Self::To)]),
+            3 => among(&[(b"Via", Self::Via)]),
+            4 => among(&[(b"From", Self::From), (b"CSeq", Self::CSeq), (b"RSeq", Self::RSeq)]),
+            7 => among(&[
+                (b"Call-ID", Self::CallId),
+                (b"Contact", Self::Contact),
+                (b"Require", Self::Require),
+                (b"Expires", Self::Expires),
+            ]),
+            11 => among(&[(b"Min-Expires", Self::MinExpires)]),
+            12 => among(&[(b"Record-Route", Self::RecordRoute)]),
+            14 => among(&[(b"Content-Length", Self::ContentLength)]),
+            16 => among(&[(b"WWW-Authenticate", Self::WwwAuthenticate)]),
+            18 => among(&[(b"Proxy-Authenticate", Self::ProxyAuthenticate)]),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Scan<'a> {
+    /// Reads a datagram. Empty lines before the message are skipped (RFC 3261 section 7.5).
+    pub fn of(datagram: &'a [u8]) -> Self {
+        let skipped = datagram.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        let mut lines = Lines { bytes: datagram, at: skipped, is_complete: false };
+        let start = lines.line().and_then(Start::of);
+        let mut found = Self::empty(start, &datagram[lines.at..]);
+        for (field, value) in &mut lines {
+            found.take(field, value);
+        }
+        found.contact = found.contact.filter(|uri| *uri != b"*");
+        let body = &datagram[lines.at..];
+        let stated = found.content_length.and_then(|length| usize::try_from(length).ok());
+        found.body = &body[..stated.unwrap_or(body.len()).min(body.len())];
+        found.is_complete = lines.is_complete;
+        found
+    }
+
+    const fn empty(start: Option<Start<'a>>, fields: &'a [u8]) -> Self {
+        Self {
+            start,
+            via: None,
+            branch: None,
+            call_id: None,
+            cseq: None,
+            from: None,
+            from_tag: None,
+            to: None,
+            to_tag: None,
+            contact: None,
+            rseq: None,
+            requires_100rel: false,
+            www_authenticate: None,
+            proxy_authenticate: None,
+            expires: None,
+            min_expires: None,
+            content_length: None,
+            body: &[],
+            is_complete: false,
+            fields,
+        }
+    }
+
+    /// Of fields that may stand once the first counts.
+    fn take(&mut self, field: Field, value: &'a [u8]) {
+        let first = |place: &mut Option<&'a [u8]>| {
+            let is_first = place.is_none();
+            if is_first {
+                *place = Some(value);
+            }
+            is_first
+        };
+        match field {
+            Field::Via if self.via.is_none() => {
+                let (via, branch) = top_via(value);
+                (self.via, self.branch) = (Some(via), branch);
+            }
+            Field::From if first(&mut self.from) => self.from_tag = Address::of(value).parameter(b"tag"),
+            Field::To if first(&mut self.to) => self.to_tag = Address::of(value).parameter(b"tag"),
+            Field::CallId => {
+                first(&mut self.call_id);
+            }
+            Field::CSeq if self.cseq.is_none() => self.cseq = CSeq::of(value),
+            Field::Contact if self.contact.is_none() && !value.is_empty() => {
+                self.contact = Some(Address::of(value).uri);
+            }
+            Field::RSeq if self.rseq.is_none() => self.rseq = number(value),
+            Field::Require => {
+                self.requires_100rel |=
+                    value.split(|byte| *byte == b',').any(|tag| trimmed(tag).eq_ignore_ascii_case(b"100rel"));
+            }
+            Field::WwwAuthenticate => {
+                first(&mut self.www_authenticate);
+            }
+            Field::ProxyAuthenticate => {
+                first(&mut self.proxy_authenticate);
+            }
+            Field::Expires if self.expires.is_none() => self.expires = number(value),
+            Field::MinExpires if self.min_expires.is_none() => self.min_expires = number(value),
+            Field::ContentLength if self.content_length.is_none() => self.content_length = number(value),
+            _ => {}
+        }
+    }
+
+    /// The status code, if it is a response.
+    pub fn status(&self) -> Option<u16> {
+        match self.start? {
+            Start::Status(code) => Some(code),
+            Start::Request { .. } => None,
+        }
+    }
+
+    /// The method of the request, or of the request that is answered.
+    pub fn method(&self) -> Option<&'a [u8]> {
+        match self.start? {
+            Start::Request { method, .. } => Some(method),
+            Start::Status(_) => self.cseq.map(|cseq| cseq.method),
+        }
+    }
+
+    /// The values of all header fields of one name in their order, each as it stands, with its folds.
+    pub fn all(&self, wanted: Field) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let lines = Lines { bytes: self.fields, at: 0, is_complete: false };
+        lines.filter(move |(field, _)| *field == wanted).map(|(_, value)| value)
+    }
+
+    /// The URIs of all `Record-Route`s, the topmost first.
+    pub fn record_routes(&self) -> impl Iterator<Item = Address<'a>> + use<'a> {
+        self.all(Field::RecordRoute).flat_map(Addresses)
+    }
+
+    /// All `Contact`s.
+    pub fn contacts(&self) -> impl Iterator<Item = Address<'a>> + use<'a> {
+        self.all(Field::Contact).flat_map(Addresses)
+    }
+}
+
+impl<'a> Start<'a> {
+    fn of(line: &'a [u8]) -> Option<Self> {
+        let line = trimmed(line);
+        if let Some((version, rest)) = line.split_at_checked(8)
+            && version.eq_ignore_ascii_case(b"SIP/2.0 ")
+        {
+            let (digits, reason) = rest.trim_ascii_start().split_at_checked(3)?;
+            return number(digits)
+                .filter(|_| !reason.first().is_some_and(u8::is_ascii_digit))
+                .and_then(|code| u16::try_from(code).ok())
+                .filter(|code| (100..=699).contains(code))
+                .map(Self::Status);
+        }
+        let (rest, version) = line.split_at_checked(line.len().checked_sub(8)?)?;
+        let space = memchr(b' ', rest)?;
+        let (method, uri) = (&rest[..space], trimmed(&rest[space..]));
+        let is_whole = version.eq_ignore_ascii_case(b" SIP/2.0") && !method.is_empty() && !uri.is_empty();
+        is_whole.then_some(Self::Request { method, uri })
+    }
+}
+
+impl<'a> CSeq<'a> {
+    fn of(value: &'a [u8]) -> Option<Self> {
+        let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let method = trimmed(&value[digits..]);
+        let is_apart = value.get(digits).copied().is_some_and(is_white);
+        Some(Self { number: number(&value[..digits])?, method }).filter(|_| is_apart && !method.is_empty())
+    }
+}
+
+/// Names and values of the header fields that are known, and the end of the head.
+struct Lines<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    is_complete: bool,
+}
+
+impl<'a> Lines<'a> {
+    /// The next line with the lines that continue it (RFC 3261 section 7.3.1), without its end. `None` at the empty
+    /// line and at the end.
+    fn line(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        if start == self.bytes.len() {
+            return None;
+        }
+        loop {
+            let rest = &self.bytes[self.at..];
+            let Some(end) = memchr(b'\n', rest) else {
+                self.at = self.bytes.len();
+                return Some(&self.bytes[start..]);
+            };
+            self.at += end + 1;
+            let line = &self.bytes[start..self.at - 1];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() {
+                self.is_complete = true;
+                return None;
+            }
+            if !matches!(self.bytes.get(self.at), Some(b' ' | b'\t')) {
+                return Some(line);
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = (Field, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let line = self.line()?;
+            // Near the start of the line, where a search by words of memory would not pay.
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            let name = &line[..colon];
+            let name = if name.ends_with(b" ") || name.ends_with(b"\t") { trimmed(name) } else { name };
+            if let Some(field) = Field::of(name) {
+                return Some((field, trimmed(&line[colon + 1..])));
+            }
+        }
+    }
+}
+
+/// An address of a header field: `"Name" <uri>;parameters`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// Without `<` and `>`.
+    pub uri: &'a [u8],
+    /// From the name on to the last parameter.
+    pub whole: &'a [u8],
+    parameters: &'a [u8],
+}
+
+impl<'a> Address<'a> {
+    /// The first address of a value.
+    pub fn of(value: &'a [u8]) -> Self {
+        Self::first(value).0
+    }
+
+    /// The first address of a value, and what stands behind the comma after it.
+    fn first(value: &'a [u8]) -> (Self, &'a [u8]) {
+        let mut at = 0;
+        let mut uri = None;
+        while let Some(byte) = value.get(at) {
+            match byte {
+                b'"' => at = behind_quoted(value, at),
+                b'<' => {
+                    let length = memchr(b'>', &value[at..]).unwrap_or(value.len() - at);
+                    uri = Some(&value[at + 1..at + length]);
+                    at += length;
+                    break;
+                }
+                b';' | b',' => break,
+                _ => at += 1,
+            }
+        }
+        // Without `<` and `>` parameters are the header field's (RFC 3261 section 20).
+        let uri = uri.unwrap_or_else(|| trimmed(&value[..at]));
+        let (parameters, rest) = split_list(&value[at..]);
+        (Self { uri, whole: trimmed(&value[..at + parameters.len()]), parameters }, rest)
+    }
+
+    /// The value of the first parameter of that name, in small letters, if it has one.
+    pub fn parameter(&self, name: &[u8]) -> Option<&'a [u8]> {
+        parameter(self.parameters, name)
+    }
+}
+
+/// The addresses of a value.
+struct Addresses<'a>(&'a [u8]);
+
+impl<'a> Iterator for Addresses<'a> {
+    type Item = Address<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (address, rest) = Address::first(self.0);
+        self.0 = rest;
+        Some(address)
+    }
+}
+
+/// The first `Via` of a value, and its branch.
+fn top_via(value: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let via = trimmed(split_list(value).0);
+    let parameters = memchr(b';', via).map_or(&[][..], |at| &via[at..]);
+    (via, parameter(parameters, b"branch"))
+}
+
+/// Up to the first comma that stands in no quotes, and what follows it.
+fn split_list(value: &[u8]) -> (&[u8], &[u8]) {
+    let mut at = 0;
+    while let Some(byte) = value.get(at) {
+        match byte {
+            b'"' => at = behind_quoted(value, at),
+            b',' => return (&value[..at], &value[at + 1..]),
+            _ => at += 1,
+        }
+    }
+    (value, &[])
+}
+
+/// Of `;name=value;name`: the value of the first of that name.
+fn parameter<'a>(parameters: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut at = memchr(b';', parameters)?;
+    loop {
+        let start = at + 1;
+        at = start;
+        let mut equals = None;
+        while let Some(byte) = parameters.get(at) {
+            match byte {
+                b'"' => at = behind_quoted(parameters, at),
+                b';' => break,
+                b'=' if equals.is_none() => {
+                    equals = Some(at);
+                    at += 1;
+                }
+                _ => at += 1,
+            }
+        }
+        let own = trimmed(&parameters[start..equals.unwrap_or(at)]);
+        if own.eq_ignore_ascii_case(name) {
+            return equals.map(|equals| trimmed(&parameters[equals + 1..at]));
+        }
+        if at >= parameters.len() {
+            return None;
+        }
+    }
+}
+
+/// Behind the quoted string that begins at `at`, or the end where it has none.
+fn behind_quoted(value: &[u8], at: usize) -> usize {
+    let mut at = at + 1;
+    while let Some(byte) = value.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    value.len()
+}
+
+/// Within a value a line's end is a fold, which is as a space.
+const fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+const fn trimmed(mut value: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = value
+        && is_white(*first)
+    {
+        value = rest;
+    }
+    while let [rest @ .., last] = value
+        && is_white(*last)
+    {
+        value = rest;
+    }
+    value
+}

@@ -1,0 +1,171 @@
+//! What all machines of one shard are told.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::Duration;
+
+use super::digits::Decimal;
+use super::text::Text;
+use crate::header::Transport;
+use crate::transaction::Timing;
+
+/// Who tests what, and how.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Of this run, drawn at random: names of other runs are not mistaken for its own.
+    pub run: u32,
+    /// Which of the parts that share nothing, below 4096.
+    pub shard: u16,
+    /// Where all requests go.
+    pub server: SocketAddr,
+    /// Where requests within a dialog may go instead, if its route says so. Nothing else is ever sent to.
+    pub peers: Vec<SocketAddr>,
+    /// Where the machines are reached: of `Via` and `Contact`.
+    pub local: SocketAddr,
+    /// Of `Via`.
+    pub transport: Transport,
+    /// The domain of all users, as it stands behind the `@`.
+    pub domain: String,
+    /// T1, T2 and T4.
+    pub timing: Timing,
+    /// What deadlines are rounded up to.
+    pub resolution: Duration,
+    /// The most calls at once, of each side.
+    pub calls: u32,
+    /// The session description of an INVITE and of its 200. Empty: none.
+    pub description: Bytes,
+    /// How long a call may ring before it is given up.
+    pub longest_ringing: Duration,
+    /// How long one who was called waits for the other to hang up.
+    pub longest_call: Duration,
+}
+
+impl Setup {
+    /// Over UDP, with the timers of RFC 3261, 65,536 calls at once, deadlines to 100 µs, three minutes of ringing
+    /// (timer C of RFC 3261 section 16.6) and an hour of call.
+    pub fn new(run: u32, local: SocketAddr, server: SocketAddr) -> Self {
+        Self {
+            run,
+            shard: 0,
+            server,
+            peers: Vec::new(),
+            local,
+            transport: Transport::Udp,
+            domain: server.ip().to_string(),
+            timing: Timing::default(),
+            resolution: Duration::from_micros(100),
+            calls: 1 << 16,
+            description: Bytes::new(),
+            longest_ringing: Duration::from_secs(180),
+            longest_call: Duration::from_secs(3600),
+        }
+    }
+
+    /// Where a request of a dialog goes: what its first route says, or its target, if that is one of the peers.
+    pub(super) fn next_hop(&self, uri: &[u8]) -> SocketAddr {
+        let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();
+        let host = host.strip_prefix(b"sip:").unwrap_or(host);
+        let end = host.iter().position(|byte| matches!(byte, b';' | b'?' | b'>')).unwrap_or(host.len());
+        let text = std::str::from_utf8(&host[..end]).unwrap_or_default();
+        let bare = text.trim_start_matches('[').trim_end_matches(']');
+        let with_default = || Some(SocketAddr::new(bare.parse().ok()?, self.transport.default_port()));
+        let named = text.parse().ok().or_else(with_default);
+        named.filter(|named| self.peers.contains(named)).unwrap_or(self.server)
+    }
+}
+
+/// Texts by users' numbers: their names, or their passwords.
+#[derive(Clone, Debug)]
+pub enum Directory {
+    /// The same for all.
+    Fixed(Box<[u8]>),
+    /// A prefix and a number of so many digits: `user000042`.
+    Pattern {
+        /// Before the number.
+        prefix: Box<[u8]>,
+        /// Of the number, 20 at most; a longer number has its own.
+        digits: u8,
+    },
+    /// One by one.
+    List {
+        /// All of them.
+        bytes: Box<[u8]>,
+        /// Where each ends.
+        ends: Box<[u32]>,
+    },
+}
+
+impl Directory {
+    /// `prefix` and a number of `digits` digits.
+    pub fn pattern(prefix: &str, digits: u8) -> Self {
+        Self::Pattern { prefix: prefix.as_bytes().into(), digits }
+    }
+
+    /// Texts one by one, 4 GiB in all.
+    pub fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for text in texts {
+            bytes.extend_from_slice(text.as_bytes());
+            ends.push(bytes.len() as u32);
+        }
+        Self::List { bytes: bytes.into(), ends: ends.into() }
+    }
+
+    /// The text of one user; empty beyond the end of a list.
+    pub fn of(&self, user: u32) -> Text<46> {
+        match self {
+            Self::Fixed(text) => Text::of(text),
+            Self::Pattern { prefix, digits } => {
+                let number = Decimal::padded(user.into(), *digits);
+                let number = number.as_bytes();
+                if prefix.len() + number.len() > 46 {
+                    return Text::of(&[prefix, number].concat());
+                }
+                let mut text = [0; 46];
+                text[..prefix.len()].copy_from_slice(prefix);
+                text[prefix.len()..prefix.len() + number.len()].copy_from_slice(number);
+                Text::of(&text[..prefix.len() + number.len()])
+            }
+            Self::List { bytes, ends } => {
+                let place = user as usize;
+                let start = place.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
+                Text::of(ends.get(place).map_or(&[], |end| &bytes[start as usize..*end as usize]))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_have_their_names() {
+        let name =
+            |directory: &Directory, user| String::from_utf8(directory.of(user).as_bytes().into()).unwrap();
+        assert_eq!(name(&Directory::pattern("user", 6), 42), "user000042");
+        assert_eq!(name(&Directory::pattern(&"u".repeat(50), 1), 42), "u".repeat(50) + "42");
+        let list = Directory::list(["alice", "", "bob"]);
+        assert_eq!([0, 1, 2, 3].map(|user| name(&list, user)), ["alice", "", "bob", ""]);
+        assert_eq!(name(&Directory::Fixed(b"secret"[..].into()), 9), "secret");
+    }
+
+    /// Whatever a route says: nobody is sent to who was not named.
+    #[test]
+    fn only_who_was_named_is_sent_to() {
+        let [local, server, peer] =
+            ["192.0.2.1:5060", "192.0.2.2:5060", "192.0.2.3:5070"].map(|text| text.parse().unwrap());
+        let setup = Setup {
+            peers: vec![peer, "[2001:db8::1]:5060".parse().unwrap()],
+            ..Setup::new(1, local, server)
+        };
+        assert_eq!(setup.next_hop(b"sip:bob@192.0.2.3:5070;transport=udp"), peer);
+        assert_eq!(setup.next_hop(b"sip:[2001:db8::1];lr"), setup.peers[1]);
+        for elsewhere in
+            [&b"sip:198.51.100.1:5060"[..], b"sip:bob@example.com", b"", b"\xff", b"sip:bob@192.0.2.3"]
+        {
+            assert_eq!(setup.next_hop(elsewhere), server);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Call-IDs, tags and branches that say where their call is: an answer finds it without a table.
+
+use super::digits::{hex, put_hex};
+use super::slab::Key;
+use crate::header::MAGIC_COOKIE;
+
+/// Hexadecimal digits of a token.
+pub const TOKEN: usize = 28;
+/// Bytes of a branch: the cookie, a token, and which transaction of it.
+pub const BRANCH: usize = MAGIC_COOKIE.len() + TOKEN + 4;
+
+/// What a token names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A user's registration; its index is the user's.
+    Registration,
+    /// What a caller does, and what the one who is called is to do about it, if both are of one test.
+    Caller(Wish),
+    /// A call that somebody else has begun: the tag of the one who is called.
+    Callee,
+}
+
+/// What the one who is called is to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wish {
+    /// Ring, then answer.
+    #[default]
+    Answer,
+    /// Refuse with 486.
+    Refuse,
+    /// Ring, and never answer.
+    Ring,
+}
+
+impl Owner {
+    const ALL: [Self; 5] = [
+        Self::Registration,
+        Self::Caller(Wish::Answer),
+        Self::Caller(Wish::Refuse),
+        Self::Caller(Wish::Ring),
+        Self::Callee,
+    ];
+}
+
+/// A place in one part of one run. As text it is 28 hexadecimal digits: eight of the run, three of the shard, one of
+/// the owner, eight of the generation, eight of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token {
+    /// To be drawn at random: what is left in a server from an earlier run is not taken for this one's.
+    pub run: u32,
+    /// Which of the parts that share nothing, below 4096.
+    pub shard: u16,
+    /// Of what.
+    pub owner: Owner,
+    /// Where.
+    pub key: Key,
+}
+
+impl Token {
+    /// As text.
+    pub fn digits(&self) -> [u8; TOKEN] {
+        let mut out = [0; TOKEN];
+        let owner = Owner::ALL.iter().position(|owner| *owner == self.owner).unwrap_or_default();
+        put_hex(self.run.into(), &mut out[..8]);
+        put_hex(u64::from(self.shard) << 4 | owner as u64, &mut out[8..12]);
+        put_hex(self.key.generation.into(), &mut out[12..20]);
+        put_hex(self.key.index.into(), &mut out[20..]);
+        out
+    }
+
+    /// Reads a text that is nothing else, or a Call-ID whose `@` follows.
+    pub fn read(text: &[u8]) -> Option<Self> {
+        let (digits, rest) = text.split_at_checked(TOKEN)?;
+        if !matches!(rest.first(), None | Some(b'@')) {
+            return None;
+        }
+        let (head, place) = (hex(&digits[..12])?, hex(&digits[12..])?);
+        let owner = *Owner::ALL.get((head & 15) as usize)?;
+        let key = Key { index: place as u32, generation: (place >> 32) as u32 };
+        Some(Self { run: (head >> 16) as u32, shard: (head >> 4) as u16 & 0xfff, owner, key })
+    }
+
+    /// The branch of one of its transactions.
+    pub fn branch(&self, transaction: u16) -> [u8; BRANCH] {
+        let mut out = [0; BRANCH];
+        let (cookie, rest) = out.split_at_mut(MAGIC_COOKIE.len());
+        cookie.copy_from_slice(MAGIC_COOKIE.as_bytes());
+        rest[..TOKEN].copy_from_slice(&self.digits());
+        put_hex(transaction.into(), &mut rest[TOKEN..]);
+        out
+    }
+
+    /// Reads what [`Token::branch`] has written.
+    pub fn read_branch(branch: &[u8]) -> Option<(Self, u16)> {
+        let rest = branch.strip_prefix(MAGIC_COOKIE.as_bytes())?;
+        let (token, transaction) = rest.split_at_checked(TOKEN)?;
+        let transaction = hex(transaction).filter(|_| transaction.len() == 4)?;
+        Some((Self::read(token)?, transaction as u16))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_written() {
+        for owner in Owner::ALL {
+            let key = Key { index: 0xfedc_ba98, generation: 7 };
+            let token = Token { run: 0x8123_4567, shard: 0xabc, owner, key };
+            assert_eq!(Token::read(&token.digits()), Some(token));
+            assert_eq!(Token::read(&[&token.digits()[..], b"@192.0.2.1"].concat()), Some(token));
+            assert_eq!(Token::read_branch(&token.branch(0x8001)), Some((token, 0x8001)));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_none() {
+        let right = Token { run: 1, shard: 2, owner: Owner::Callee, key: Key { index: 3, generation: 4 } };
+        let digits = right.digits();
+        assert_eq!(Token::read(&digits[1..]), None);
+        assert_eq!(Token::read(&[&digits[..], b"0"].concat()), None);
+        assert_eq!(Token::read(&digits.map(|digit| digit.to_ascii_uppercase() | 0x40)), None);
+        assert_eq!(Token::read_branch(&right.branch(1)[1..]), None);
+        assert_eq!(Token::read_branch(&right.branch(1)[..BRANCH - 1]), None);
+    }
+}

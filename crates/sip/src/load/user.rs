@@ -1,0 +1,57 @@
+//! What is kept of a user who does nothing.
+
+use netrig_core::Instant;
+
+use super::call::Clock;
+use super::output::{Counts, Stamps};
+
+/// Whether a user is registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Registration {
+    /// Not, or no more.
+    #[default]
+    None,
+    /// REGISTER sent.
+    Registering,
+    /// Until it is time to do it again.
+    Registered,
+    /// REGISTER with `Expires: 0` sent.
+    Unregistering,
+}
+
+/// A user's registration.
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    pub(super) state: Registration,
+    /// Of the last REGISTER.
+    pub(super) cseq: u32,
+    /// What is asked for, s.
+    pub(super) expires: u32,
+    pub(super) status: u16,
+    /// Until when the registrar keeps it.
+    pub(super) until: Instant,
+    pub(super) clock: Clock,
+    pub(super) stamps: Stamps,
+    pub(super) counts: Counts,
+    /// The credentials of the last REGISTER, as a line, while it may have to be sent again.
+    pub(super) authorization: Option<Box<[u8]>>,
+}
+
+// What a million of them may take: with its place in the wheel and its names, 256 MiB.
+const _: () = assert!(size_of::<User>() < 256, "an idle user takes less than 256 bytes");
+
+impl User {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Registration::None,
+            cseq: 0,
+            expires: 0,
+            status: 0,
+            until: Instant::ZERO,
+            clock: Clock::default(),
+            stamps: Stamps::new(Instant::NEVER, Instant::NEVER),
+            counts: Counts::default(),
+            authorization: None,
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! Descriptions of sessions (RFC 8866), and their offer and answer (RFC 3264).
+//!
+//! Start from [`Description::parse`], or [`Description::audio`] for what a telephone offers, and
+//! [`Description::answer`] for what another says to it.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// A text that is no session description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: expected {expected} (RFC 8866 section {section})")]
+pub struct SdpError {
+    /// From 1.
+    pub line: usize,
+    /// What should stand there.
+    pub expected: &'static str,
+    /// Where that is written.
+    pub section: &'static str,
+}
+
+/// A session description: what one side wants to receive, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// `o=`.
+    pub origin: Origin,
+    /// `s=`; a `-` where there is no name.
+    pub name: String,
+    /// `c=` for all media that have none of their own.
+    pub connection: Option<Connection>,
+    /// Lines between `s=` and `t=` that netrig does not read (`i=`, `u=`, `e=`, `p=`, `b=`), as they stand.
+    pub informative: Vec<(char, String)>,
+    /// `t=` and what belongs to it (`r=`, `z=`), as they stand; at least one.
+    pub times: Vec<(char, String)>,
+    /// `a=` of the session.
+    pub attributes: Vec<Attribute>,
+    /// `m=` with what belongs to each.
+    pub media: Vec<Media>,
+}
+
+/// `o=username id version IN IP4 address`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// `-` where there is none.
+    pub username: String,
+    /// Of the session; the same as long as it lasts.
+    pub id: u64,
+    /// One more with each change.
+    pub version: u64,
+    /// Of whoever made it.
+    pub address: Connection,
+}
+
+/// `IN IP4 192.0.2.1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// `IP4` or `IP6`.
+    pub address_type: String,
+    /// An address, a name, or an address of a group with its scope.
+    pub address: String,
+}
+
+/// `a=name` or `a=name:value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Before the colon.
+    pub name: String,
+    /// Behind it, if there is one.
+    pub value: Option<String>,
+}
+
+/// `m=audio 49170 RTP/AVP 0 8`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// `audio`, `video`.
+    pub kind: String,
+    /// Where it is received; 0 refuses it (RFC 3264 section 6).
+    pub port: u16,
+    /// Ports in a row, where more than one.
+    pub ports: Option<u16>,
+    /// `RTP/AVP`.
+    pub protocol: String,
+    /// Payload types, the preferred first.
+    pub formats: Vec<String>,
+    /// `i=`, `b=`, `k=`, as they stand.
+    pub informative: Vec<(char, String)>,
+    /// Its own `c=`.
+    pub connection: Option<Connection>,
+    /// Its own `a=`.
+    pub attributes: Vec<Attribute>,
+}
+
+/// Who sends (RFC 8866 section 6.7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Both.
+    #[default]
+    SendRecv,
+    /// Only who says so.
+    SendOnly,
+    /// Only the other.
+    RecvOnly,
+    /// Neither.
+    Inactive,
+}
+
+impl Direction {
+    const ALL: [(&'static str, Self); 4] = [
+        ("sendrecv", Self::SendRecv),
+        ("sendonly", Self::SendOnly),
+        ("recvonly", Self::RecvOnly),
+        ("inactive", Self::Inactive),
+    ];
+
+    /// As it stands in `a=`.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, own)| *own == self).map_or("sendrecv", |(name, _)| name)
+    }
+
+    /// The same, seen from the other side.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::SendOnly => Self::RecvOnly,
+            Self::RecvOnly => Self::SendOnly,
+            other => other,
+        }
+    }
+}
+
+impl Connection {
+    /// Of an address.
+    pub fn new(address: IpAddr) -> Self {
+        let address_type = if address.is_ipv4() { "IP4" } else { "IP6" };
+        Self { address_type: address_type.into(), address: address.to_string() }
+    }
+}
+
+impl Attribute {
+    /// `a=name` or `a=name:value`.
+    pub fn new(name: &str, value: Option<&str>) -> Self {
+        Self { name: name.into(), value: value.map(str::to_owned) }
+    }
+}
+
+impl Media {
+    /// Who sends, as it says itself.
+    pub fn direction(&self) -> Option<Direction> {
+        self.attributes.iter().rev().find_map(direction)
+    }
+}
+
+fn direction(attribute: &Attribute) -> Option<Direction> {
+    Direction::ALL
+        .iter()
+        .find(|(name, _)| attribute.value.is_none() && attribute.name == *name)
+        .map(|(_, own)| *own)
+}
+
+impl Description {
+    /// What a telephone offers: G.711 of both laws and DTMF at `port` of `address` (RFC 3551, RFC 4733).
+    pub fn audio(address: IpAddr, port: u16, id: u64) -> Self {
+        let attribute = |value: &str| Attribute::new("rtpmap", Some(value));
+        Self {
+            origin: Origin { username: "-".into(), id, version: 1, address: Connection::new(address) },
+            name: "-".into(),
+            connection: Some(Connection::new(address)),
+            informative: Vec::new(),
+            times: vec![('t', "0 0".into())],
+            attributes: Vec::new(),
+            media: vec![Media {
+                kind: "audio".into(),
+                port,
+                ports: None,
+                protocol: "RTP/AVP".into(),
+                formats: ["0", "8", "101"].map(str::to_owned).into(),
+                informative: Vec::new(),
+                connection: None,
+                attributes: ["0 PCMU/8000", "8 PCMA/8000", "101 telephone-event/8000"].map(attribute).into(),
+            }],
+        }
+    }
+
+    /// Filled up with attributes that mean nothing until it is `size` bytes long; as it is, if it is that long already, and a
+    /// few bytes short of it where no attribute fits.
+    #[must_use]
+    pub fn padded(mut self, size: usize) -> Self {
+        const START: usize = "a=x-netrig:".len() + "\r\n".len();
+        const LONGEST: usize = 200;
+        let mut missing = size.saturating_sub(self.to_string().len());
+        while missing > START {
+            let filling = (missing - START).min(LONGEST);
+            self.attributes.push(Attribute::new("x-netrig", Some(&"x".repeat(filling))));
+            missing -= START + filling;
+        }
+        self
+    }
+
+    /// Who sends in a medium: as it says, else as the session does, else both.
+    pub fn direction(&self, media: &Media) -> Direction {
+        let own = media.direction().or_else(|| self.attributes.iter().rev().find_map(direction));
+        own.unwrap_or_default()
+    }
+
+    /// The answer of somebody at `address`, who takes of each medium the formats in `formats` and refuses the rest (RFC 3264
+    /// section 6): as many media, in their order, with what is taken in the offer's order of preference, received at `port` and
+    /// two more for each.
+    #[must_use]
+    pub fn answer(&self, address: IpAddr, port: u16, id: u64, formats: &[&str]) -> Self {
+        let media = |(media, place): (&Media, u16)| {
+            let taken: Vec<String> =
+                media.formats.iter().filter(|own| formats.contains(&own.as_str())).cloned().collect();
+            let refused = taken.is_empty() || media.port == 0;
+            let is_of_taken = |attribute: &&Attribute| {
+                let format = attribute.value.as_deref().and_then(|value| value.split(' ').next());
+                matches!(attribute.name.as_str(), "rtpmap" | "fmtp")
+                    && format.is_some_and(|format| taken.iter().any(|own| own == format))
+            };
+            let mut attributes: Vec<Attribute> =
+                media.attributes.iter().filter(is_of_taken).cloned().collect();
+            let direction = self.direction(media).reversed();
+            if direction != Direction::default() {
+                attributes.push(Attribute::new(direction.name(), None));
+            }
+            Media {
+                kind: media.kind.clone(),
+                port: if refused { 0 } else { port.saturating_add(place * 2) },
+                ports: None,
+                protocol: media.protocol.clone(),
+                // A refused medium lists its formats all the same: the line needs one.
+                formats: if refused { media.formats.clone() } else { taken },
+                informative: Vec::new(),
+                connection: None,
+                attributes: if refused { Vec::new() } else { attributes },
+            }
+        };
+        Self {
+            origin: Origin { username: "-".into(), id, version: 1, address: Connection::new(address) },
+            name: "-".into(),
+            connection: Some(Connection::new(address)),
+            informative: Vec::new(),
+            times: self.times.clone(),
+            attributes: Vec::new(),
+            media: self.media.iter().zip(0..).map(media).collect(),
+        }
+    }
+
+    /// Reads a body of `application/sdp`. Lines may end without CR, as RFC 8866 section 5 wants parsers to take it.
+    ///
+    /// # Errors
+    /// Where the order of the lines or what stands in them is not that of the grammar.
+    pub fn parse(text: &str) -> Result<Self, SdpError> {
+        Lines::new(text).description()
+    }
+}
+
+/// The lines of a description, read one after the other.
+struct Lines<'a> {
+    lines: std::iter::Peekable<std::str::Lines<'a>>,
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { lines: text.lines().peekable(), number: 1 }
+    }
+
+    fn error(&self, expected: &'static str, section: &'static str) -> SdpError {
+        SdpError { line: self.number, expected, section }
+    }
+
+    /// The value of the next line, if it is of `kind`.
+    fn take(&mut self, kind: char) -> Option<&'a str> {
+        let value = self.lines.peek()?.strip_prefix(kind)?.strip_prefix('=')?;
+        self.lines.next();
+        self.number += 1;
+        Some(value)
+    }
+
+    fn need(
+        &mut self,
+        kind: char,
+        expected: &'static str,
+        section: &'static str,
+    ) -> Result<&'a str, SdpError> {
+        self.take(kind).ok_or_else(|| self.error(expected, section))
+    }
+
+    /// Lines of these kinds, each as often as it comes, in the order of `kinds`.
+    fn several(&mut self, kinds: &[char]) -> Vec<(char, String)> {
+        let mut found = Vec::new();
+        for kind in kinds {
+            while let Some(value) = self.take(*kind) {
+                found.push((*kind, value.to_owned()));
+            }
+        }
+        found
+    }
+
+    fn description(mut self) -> Result<Description, SdpError> {
+        if self.need('v', "`v=0`", "5.1")? != "0" {
+            self.number -= 1;
+            return Err(self.error("`v=0`", "5.1"));
+        }
+        let origin = self.need('o', "`o=` after `v=`", "5.2")?;
+        let origin =
+            read_origin(origin).ok_or_else(|| self.before("`o=user id version IN IP4 address`", "5.2"))?;
+        let name = self.need('s', "`s=` after `o=`", "5.3")?.to_owned();
+        let mut informative = self.several(&['i', 'u', 'e', 'p']);
+        let connection = self.connection()?;
+        informative.extend(self.several(&['b']));
+        let mut times = Vec::new();
+        while let Some(time) = self.take('t') {
+            times.push(('t', time.to_owned()));
+            times.extend(self.several(&['r']));
+        }
+        if times.is_empty() {
+            return Err(self.error("`t=`", "5.9"));
+        }
+        times.extend(self.several(&['z']));
+        informative.extend(self.several(&['k']));
+        let attributes = self.attributes()?;
+        let mut media = Vec::new();
+        while let Some(line) = self.take('m') {
+            let found =
+                read_media(line).ok_or_else(|| self.before("`m=kind port protocol format`", "5.14"))?;
+            media.push(self.media(found)?);
+        }
+        match self.lines.peek() {
+            None => Ok(Description { origin, name, connection, informative, times, attributes, media }),
+            Some(_) => Err(self.error("a line that may stand here", "5")),
+        }
+    }
+
+    /// An error in the line that was just read.
+    fn before(&self, expected: &'static str, section: &'static str) -> SdpError {
+        SdpError { line: self.number - 1, expected, section }
+    }
+
+    fn media(&mut self, found: Media) -> Result<Media, SdpError> {
+        let mut informative = self.several(&['i']);
+        let connection = self.connection()?;
+        // "Multiple connection fields" of a medium are of layered groups: the first one counts here.
+        while self.take('c').is_some() {}
+        informative.extend(self.several(&['b', 'k']));
+        Ok(Media { informative, connection, attributes: self.attributes()?, ..found })
+    }
+
+    fn connection(&mut self) -> Result<Option<Connection>, SdpError> {
+        let Some(line) = self.take('c') else { return Ok(None) };
+        let mut words = line.split(' ');
+        let found = read_connection(&mut words).filter(|_| words.next().is_none());
+        found.map(Some).ok_or_else(|| self.before("`c=IN IP4 address`", "5.7"))
+    }
+
+    fn attributes(&mut self) -> Result<Vec<Attribute>, SdpError> {
+        let mut found = Vec::new();
+        while let Some(line) = self.take('a') {
+            let (name, value) =
+                line.split_once(':').map_or((line, None), |(name, value)| (name, Some(value)));
+            if name.is_empty() {
+                return Err(self.before("the name of an attribute", "5.13"));
+            }
+            found.push(Attribute::new(name, value));
+        }
+        Ok(found)
+    }
+}
+
+fn read_connection<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Connection> {
+    words.next().filter(|network| *network == "IN")?;
+    let address_type = words.next().filter(|kind| matches!(*kind, "IP4" | "IP6"))?.to_owned();
+    let address = words.next().filter(|address| !address.is_empty())?.to_owned();
+    Some(Connection { address_type, address })
+}
+
+fn read_origin(line: &str) -> Option<Origin> {
+    let mut words = line.split(' ');
+    let username = words.next().filter(|name| !name.is_empty())?.to_owned();
+    let (id, version) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let address = read_connection(&mut words)?;
+    words.next().is_none().then_some(Origin { username, id, version, address })
+}
+
+fn read_media(line: &str) -> Option<Media> {
+    let mut words = line.split(' ').filter(|word| !word.is_empty());
+    let kind = words.next()?.to_owned();
+    let port = words.next()?;
+    let (port, ports) = match port.split_once('/') {
+        Some((port, ports)) => (port, Some(ports.parse().ok()?)),
+        None => (port, None),
+    };
+    let (port, protocol) = (port.parse().ok()?, words.next()?.to_owned());
+    let formats: Vec<String> = words.map(str::to_owned).collect();
+    let (informative, attributes) = (Vec::new(), Vec::new());
+    (!formats.is_empty()).then_some(Media {
+        kind,
+        port,
+        ports,
+        protocol,
+        formats,
+        informative,
+        connection: None,
+        attributes,
+    })
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IN {} {}", self.address_type, self.address)
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "a={}:{value}\r\n", self.name),
+            None => write!(f, "a={}\r\n", self.name),
+        }
+    }
+}
+
+fn lines(f: &mut fmt::Formatter<'_>, lines: &[(char, String)], kinds: &[char]) -> fmt::Result {
+    let wanted = lines.iter().filter(|(kind, _)| kinds.contains(kind));
+    wanted.into_iter().try_for_each(|(kind, value)| write!(f, "{kind}={value}\r\n"))
+}
+
+fn connection(f: &mut fmt::Formatter<'_>, connection: Option<&Connection>) -> fmt::Result {
+    connection.map_or(Ok(()), |connection| write!(f, "c={connection}\r\n"))
+}
+
+impl fmt::Display for Media {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports = self.ports.map_or(String::new(), |ports| format!("/{ports}"));
+        write!(f, "m={} {}{ports} {} {}\r\n", self.kind, self.port, self.protocol, self.formats.join(" "))?;
+        lines(f, &self.informative, &['i'])?;
+        connection(f, self.connection.as_ref())?;
+        lines(f, &self.informative, &['b', 'k'])?;
+        self.attributes.iter().try_for_each(|attribute| attribute.fmt(f))
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Origin { username, id, version, address } = &self.origin;
+        write!(f, "v=0\r\no={username} {id} {version} {address}\r\ns={}\r\n", self.name)?;
+        lines(f, &self.informative, &['i', 'u', 'e', 'p'])?;
+        connection(f, self.connection.as_ref())?;
+        lines(f, &self.informative, &['b'])?;
+        lines(f, &self.times, &['t', 'r', 'z'])?;
+        lines(f, &self.informative, &['k'])?;
+        self.attributes.iter().try_for_each(|attribute| attribute.fmt(f))?;
+        self.media.iter().try_for_each(|media| media.fmt(f))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8866 section 5.
+    const EXAMPLE: &str = "v=0\r\no=jdoe 3724394400 3724394405 IN IP4 198.51.100.1\r\ns=Call to John Smith\r\n\
+        i=SDP Offer #1\r\nu=http://www.jdoe.example.com/home.html\r\ne=Jane Doe <jane@jdoe.example.com>\r\n\
+        p=+1 617 555-6011\r\nc=IN IP4 198.51.100.1\r\nt=0 0\r\nm=audio 49170 RTP/AVP 0\r\n\
+        m=audio 49180 RTP/AVP 0\r\nm=video 51372 RTP/AVP 99\r\nc=IN IP6 2001:db8::2\r\na=rtpmap:99 h263-1998/90000\r\n";
+
+    #[test]
+    fn the_example_of_the_rfc_comes_back_as_it_was() {
+        let description = Description::parse(EXAMPLE).unwrap();
+        assert_eq!(description.to_string(), EXAMPLE);
+        assert_eq!(description.media.len(), 3);
+        assert_eq!(Description::parse(&EXAMPLE.replace("\r\n", "\n")).unwrap(), description);
+    }
+
+    #[test]
+    fn what_is_none_says_where() {
+        for (from, to, line) in [
+            ("v=0", "v=1", 1),
+            ("o=jdoe", "o=", 2),
+            ("s=", "x=", 3),
+            ("t=0 0\r\n", "", 9),
+            ("m=audio 49170", "m=audio 70000", 10),
+            ("RTP/AVP 99", "RTP/AVP", 12),
+            ("IP6 2001", "IP5 2001", 13),
+            ("a=rtpmap", "a=:", 14),
+            ("a=rtpmap", "y=rtpmap", 14),
+        ] {
+            assert_eq!(
+                Description::parse(&EXAMPLE.replacen(from, to, 1)).unwrap_err().line,
+                line,
+                "{from} {to}"
+            );
+        }
+        assert_eq!(Description::parse("").unwrap_err().line, 1);
+    }
+
+    #[test]
+    fn an_answer_takes_what_it_knows() {
+        let here = [192, 0, 2, 1].into();
+        let mut offer = Description::parse(EXAMPLE).unwrap();
+        offer.media[0] = Description::audio(here, 4000, 7).media.remove(0);
+        offer.media[0].attributes.push(Attribute::new("sendonly", None));
+        let answer = offer.answer(here, 6000, 1, &["8", "0"]);
+        let ports: Vec<u16> = answer.media.iter().map(|media| media.port).collect();
+        assert_eq!(ports, [6000, 6002, 0]);
+        assert_eq!(answer.media[0].formats, ["0", "8"]);
+        assert_eq!(answer.media[0].direction(), Some(Direction::RecvOnly));
+        assert_eq!(answer.media[0].attributes.len(), 3);
+        assert_eq!(Description::parse(&answer.to_string()).unwrap(), answer);
+    }
+
+    #[test]
+    fn a_description_is_as_long_as_wanted() {
+        let offer = Description::audio([192, 0, 2, 1].into(), 4000, 7);
+        let least = offer.to_string().len();
+        for size in [0, least, least + 13, 500, 1300, 9000] {
+            let padded = offer.clone().padded(size);
+            let length = padded.to_string().len();
+            assert!(length == least.max(size) || length < size && size - length <= 13, "{size}: {length}");
+            assert_eq!(Description::parse(&padded.to_string()).unwrap(), padded);
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! A user agent that answers calls by itself (RFC 3261 sections 8.2 and 13.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant, Stream};
+
+use super::authentication::unknown_options;
+use super::registrar::{is_readable, with_allow};
+use super::transactions::{Happened, Transactions};
+use super::{Destination, Domain, Server, Source, own_via, reply, unsupported};
+use crate::dialog::{Acceptance, Dialog, DialogId, Outcome, Provisionals, Refusal, State};
+use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
+use crate::sdp::Description;
+use crate::transaction::{ServerKey, Timing};
+use crate::{Message, Method, Name, Request, Response, SipUri, Status, Uri};
+
+/// What it takes.
+const ALLOWED: [Method; 8] = [
+    Method::Invite,
+    Method::Ack,
+    Method::Cancel,
+    Method::Bye,
+    Method::Options,
+    Method::Prack,
+    Method::Update,
+    Method::Message,
+];
+
+/// How a machine behaves.
+#[derive(Clone, Debug)]
+pub struct Manners {
+    /// What it says before its answer, in the order of their times.
+    pub progress: Vec<Progress>,
+    /// How it answers.
+    pub answer: Answer,
+    /// How long after the ACK it hangs up; `None` leaves that to the caller.
+    pub hold: Option<Duration>,
+    /// Whether provisional responses are sent reliably to who supports it (RFC 3262).
+    pub reliable: bool,
+    /// Where it receives media; session descriptions say so.
+    pub media: SocketAddr,
+}
+
+/// A provisional response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// So long after the INVITE.
+    pub after: Duration,
+    /// 101 to 199.
+    pub status: Status,
+    /// With a session description: early media.
+    pub media: bool,
+}
+
+/// How a machine answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// With 200 so long after the INVITE.
+    Accept(Duration),
+    /// With this, 300 to 699, so long after the INVITE: busy, decline.
+    Refuse(Duration, Status),
+    /// Not at all: it rings until the caller gives up.
+    Never,
+}
+
+impl Manners {
+    /// It rings at once, answers at once, and waits for the BYE.
+    pub fn new(media: SocketAddr) -> Self {
+        Self {
+            progress: vec![Progress { after: Duration::ZERO, status: Status::RINGING, media: false }],
+            answer: Answer::Accept(Duration::ZERO),
+            hold: None,
+            reliable: false,
+            media,
+        }
+    }
+}
+
+/// A user agent server that behaves as it is told.
+#[derive(Debug)]
+pub struct AnsweringMachine {
+    domain: Domain,
+    manners: Manners,
+    random: Stream,
+    most: usize,
+    transactions: Transactions,
+    calls: BTreeMap<DialogId, Call>,
+    /// Which call an INVITE has begun.
+    invites: BTreeMap<ServerKey, DialogId>,
+    due: BTreeSet<(Instant, DialogId)>,
+}
+
+#[derive(Debug)]
+struct Call {
+    key: ServerKey,
+    invite: Request,
+    began: Instant,
+    /// How many of the provisional responses were sent.
+    said: usize,
+    /// Its final response was sent.
+    answered: bool,
+    dialog: Dialog,
+    provisionals: Option<Provisionals>,
+    acceptance: Option<Acceptance>,
+    /// The answer to the caller's offer, or an offer of its own.
+    description: Bytes,
+    described: bool,
+    way_back: Option<Destination>,
+    hang_up: Option<Instant>,
+    /// Until when the caller wants an answer.
+    expires: Option<Instant>,
+    due: Option<Instant>,
+}
+
+impl AnsweringMachine {
+    /// That listens where `domain` says, with at most `most` calls at once.
+    pub fn new(domain: Domain, manners: Manners, most: usize, timing: Timing, random: Stream) -> Self {
+        Self {
+            domain,
+            manners,
+            random,
+            most,
+            transactions: Transactions::new(most.saturating_mul(4), timing),
+            calls: BTreeMap::new(),
+            invites: BTreeMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    /// Calls that are not over.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    fn drain(&mut self, now: Instant) {
+        while let Some(event) = self.transactions.poll_event() {
+            match event {
+                Happened::Request(key, request) => self.request(now, key, &request),
+                // Only BYEs are sent: whatever comes of one, its call is over.
+                Happened::Response(..) | Happened::Failed(..) | Happened::ClientEnded(_) => {}
+                Happened::ServerEnded(key) => {
+                    self.invites.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
+        if request.method == Method::Ack {
+            self.acknowledged(now, request);
+            return;
+        }
+        match self.judged(now, &key, request) {
+            Ok(Some(response)) => self.transactions.respond(now, &key, response),
+            Ok(None) => self.begin(now, key, request),
+            Err(refusal) => {
+                let mut response = refusal.response(request);
+                if let Some(to) = reply(request, refusal.status).headers.get(&Name::To) {
+                    response.headers.set(Name::To, to);
+                }
+                self.transactions.respond(now, &key, response);
+            }
+        }
+    }
+
+    /// The answer to what is no new call; `None` is one.
+    fn judged(
+        &mut self,
+        now: Instant,
+        key: &ServerKey,
+        request: &Request,
+    ) -> Result<Option<Response>, Refusal> {
+        if !is_readable(request) {
+            return Ok(Some(reply(request, Status::BAD_REQUEST)));
+        }
+        // "it MUST generate a 405 (Method Not Allowed) response", with "an Allow header field" (RFC 3261 section 8.2.1).
+        if !ALLOWED.contains(&request.method) {
+            return Ok(Some(with_allow(reply(request, Status::METHOD_NOT_ALLOWED), &ALLOWED)));
+        }
+        if request.method == Method::Cancel {
+            return Ok(Some(self.cancelled(now, key, request)));
+        }
+        if request.uri.as_sip().is_none() {
+            return Ok(Some(reply(request, Status::UNSUPPORTED_URI_SCHEME)));
+        }
+        let unknown = unknown_options(request, &Name::Require, &["100rel"]);
+        if !unknown.is_empty() {
+            return Ok(Some(unsupported(request, &unknown)));
+        }
+        match DialogId::of_request(request) {
+            Some(id) => self.within(now, &id, request).map(Some),
+            None if request.method == Method::Invite => Ok(None),
+            None if matches!(request.method, Method::Options | Method::Message) => {
+                Ok(Some(with_allow(reply(request, Status::OK), &ALLOWED)))
+            }
+            None => Ok(Some(reply(request, Status::CALL_DOES_NOT_EXIST))),
+        }
+    }
+
+    /// A request within a dialog.
+    fn within(&mut self, now: Instant, id: &DialogId, request: &Request) -> Result<Response, Refusal> {
+        let Some(call) = self.calls.get_mut(id) else {
+            return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
+        };
+        call.dialog.handle_request(request, &mut self.random)?;
+        let mut response = reply(request, Status::OK);
+        match request.method {
+            Method::Prack => match &mut call.provisionals {
+                Some(provisionals) => provisionals.handle_request(now, request)?,
+                None => return Ok(reply(request, Status::CALL_DOES_NOT_EXIST)),
+            },
+            Method::Bye => {
+                // "It is RECOMMENDED that a 487 (Request Terminated) response be generated to those pending requests" (RFC 3261
+                // section 15.1.2).
+                if !call.answered {
+                    let terminated = of_call(&call.invite, Status::REQUEST_TERMINATED, id);
+                    let invite = call.key.clone();
+                    self.transactions.respond(now, &invite, terminated);
+                }
+                self.forget(id);
+                return Ok(response);
+            }
+            Method::Invite => {
+                call.dialog.answered(request);
+                match description(&self.manners, request) {
+                    Ok(description) => describe(&mut response, description),
+                    // "the session parameters MUST remain unchanged".
+                    Err(status) => return Ok(reply(request, status)),
+                }
+                response.headers.push(Name::Contact, contact(&self.domain));
+                call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
+                call.way_back = Destination::of_response(&response);
+            }
+            _ => {}
+        }
+        self.attend(now, id);
+        Ok(response)
+    }
+
+    fn acknowledged(&mut self, now: Instant, request: &Request) {
+        let Some(id) = DialogId::of_request(request) else { return };
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(acceptance) = &mut call.acceptance else { return };
+        if acceptance.handle_request(now, request) && call.hang_up.is_none() {
+            call.hang_up = self.manners.hold.map(|hold| now + hold);
+        }
+        self.attend(now, &id);
+    }
+
+    /// "If the original request was an INVITE, the UAS SHOULD immediately respond to the INVITE with a 487 (Request Terminated)."
+    fn cancelled(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Response {
+        let invite = key.cancelled();
+        if !self.transactions.has(&invite) {
+            return reply(request, Status::CALL_DOES_NOT_EXIST);
+        }
+        let mut response = reply(request, Status::OK);
+        if let Some(id) = self.invites.get(&invite).cloned() {
+            // "the To tag of the response to the CANCEL and the To tag in the response to the original request SHOULD be the
+            // same".
+            response = of_call(request, Status::OK, &id);
+            if let Some(call) = self.calls.get(&id).filter(|call| !call.answered) {
+                let terminated = of_call(&call.invite, Status::REQUEST_TERMINATED, &id);
+                self.transactions.respond(now, &invite, terminated);
+                self.forget(&id);
+            }
+        }
+        response
+    }
+
+    fn begin(&mut self, now: Instant, key: ServerKey, request: &Request) {
+        let refuse = |status| reply(request, status);
+        if self.calls.len() >= self.most {
+            self.transactions.respond(now, &key, refuse(Status::SERVICE_UNAVAILABLE));
+            return;
+        }
+        let description = match description(&self.manners, request) {
+            Ok(description) => description,
+            Err(status) => {
+                let mut response = refuse(status);
+                if status == Status::UNSUPPORTED_MEDIA_TYPE {
+                    response.headers.push(Name::Accept, "application/sdp");
+                }
+                self.transactions.respond(now, &key, response);
+                return;
+            }
+        };
+        let tag = format!("{:016x}", self.random.bits());
+        let mut ringing = request.response(Status::RINGING);
+        if let Ok(Some(to)) = request.headers.to() {
+            ringing.headers.set(Name::To, to.with_tag(&tag));
+        }
+        ringing.headers.push(Name::Contact, contact(&self.domain));
+        let Ok(dialog) = Dialog::callee(request, &ringing) else {
+            self.transactions.respond(now, &key, refuse(Status::BAD_REQUEST));
+            return;
+        };
+        let (id, timing) = (dialog.id().clone(), self.transactions.timing());
+        let expires = request.headers.number(&Name::Expires).ok().flatten();
+        let wants = self.manners.reliable || requires_reliable(request);
+        let provisionals = if wants { Provisionals::new(request, timing, &mut self.random) } else { None };
+        let call = Call {
+            key: key.clone(),
+            invite: request.clone(),
+            began: now,
+            said: 0,
+            answered: false,
+            dialog,
+            provisionals,
+            acceptance: None,
+            description,
+            described: false,
+            way_back: Destination::of_response(&ringing),
+            hang_up: None,
+            // "If the request is an INVITE that contains an Expires header field, the UAS core sets a timer for the number of
+            // seconds indicated in the header field value."
+            expires: expires.map(|seconds| now + Duration::from_secs(seconds.into())),
+            due: None,
+        };
+        self.invites.insert(key, id.clone());
+        self.calls.insert(id.clone(), call);
+        self.attend(now, &id);
+    }
+
+    /// Does what is due for a call, and notes when something will be next.
+    fn attend(&mut self, now: Instant, id: &DialogId) {
+        let Some(mut call) = self.calls.remove(id) else { return };
+        let goes_on = self.work(now, id, &mut call);
+        if let Some(before) = call.due.take() {
+            self.due.remove(&(before, id.clone()));
+        }
+        if !goes_on {
+            return;
+        }
+        call.due = self.next(&call);
+        self.due.extend(call.due.map(|at| (at, id.clone())));
+        self.calls.insert(id.clone(), call);
+    }
+
+    fn forget(&mut self, id: &DialogId) {
+        if let Some(Call { due: Some(at), .. }) = self.calls.remove(id) {
+            self.due.remove(&(at, id.clone()));
+        }
+    }
+
+    fn next(&self, call: &Call) -> Option<Instant> {
+        let progress = self.manners.progress.get(call.said).map(|progress| call.began + progress.after);
+        let answer = match self.manners.answer {
+            Answer::Accept(after) | Answer::Refuse(after, _) => Some(call.began + after),
+            Answer::Never => None,
+        };
+        let is_held = call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back);
+        let open = [progress, answer.filter(|_| !is_held), call.expires];
+        let open = open.into_iter().flatten().filter(|_| !call.answered);
+        let own = [
+            call.hang_up,
+            call.provisionals.as_ref().and_then(Provisionals::poll_timeout),
+            call.acceptance.as_ref().and_then(Acceptance::poll_timeout),
+        ];
+        open.chain(own.into_iter().flatten()).min()
+    }
+
+    /// Whether the call goes on.
+    fn work(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
+        if !call.answered {
+            self.progress(now, id, call);
+            if let Some(provisionals) = &mut call.provisionals {
+                provisionals.handle_timeout(now);
+                while let Some(response) = provisionals.poll_transmit() {
+                    self.transactions.respond(now, &call.key, response);
+                }
+                if provisionals.has_given_up() {
+                    self.transactions.respond(
+                        now,
+                        &call.key,
+                        of_call(&call.invite, Status::SERVER_TIMEOUT, id),
+                    );
+                    return false;
+                }
+            }
+            // "If the invitation expires before the UAS has generated a final response, a 487 (Request Terminated) response SHOULD
+            // be generated."
+            if call.expires.is_some_and(|at| at <= now) {
+                self.transactions.respond(
+                    now,
+                    &call.key,
+                    of_call(&call.invite, Status::REQUEST_TERMINATED, id),
+                );
+                return false;
+            }
+            if !self.answer(now, id, call) {
+                return false;
+            }
+        }
+        self.repeat_2xx(now, call)
+    }
+
+    fn progress(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
+        while let Some(progress) =
+            self.manners.progress.get(call.said).filter(|own| call.began + own.after <= now)
+        {
+            call.said += 1;
+            let mut response = self.establishing(call, progress.status, id);
+            if progress.media {
+                describe(&mut response, call.description.clone());
+                call.described = true;
+            }
+            match &mut call.provisionals {
+                Some(provisionals) => provisionals.send(now, response),
+                None => self.transactions.respond(now, &call.key, response),
+            }
+        }
+    }
+
+    /// Whether the call goes on.
+    fn answer(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
+        match self.manners.answer {
+            Answer::Refuse(after, status) if call.began + after <= now => {
+                self.transactions.respond(now, &call.key, of_call(&call.invite, status, id));
+                false
+            }
+            Answer::Accept(after) if call.began + after <= now => {
+                if call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back) {
+                    return true;
+                }
+                let mut response = with_allow(self.establishing(call, Status::OK, id), &ALLOWED);
+                response.headers.push(Name::Supported, "100rel");
+                // "If the INVITE request contained an offer, and the UAS had not yet sent an answer, the 2xx MUST contain an
+                // answer." An answer in a response that was not sent reliably is to be said again.
+                if !call.described || call.provisionals.is_none() {
+                    describe(&mut response, call.description.clone());
+                }
+                call.acceptance = Some(accepted(now, &call.invite, &response, self.transactions.timing()));
+                self.transactions.respond(now, &call.key, response);
+                call.answered = true;
+                call.dialog.accepted();
+                if let Some(provisionals) = &mut call.provisionals {
+                    provisionals.finish();
+                }
+                true
+            }
+            Answer::Accept(_) | Answer::Refuse(..) | Answer::Never => true,
+        }
+    }
+
+    fn repeat_2xx(&mut self, now: Instant, call: &mut Call) -> bool {
+        if let Some(acceptance) = &mut call.acceptance {
+            acceptance.handle_timeout(now);
+            if let Some(response) = acceptance.poll_transmit()
+                && let Some(to) = call.way_back.clone()
+            {
+                self.transactions.send_directly(response, to);
+            }
+            // Nobody has acknowledged: "the session SHOULD be terminated. This is accomplished with a BYE".
+            if acceptance.outcome() == Some(Outcome::Unacknowledged) {
+                call.hang_up = Some(now);
+            }
+        }
+        if call.hang_up.is_some_and(|at| at <= now) {
+            self.hang_up(now, call);
+            return false;
+        }
+        true
+    }
+
+    fn hang_up(&mut self, now: Instant, call: &mut Call) {
+        if call.dialog.state() != State::Confirmed {
+            return;
+        }
+        let Ok(mut bye) = call.dialog.request(Method::Bye) else { return };
+        let route = bye.headers.addresses(&Name::Route).ok().and_then(|routes| routes.into_iter().next());
+        let next = route.map_or_else(|| bye.uri.clone(), |route| route.uri);
+        let Some(to) = next.as_sip().map(Destination::of_uri) else { return };
+        let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
+        bye.headers.push_front(Name::Via, own_via(&self.domain, to.transport(), &branch));
+        let _ = self.transactions.send(now, bye, to);
+    }
+
+    /// A response that makes a dialog (RFC 3261 section 12.1.1).
+    fn establishing(&self, call: &Call, status: Status, id: &DialogId) -> Response {
+        let mut response = of_call(&call.invite, status, id);
+        // "the UAS MUST copy all Record-Route header field values from the request into the response".
+        for route in call.invite.headers.all(&Name::RecordRoute) {
+            response.headers.push(Name::RecordRoute, route);
+        }
+        response.headers.push(Name::Contact, contact(&self.domain));
+        response
+    }
+}
+
+/// A 2xx that goes through its transaction the first time, and past it when it is sent again.
+fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing) -> Acceptance {
+    let mut acceptance = Acceptance::new(now, invite, response.clone(), timing);
+    let _ = acceptance.poll_transmit();
+    acceptance
+}
+
+fn requires_reliable(request: &Request) -> bool {
+    let needs = request.headers.tokens(&Name::Require).unwrap_or_default();
+    needs.iter().any(|tag| tag.eq_ignore_ascii_case("100rel"))
+}
+
+/// A response with the tag of its call.
+fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
+    let mut response = request.response(status);
+    if let Ok(Some(to)) = request.headers.to() {
+        response.headers.set(Name::To, to.with_tag(&id.local_tag));
+    }
+    response
+}
+
+fn contact(domain: &Domain) -> NameAddr {
+    let transport = domain.listens.first().map_or(Transport::Udp, |(transport, _)| *transport);
+    let (host, port) = domain.listens_at(transport);
+    let mut uri = SipUri::new(host);
+    uri.port = port;
+    if transport != Transport::Udp {
+        uri.parameters.set("transport", Some(&transport.name().to_lowercase()));
+    }
+    NameAddr::new(Uri::Sip(uri))
+}
+
+fn describe(response: &mut Response, description: Bytes) {
+    if !description.is_empty() {
+        response.headers.push(Name::ContentType, "application/sdp");
+        response.body = description;
+    }
+}
+
+/// What answers the offer of a request; an offer, where it has none.
+///
+/// # Errors
+/// It is not understood: 415 or 400.
+fn description(manners: &Manners, request: &Request) -> Result<Bytes, Status> {
+    let (address, port) = (manners.media.ip(), manners.media.port());
+    if request.body.is_empty() {
+        return Ok(Description::audio(address, port, 1).to_string().into());
+    }
+    let kind = request.headers.get(&Name::ContentType).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/sdp") {
+        return Err(Status::UNSUPPORTED_MEDIA_TYPE);
+    }
+    let offer = std::str::from_utf8(&request.body).ok().and_then(|text| Description::parse(text).ok());
+    let offer = offer.ok_or(Status::BAD_REQUEST)?;
+    let answer = offer.answer(address, port, 1, &["0", "8", "101"]);
+    // Nothing is left to talk with (RFC 3261 section 21.4.26).
+    if answer.media.iter().all(|media| media.port == 0) {
+        return Err(Status::NOT_ACCEPTABLE_HERE);
+    }
+    Ok(answer.to_string().into())
+}
+
+impl Server for AnsweringMachine {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        self.transactions.handle(now, message, from);
+        self.drain(now);
+    }
+
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.transactions.handle_failure(now, message);
+        self.drain(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.transactions.handle_timeout(now);
+        while let Some((at, id)) = self.due.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.attend(now, &id);
+        }
+        self.drain(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let own = self.due.first().map(|(at, _)| *at);
+        [self.transactions.poll_timeout(), own].into_iter().flatten().min()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.transactions.poll_transmit()
+    }
+}

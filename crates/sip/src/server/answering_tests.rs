@@ -1,0 +1,209 @@
+//! What an answering machine says, and when.
+
+use netrig_core::Seeds;
+
+use super::tests::{ALICE, at, domain, message, request, said, source};
+use super::*;
+use crate::header::RAck;
+use crate::sdp::Description;
+use crate::transaction::Timing;
+use crate::{Method, dialog::Acknowledged, dialog::Provisional};
+use netrig_core::Duration;
+
+fn manners() -> Manners {
+    Manners::new("192.0.2.9:4000".parse().unwrap())
+}
+
+fn machine(manners: Manners) -> AnsweringMachine {
+    AnsweringMachine::new(domain(), manners, 10, Timing::default(), Seeds::new(1).stream("machine"))
+}
+
+fn invite(number: u32, more: &str) -> Message {
+    request("INVITE", "sip:bob@biloxi.com", ALICE, number, more)
+}
+
+/// Until nothing is due any more before `end` seconds: milliseconds and what was said.
+fn run(machine: &mut AnsweringMachine, end: f64) -> Vec<(u64, Message)> {
+    let mut all: Vec<(u64, Message)> = said(machine).into_iter().map(|(_, message)| (0, message)).collect();
+    while let Some(next) = machine.poll_timeout().filter(|next| *next < at(end)) {
+        machine.handle_timeout(next);
+        let now = next.as_nanos() / 1_000_000;
+        all.extend(said(machine).into_iter().map(|(_, message)| (now, message)));
+    }
+    all
+}
+
+fn words(all: &[(u64, Message)]) -> Vec<(u64, String)> {
+    let word = |message: &Message| match message {
+        Message::Request(request) => request.method.to_string(),
+        Message::Response(response) => response.status.to_string(),
+    };
+    all.iter().map(|(now, message)| (*now, word(message))).collect()
+}
+
+/// A request of the caller within the dialog of `response`.
+fn within(invite: &Message, response: &Message, method: Method, number: u32) -> Request {
+    let (invite, response) = (invite.as_request().unwrap(), response.as_response().unwrap());
+    let mut dialog = crate::dialog::Dialog::caller(invite, response).unwrap();
+    let mut request = if method == Method::Ack {
+        dialog.acknowledgement(invite)
+    } else {
+        dialog.request(method.clone()).unwrap()
+    };
+    if method != Method::Ack {
+        request.headers.set(Name::CSeq, format!("{number} {method}"));
+    }
+    request.headers.push_front(Name::Via, format!("SIP/2.0/UDP {ALICE};branch=z9hG4bKw{number}{method}"));
+    request
+}
+
+#[test]
+fn it_rings_answers_holds_and_hangs_up() {
+    let second = Duration::from_secs(1);
+    let progress = |after, status, media| Progress { after, status, media };
+    let mut machine = machine(Manners {
+        progress: vec![
+            progress(second, Status::RINGING, false),
+            progress(second + second, Status::SESSION_PROGRESS, true),
+        ],
+        answer: Answer::Accept(Duration::from_secs(3)),
+        hold: Some(Duration::from_secs(10)),
+        ..manners()
+    });
+    let call = invite(1, "Record-Route: <sip:192.0.2.77;lr>\r\n");
+    machine.handle(at(0.0), call.clone(), source(ALICE));
+    let all = run(&mut machine, 3.1);
+    let expected = [(200, "100"), (1000, "180"), (2000, "183"), (3000, "200")];
+    assert_eq!(words(&all), expected.map(|(now, word)| (now, word.to_owned())).to_vec());
+    let (early, accepted) = (&all[2].1, &all[3].1);
+    for message in [early, accepted] {
+        assert_eq!(message.violations(), []);
+        assert_eq!(message.headers().get(&Name::RecordRoute), Some("<sip:192.0.2.77;lr>"));
+        assert!(Description::parse(std::str::from_utf8(message.body()).unwrap()).is_ok());
+    }
+    machine.handle(at(3.1), within(&call, accepted, Method::Ack, 1).into(), source(ALICE));
+    let all = run(&mut machine, 200.0);
+    assert_eq!(words(&all)[0], (13100, "BYE".into()));
+    assert_eq!(all[0].1.headers().get(&Name::Route), Some("<sip:192.0.2.77;lr>"));
+    assert_eq!(all[0].1.violations(), []);
+    assert_eq!((machine.calls(), machine.poll_timeout()), (0, None));
+}
+
+#[test]
+fn a_2xx_that_nobody_acknowledges_is_repeated_and_ended() {
+    let mut machine = machine(manners());
+    machine.handle(at(0.0), invite(1, ""), source(ALICE));
+    let all = words(&run(&mut machine, 33.0));
+    let times: Vec<u64> = all.iter().filter(|(_, word)| word == "200").map(|(now, _)| *now).collect();
+    assert_eq!(times, [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500]);
+    assert!(all.contains(&(32000, "BYE".into())));
+}
+
+#[test]
+fn it_refuses_or_never_answers() {
+    let after = Duration::from_secs(2);
+    let mut busy =
+        machine(Manners { progress: vec![], answer: Answer::Refuse(after, Status::BUSY_HERE), ..manners() });
+    busy.handle(at(0.0), invite(1, ""), source(ALICE));
+    assert_eq!(words(&run(&mut busy, 2.1)), [(200, "100".into()), (2000, "486".into())]);
+    assert_eq!(busy.calls(), 0);
+    let mut never = machine(Manners { answer: Answer::Never, ..manners() });
+    never.handle(at(0.0), invite(1, ""), source(ALICE));
+    assert_eq!(words(&run(&mut never, 500.0)), [(0, "180".into())]);
+    never.handle(at(500.0), request("CANCEL", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
+    let all = run(&mut never, 500.1);
+    assert_eq!(words(&all), [(0, "487".into()), (0, "200".into())]);
+    assert_eq!(all[0].1.headers().to(), all[1].1.headers().to());
+    assert_eq!(never.calls(), 0);
+    never.handle(at(500.1), invite(2, "Expires: 20\r\n"), source(ALICE));
+    assert!(words(&run(&mut never, 521.0)).contains(&(520_100, "487".into())));
+    never.handle(at(521.0), request("CANCEL", "sip:bob@biloxi.com", ALICE, 9, ""), source(ALICE));
+    assert_eq!(words(&run(&mut never, 521.0))[..1], [(0, "481".into())]);
+}
+
+#[test]
+fn a_call_is_ended_and_changed_by_its_caller() {
+    let mut machine = machine(manners());
+    let call = invite(1, "");
+    machine.handle(at(0.0), call.clone(), source(ALICE));
+    let accepted = run(&mut machine, 0.1).remove(1).1;
+    machine.handle(at(0.1), within(&call, &accepted, Method::Ack, 1).into(), source(ALICE));
+    let mut ask = |now: f64, request: Request| {
+        machine.handle(at(now), request.into(), source(ALICE));
+        let all: Vec<String> = words(&run(&mut machine, now)).into_iter().map(|(_, word)| word).collect();
+        all.join(" ")
+    };
+    assert_eq!(ask(0.2, within(&call, &accepted, Method::Invite, 3)), "200");
+    assert_eq!(ask(0.3, within(&call, &accepted, Method::Info, 4)), "405");
+    assert_eq!(ask(0.3, within(&call, &accepted, Method::Update, 2)), "500", "out of order");
+    assert_eq!(ask(0.4, within(&call, &accepted, Method::Prack, 5)), "481");
+    assert_eq!(ask(0.5, within(&call, &accepted, Method::Bye, 6)), "200");
+    assert_eq!(ask(0.6, within(&call, &accepted, Method::Bye, 7)), "481");
+    assert_eq!(machine.calls(), 0);
+}
+
+/// RFC 3262: the second waits for the PRACK of the first, the 2xx for that of what has a description.
+#[test]
+fn provisional_responses_arrive() {
+    let mut machine = machine(Manners {
+        progress: [Status::SESSION_PROGRESS, Status::RINGING]
+            .map(|status| Progress {
+                after: Duration::ZERO,
+                status,
+                media: status == Status::SESSION_PROGRESS,
+            })
+            .into(),
+        reliable: true,
+        ..manners()
+    });
+    let call = invite(1, "Supported: 100rel\r\n");
+    machine.handle(at(0.0), call.clone(), source(ALICE));
+    let first = run(&mut machine, 0.6);
+    assert_eq!(words(&first), [(0, "183".into()), (500, "183".into())]);
+    let mut receiver = Acknowledged::default();
+    let mut prack = |machine: &mut AnsweringMachine, response: &Message, number: u32| {
+        let Provisional::Reliable(rack) = receiver.handle_response(response.as_response().unwrap()) else {
+            panic!("it is reliable")
+        };
+        let _: &RAck = &rack;
+        let request = Acknowledged::acknowledgement(within(&call, response, Method::Prack, number), &rack);
+        machine.handle(at(0.6), request.into(), source(ALICE));
+        run(machine, 0.6)
+    };
+    let all = prack(&mut machine, &first[0].1, 2);
+    let found: Vec<String> = words(&all).into_iter().map(|(_, word)| word).collect();
+    assert_eq!(found, ["180", "200", "200"], "the next, the INVITE's and the PRACK's");
+    assert_eq!(all[1].1.body().len(), 0, "the answer was said already");
+}
+
+#[test]
+fn what_it_cannot_do_is_said() {
+    let mut machine = machine(manners());
+    let mut ask = |message: Message| {
+        machine.handle(at(0.0), message, source(ALICE));
+        said(&mut machine)
+            .into_iter()
+            .map(|(_, message)| message.as_response().unwrap().status.code())
+            .collect::<Vec<_>>()
+    };
+    let body = |kind: &str, body: &str| {
+        message(&format!("{}Content-Type: {kind}\r\n\r\n{body}", {
+            let text = invite(u32::try_from(kind.len() * 100 + body.len()).unwrap(), "").to_string();
+            text.trim_end().to_owned() + "\r\n"
+        }))
+    };
+    assert_eq!(ask(body("application/unknown", "x")), [415]);
+    assert_eq!(ask(body("application/sdp", "x")), [400]);
+    let offer = Description::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
+    assert_eq!(ask(body("application/sdp", &offer.replace("0 8 101", "96"))), [488]);
+    assert_eq!(ask(body("application/sdp; charset=x", &offer)), [180, 200]);
+    assert_eq!(ask(request("INFO", "sip:bob@biloxi.com", ALICE, 2, "")), [405]);
+    assert_eq!(ask(request("OPTIONS", "sip:bob@biloxi.com", ALICE, 3, "")), [200]);
+    assert_eq!(ask(request("BYE", "sip:bob@biloxi.com", ALICE, 4, "")), [481]);
+    assert_eq!(ask(request("INVITE", "sip:bob@biloxi.com", ALICE, 5, "Require: x\r\n")), [420]);
+    assert_eq!(ask(request("INVITE", "sip:bob@biloxi.com", ALICE, 6, "Contact: <sip:a@b>\r\n")), [400]);
+    for number in 10..19 {
+        assert_eq!(ask(invite(number, "")), [180, 200]);
+    }
+    assert_eq!(ask(invite(20, "")), [503]);
+}

@@ -1,0 +1,275 @@
+//! Who a request is from: a server's challenges, and the answers to them (RFC 3261 section 22, RFC 7616).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hmac::{Hmac, KeyInit, Mac};
+use netrig_core::{Duration, Instant, Stream};
+use sha2::Sha256;
+
+use crate::digest::{Algorithm, Answer, Challenge, Hash, Quality, Secret};
+use crate::{Method, Name, Request};
+
+/// How long a nonce is taken.
+pub const NONCE_LIFE: Duration = Duration::from_secs(300);
+
+/// How many nonces' counts are kept. One that is forgotten is stale.
+const MOST_NONCES: usize = 100_000;
+
+/// Counts below the highest that may still come, as requests overtake each other.
+const WINDOW: u32 = 64;
+
+/// Makes nonces, and checks what comes back. A nonce is the time at which it was made under a key of the server's own, so
+/// that one that nobody uses costs nothing; of those in use the counts are kept, that none is used twice.
+#[derive(Debug)]
+pub struct Authenticator {
+    realm: String,
+    algorithm: Algorithm,
+    key: [u8; 32],
+    /// Makes each nonce another.
+    made: u64,
+    used: BTreeMap<Nonce, Counts>,
+    /// Nonces up to this one are stale, whatever their time.
+    floor: Option<Nonce>,
+}
+
+/// When it was made, and the how manieth it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Nonce {
+    nanos: u64,
+    serial: u64,
+}
+
+/// Which counts were used: the highest, and a bit for each of those just below.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    highest: u32,
+    below: u64,
+}
+
+/// What an answer is worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// This user knows the password.
+    Proven(String),
+    /// To be challenged: there is no answer, it is wrong, or (`stale`) its nonce is too old.
+    Challenge {
+        /// The password was right all the same.
+        stale: bool,
+    },
+}
+
+impl Counts {
+    /// Whether `count` comes for the first time.
+    fn take(&mut self, count: u32) -> bool {
+        if count > self.highest {
+            let by = count - self.highest;
+            // The highest before is one of those below now.
+            self.below = if by < WINDOW { self.below << by } else { 0 };
+            if self.highest > 0 && by <= WINDOW {
+                self.below |= 1 << (by - 1);
+            }
+            self.highest = count;
+            return true;
+        }
+        let below = self.highest - count;
+        if below == 0 || below > WINDOW || self.below & 1 << (below - 1) != 0 {
+            return false;
+        }
+        self.below |= 1 << (below - 1);
+        true
+    }
+}
+
+impl Authenticator {
+    /// For `realm`, with a key drawn from `random`.
+    pub fn new(realm: &str, algorithm: Algorithm, random: &mut Stream) -> Self {
+        let mut key = [0; 32];
+        for eight in key.chunks_exact_mut(8) {
+            eight.copy_from_slice(&random.bits().to_le_bytes());
+        }
+        Self { realm: realm.to_owned(), algorithm, key, made: 0, used: BTreeMap::new(), floor: None }
+    }
+
+    /// For whom the passwords are.
+    pub fn realm(&self) -> &str {
+        &self.realm
+    }
+
+    /// How passwords are hashed.
+    pub const fn hash(&self) -> Hash {
+        self.algorithm.hash
+    }
+
+    fn signed(&self, nonce: Nonce) -> String {
+        let start = format!("{:016x}{:016x}", nonce.nanos, nonce.serial);
+        // A key of any length is one.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return start };
+        mac.update(start.as_bytes());
+        let proof = mac.finalize().into_bytes();
+        proof[..16].iter().fold(start, |text, byte| text + &format!("{byte:02x}"))
+    }
+
+    fn read(&self, text: &str) -> Option<Nonce> {
+        let number = |from: usize| u64::from_str_radix(text.get(from..from + 16)?, 16).ok();
+        let nonce = Nonce { nanos: number(0)?, serial: number(16)? };
+        (self.signed(nonce) == text).then_some(nonce)
+    }
+
+    /// A new challenge.
+    pub fn challenge(&mut self, now: Instant, stale: bool) -> Challenge {
+        self.made += 1;
+        Challenge {
+            realm: self.realm.clone(),
+            nonce: self.signed(Nonce { nanos: now.as_nanos(), serial: self.made }),
+            opaque: None,
+            algorithm: self.algorithm,
+            qualities: vec![Quality::Auth],
+            stale,
+        }
+    }
+
+    /// Holds the request's answer in `name`, `Authorization` or `Proxy-Authorization`, against what `secret` knows of its
+    /// user.
+    pub fn check(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        name: &Name,
+        secret: impl Fn(&str) -> Option<Secret>,
+    ) -> Verdict {
+        let again = Verdict::Challenge { stale: false };
+        let answers = request.headers.credentials(name).unwrap_or_default();
+        let mut answers = answers.iter().filter_map(|credentials| Answer::read(credentials).ok());
+        let Some(answer) = answers.find(|answer| answer.realm == self.realm) else { return again };
+        let Some(secret) = secret(&answer.username) else { return again };
+        let Some(nonce) = self.read(&answer.nonce) else { return again };
+        if !answer.proves(&request.method, &request.body, &secret) || !is_of(&answer, request) {
+            return again;
+        }
+        if self.is_fresh(now, nonce, answer.protection.map(|protection| protection.count)) {
+            Verdict::Proven(answer.username)
+        } else {
+            // "stale: A case-insensitive flag indicating that the previous request from the client was rejected because the
+            // nonce value was stale" (RFC 7616 section 3.3): the client need not ask its user again.
+            Verdict::Challenge { stale: true }
+        }
+    }
+
+    fn is_fresh(&mut self, now: Instant, nonce: Nonce, count: Option<u32>) -> bool {
+        let made = Instant::from_nanos(nonce.nanos);
+        if made > now || now - made > NONCE_LIFE || self.floor.is_some_and(|floor| nonce <= floor) {
+            return false;
+        }
+        // "The nc parameter value is the hexadecimal count of the number of requests (including the current request) that the
+        // client has sent with the nonce value in this request": without one, a nonce is good for once.
+        let fresh = self.used.entry(nonce).or_default().take(count.unwrap_or(1));
+        let oldest = now.as_nanos().saturating_sub(NONCE_LIFE.as_nanos());
+        while let Some((&first, _)) = self.used.first_key_value() {
+            if first.nanos >= oldest && self.used.len() <= MOST_NONCES {
+                break;
+            }
+            self.used.remove(&first);
+            self.floor = self.floor.max(Some(first));
+        }
+        fresh
+    }
+}
+
+/// Whether the answer is for this request. Proxies change the Request-URI on the way, so another of the same host will do:
+/// what the answer protects is then still that the client meant this domain.
+fn is_of(answer: &Answer, request: &Request) -> bool {
+    let Ok(uri) = answer.uri.parse::<crate::Uri>() else { return false };
+    match (uri.as_sip(), request.uri.as_sip()) {
+        (Some(a), Some(b)) => a.host == b.host || request.method != Method::Register,
+        _ => uri == request.uri,
+    }
+}
+
+/// Options that a request needs and nobody here has.
+pub(super) fn unknown_options(request: &Request, name: &Name, known: &[&str]) -> Vec<String> {
+    let needed: BTreeSet<String> = request.headers.tokens(name).unwrap_or_default().into_iter().collect();
+    needed.into_iter().filter(|tag| !known.iter().any(|own| own.eq_ignore_ascii_case(tag))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+
+    use super::*;
+    use crate::digest::Session;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    struct Client(Session);
+
+    impl Client {
+        fn new(server: &mut Authenticator, now: Instant, password: &str) -> Self {
+            Self(Session::new(server.challenge(now, false), "bob", password))
+        }
+
+        fn register(&mut self) -> Request {
+            let mut request = Request::new(Method::Register, "sip:biloxi.com".parse().unwrap());
+            let answer = self.0.answer(&Method::Register, "sip:biloxi.com", b"", "0a4f113b");
+            request.headers.push(Name::Authorization, answer.write());
+            request
+        }
+    }
+
+    fn server() -> Authenticator {
+        Authenticator::new("biloxi.com", Algorithm::SHA_256, &mut Seeds::new(1).stream("nonces"))
+    }
+
+    fn check(server: &mut Authenticator, now: Instant, request: &Request) -> Verdict {
+        let secret =
+            |user: &str| (user == "bob").then(|| Secret::new(Hash::Sha256, user, "biloxi.com", "zanzibar"));
+        server.check(now, request, &Name::Authorization, secret)
+    }
+
+    #[test]
+    fn a_nonce_lives_for_a_time_and_each_count_once() {
+        let mut server = server();
+        let mut client = Client::new(&mut server, at(10), "zanzibar");
+        let requests: Vec<Request> = (0..100).map(|_| client.register()).collect();
+        let proven = Verdict::Proven("bob".into());
+        let stale = Verdict::Challenge { stale: true };
+        // The second overtakes the first.
+        for place in [1, 0, 2, 90, 60] {
+            assert_eq!(check(&mut server, at(11), &requests[place]), proven, "{place}");
+            assert_eq!(check(&mut server, at(11), &requests[place]), stale, "{place} again");
+        }
+        assert_eq!(check(&mut server, at(11), &requests[3]), stale, "below the window");
+        assert_eq!(check(&mut server, at(311), &requests[91]), stale, "too old");
+        assert_eq!(check(&mut server, at(9), &requests[92]), stale, "not made yet");
+    }
+
+    #[test]
+    fn who_does_not_know_is_challenged() {
+        let mut server = server();
+        let again = Verdict::Challenge { stale: false };
+        let wrong = Client::new(&mut server, at(0), "tanzania").register();
+        assert_eq!(check(&mut server, at(0), &wrong), again);
+        let mut stranger = self::server();
+        stranger.key = [7; 32];
+        let foreign = Client::new(&mut stranger, at(0), "zanzibar").register();
+        assert_eq!(check(&mut server, at(0), &foreign), again);
+        let mut bare = wrong;
+        bare.headers.remove(&Name::Authorization);
+        assert_eq!(check(&mut server, at(0), &bare), again);
+    }
+
+    #[test]
+    fn counts_are_kept_of_so_many_nonces() {
+        let mut server = server();
+        let mut first = Client::new(&mut server, at(0), "zanzibar");
+        assert_eq!(check(&mut server, at(0), &first.register()), Verdict::Proven("bob".into()));
+        for _ in 0..MOST_NONCES {
+            let nonce = Nonce { nanos: at(1).as_nanos(), serial: server.made };
+            server.made += 1;
+            assert!(server.is_fresh(at(1), nonce, Some(1)));
+        }
+        assert_eq!(server.used.len(), MOST_NONCES);
+        assert_eq!(check(&mut server, at(1), &first.register()), Verdict::Challenge { stale: true });
+    }
+}

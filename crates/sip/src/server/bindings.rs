@@ -1,0 +1,188 @@
+//! Where users are: the location service of RFC 3261 section 10.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netrig_core::{Duration, Instant};
+
+use crate::header::NameAddr;
+use crate::uri::unescaped;
+use crate::{SipUri, Uri};
+
+/// The most bindings of one address-of-record.
+pub const MOST_BINDINGS: usize = 16;
+
+/// One address of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// Where; its header field's parameters are those that were registered, without `expires`.
+    pub contact: NameAddr,
+    /// Until when.
+    pub until: Instant,
+    /// Of the registration that last touched it.
+    pub call_id: String,
+    /// Of the registration that last touched it.
+    pub sequence: u32,
+    /// Proxies on the way to it, the first one first (RFC 3327).
+    pub path: Vec<NameAddr>,
+}
+
+/// What a registration asks for one address.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) contact: NameAddr,
+    pub(super) span: Duration,
+}
+
+/// Whose registration it is.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) call_id: String,
+    pub(super) sequence: u32,
+    pub(super) path: Vec<NameAddr>,
+}
+
+/// Why no change was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Conflict {
+    /// A later registration was here before.
+    OutOfOrder,
+    /// There is no more room.
+    Full,
+}
+
+/// The bindings of all users, at most so many users as it is told.
+#[derive(Debug)]
+pub struct Bindings {
+    most: usize,
+    users: BTreeMap<String, Vec<Binding>>,
+    due: BTreeSet<(Instant, String)>,
+}
+
+impl Binding {
+    /// `q`, in thousandths; "a default value of 1" where none stands.
+    pub fn preference(&self) -> u32 {
+        let q = self.contact.parameters.value("q").unwrap_or("1");
+        let (whole, part) = q.split_once('.').unwrap_or((q, ""));
+        let part: u32 = format!("{part:0<3.3}").parse().unwrap_or(0);
+        (whole.parse::<u32>().unwrap_or(0).min(1) * 1000 + part).min(1000)
+    }
+
+    /// Seconds that it has left.
+    pub fn left(&self, now: Instant) -> u64 {
+        (self.until - now).as_nanos().div_ceil(1_000_000_000)
+    }
+}
+
+/// An address-of-record in its canonical form: "all URI parameters MUST be removed (including the user-param), and any
+/// escaped characters MUST be converted to their unescaped form" (RFC 3261 section 10.3). `None` if it is no SIP URI.
+pub(super) fn record_of(uri: &Uri) -> Option<String> {
+    let SipUri { user, host, .. } = uri.as_sip()?;
+    let user = user.as_deref().map(unescaped).unwrap_or_default();
+    Some(format!("{user}@{}", host.to_string().to_ascii_lowercase()))
+}
+
+impl Bindings {
+    /// Of at most `most` users.
+    pub const fn new(most: usize) -> Self {
+        Self { most, users: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
+    /// How many users have one.
+    pub fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Whether nobody is here.
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    /// The bindings of a URI's user at `now`, the preferred first.
+    pub fn of(&self, now: Instant, uri: &Uri) -> Vec<Binding> {
+        record_of(uri).map(|record| self.of_record(now, &record)).unwrap_or_default()
+    }
+
+    pub(super) fn of_record(&self, now: Instant, record: &str) -> Vec<Binding> {
+        let all = self.users.get(record).map_or(&[][..], Vec::as_slice);
+        let mut found: Vec<Binding> = all.iter().filter(|binding| binding.until > now).cloned().collect();
+        found.sort_by_key(|binding| std::cmp::Reverse(binding.preference()));
+        found
+    }
+
+    /// Changes all or nothing: "a particular REGISTER request is either processed completely or not at all".
+    pub(super) fn change(
+        &mut self,
+        now: Instant,
+        record: &str,
+        origin: &Origin,
+        changes: &[Change],
+    ) -> Result<(), Conflict> {
+        let mut all = self.of_record(now, record);
+        for Change { contact, span } in changes {
+            let place = all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri));
+            if let Some(place) = place {
+                in_order(&all[place], origin)?;
+            }
+            if span.is_zero() {
+                place.map(|place| all.remove(place));
+                continue;
+            }
+            let Origin { call_id, sequence, path } = origin.clone();
+            let binding = Binding { contact: contact.clone(), until: now + *span, call_id, sequence, path };
+            match place {
+                Some(place) => all[place] = binding,
+                None => all.push(binding),
+            }
+        }
+        let is_new = !all.is_empty() && !self.users.contains_key(record);
+        if all.len() > MOST_BINDINGS || is_new && self.users.len() >= self.most {
+            return Err(Conflict::Full);
+        }
+        self.put(record, all);
+        Ok(())
+    }
+
+    /// `Contact: *`: all are removed, or none.
+    pub(super) fn remove_all(&mut self, now: Instant, record: &str, origin: &Origin) -> Result<(), Conflict> {
+        self.of_record(now, record).iter().try_for_each(|binding| in_order(binding, origin))?;
+        self.put(record, Vec::new());
+        Ok(())
+    }
+
+    fn put(&mut self, record: &str, all: Vec<Binding>) {
+        let first = |all: &[Binding]| all.iter().map(|binding| binding.until).min();
+        let due = first(&all);
+        let before = if all.is_empty() {
+            self.users.remove(record)
+        } else {
+            self.users.insert(record.to_owned(), all)
+        };
+        if let Some(at) = before.as_deref().and_then(first) {
+            self.due.remove(&(at, record.to_owned()));
+        }
+        self.due.extend(due.map(|at| (at, record.to_owned())));
+    }
+
+    /// Forgets what has ended.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((at, record)) = self.due.first().cloned() {
+            if at > now {
+                return;
+            }
+            let left = self.of_record(now, &record);
+            self.put(&record, left);
+        }
+    }
+
+    /// When the next one ends.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}
+
+/// "If they are the same, the registrar compares the CSeq value. If the value is higher than that of the existing binding, it
+/// MUST update or remove the binding as above. If not, the update MUST be aborted and the request fails."
+fn in_order(binding: &Binding, origin: &Origin) -> Result<(), Conflict> {
+    let late = binding.call_id == origin.call_id && origin.sequence <= binding.sequence;
+    if late { Err(Conflict::OutOfOrder) } else { Ok(()) }
+}

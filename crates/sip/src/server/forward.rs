@@ -1,0 +1,192 @@
+//! What each proxy does with a request, stateful or not (RFC 3261 sections 16.3 to 16.6).
+
+use netrig_core::Instant;
+
+use super::authentication::unknown_options;
+use super::registrar::is_readable;
+use super::registry::user_of;
+use super::{Destination, Domain, Registry, fingerprint, reply, transport_of, unsupported};
+use crate::dialog::{MAX_FORWARDS, allowed_in_request};
+use crate::header::{NameAddr, Transport};
+use crate::{Headers, Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
+
+/// Where a request is to go.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) uri: Uri,
+    /// Proxies before it (RFC 3327).
+    pub(super) path: Vec<NameAddr>,
+}
+
+/// RFC 3261 section 16.3: why a request is not forwarded.
+pub(super) fn refusal(domain: &Domain, request: &Request) -> Option<Response> {
+    // 1. "The request MUST be well-formed enough to be handled with a server transaction."
+    if !is_readable(request) {
+        return Some(reply(request, Status::BAD_REQUEST));
+    }
+    // 2. "If the Request-URI has a URI whose scheme is not understood by the proxy, the proxy SHOULD reject the request with a
+    // 416".
+    if request.uri.as_sip().is_none() {
+        return Some(reply(request, Status::UNSUPPORTED_URI_SCHEME));
+    }
+    // 3. "If the request contains a Max-Forwards header field with a field value of zero (0), the element MUST NOT forward the
+    // request."
+    if request.headers.number(&Name::MaxForwards) == Ok(Some(0)) {
+        return Some(reply(request, Status::TOO_MANY_HOPS));
+    }
+    // 4. A `Via` of one's own, of the same request on the same way, is a loop; on another way it is a spiral.
+    if is_loop(domain, request) {
+        return Some(reply(request, Status::LOOP_DETECTED));
+    }
+    // 5. "If the request contains a Proxy-Require header field ... with one or more option-tags this element does not
+    // understand, the element MUST return a 420 (Bad Extension) response."
+    let unknown = unknown_options(request, &Name::ProxyRequire, &[]);
+    (!unknown.is_empty()).then(|| unsupported(request, &unknown))
+}
+
+/// What decides on the way of a request, as it came (RFC 5393 section 4.2.1): never the `Via`s, which a loop makes longer.
+pub(super) fn way(request: &Request) -> String {
+    let headers = &request.headers;
+    let tag =
+        |address: Option<NameAddr>| address.and_then(|own| own.tag().map(str::to_owned)).unwrap_or_default();
+    let mut text = format!(
+        "{}\n{}\n{}\n{}\n{}",
+        request.uri,
+        tag(headers.to().ok().flatten()),
+        tag(headers.from().ok().flatten()),
+        headers.get(&Name::CallId).unwrap_or_default(),
+        headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number),
+    );
+    for name in [Name::Route, Name::ProxyRequire, Name::ProxyAuthorization] {
+        for value in headers.all(&name) {
+            text.push('\n');
+            text.push_str(value);
+        }
+    }
+    fingerprint(&text)
+}
+
+fn is_loop(domain: &Domain, request: &Request) -> bool {
+    let own = format!(".{}", way(request));
+    let vias = request.headers.vias().unwrap_or_default();
+    vias.iter()
+        .any(|via| is_own_via(domain, via) && via.branch().is_some_and(|branch| branch.ends_with(&own)))
+}
+
+fn is_own_via(domain: &Domain, via: &crate::header::Via) -> bool {
+    let mut uri = SipUri::new(via.host.clone());
+    uri.port = via.port;
+    domain.is_own(&uri)
+}
+
+/// RFC 3261 section 16.4: takes off what was written for this proxy.
+pub(super) fn preprocess(domain: &Domain, request: &mut Request) {
+    let own = |uri: &Uri| uri.as_sip().is_some_and(|uri| domain.is_own(uri) && uri.user.is_none());
+    let has_lr = |uri: &Uri| uri.as_sip().is_some_and(|uri| uri.parameters.has("lr"));
+    let Ok(mut routes) = request.headers.addresses(&Name::Route) else { return };
+    // "If the Request-URI of the request contains a value this proxy previously placed into a Record-Route header field ..., the
+    // proxy MUST replace the Request-URI in the request with the last value from the Route header field, and remove that value".
+    if own(&request.uri)
+        && has_lr(&request.uri)
+        && let Some(last) = routes.pop()
+    {
+        request.uri = last.uri;
+    }
+    // "If the first value in the Route header field indicates this proxy, the proxy MUST remove that value from the request."
+    if routes.first().is_some_and(|route| own(&route.uri)) {
+        routes.remove(0);
+    }
+    request.headers.set_all(&Name::Route, routes);
+}
+
+/// RFC 3261 section 16.5.
+///
+/// # Errors
+/// Nobody is there.
+pub(super) fn targets(registry: &Registry, now: Instant, request: &Request) -> Result<Vec<Target>, Status> {
+    // "If the domain of the Request-URI indicates a domain this element is not responsible for, the Request-URI MUST be placed
+    // into the target set as the only target".
+    let is_foreign = request.uri.as_sip().is_none_or(|uri| uri.parameters.has("maddr"));
+    if is_foreign || !registry.is_own(&request.uri) {
+        return Ok(vec![Target { uri: request.uri.clone(), path: Vec::new() }]);
+    }
+    if !registry.users.has(&user_of(&request.uri)) {
+        return Err(Status::NOT_FOUND);
+    }
+    let bindings = registry.bindings.of(now, &request.uri).into_iter();
+    let found: Vec<Target> =
+        bindings.map(|binding| Target { uri: binding.contact.uri, path: binding.path }).collect();
+    // "If the target set remains empty after applying all of the above, the proxy MUST return an error response, which SHOULD
+    // be the 480 (Temporarily Unavailable) response."
+    if found.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(found) }
+}
+
+/// RFC 3261 section 16.6: the copy for one target, without the `Via` of one's own, and where it goes. `None` if that is no SIP
+/// URI.
+pub(super) fn copy(
+    domain: &Domain,
+    request: &Request,
+    target: Target,
+    record_route: bool,
+) -> Option<(Request, Destination)> {
+    let mut copy = request.clone();
+    copy.uri = allowed_in_request(target.uri);
+    let headers = &mut copy.headers;
+    // 3. "If the copy contains a Max-Forwards header field, the proxy MUST decrement its value by one (1)."
+    let hops = headers.number(&Name::MaxForwards).ok().flatten();
+    headers.set(Name::MaxForwards, hops.map_or(MAX_FORWARDS, |hops| hops.saturating_sub(1)));
+    let mut routes = headers.addresses(&Name::Route).ok()?;
+    routes.splice(0..0, target.path);
+    let next_uri = routes.first().map_or(&copy.uri, |route| &route.uri).clone();
+    let destination = Destination::of_uri(next_uri.as_sip()?);
+    if record_route && makes_dialog(&request.method) {
+        // 4. "it MUST insert a Record-Route header field value into the copy before any existing Record-Route header field
+        // values, even if a Route header field is already present".
+        copy.headers.push_front(Name::RecordRoute, recorded(domain, &request.uri, destination.transport()));
+    }
+    // 6. "If the copy contains a Route header field, the proxy MUST inspect the URI in its first value. If that URI does not
+    // contain an lr parameter, the proxy MUST modify the copy": a strict router finds itself in the Request-URI.
+    let is_strict =
+        routes.first().and_then(|route| route.uri.as_sip()).is_some_and(|uri| !uri.parameters.has("lr"));
+    if is_strict {
+        routes.push(NameAddr::new(copy.uri.clone()));
+        copy.uri = allowed_in_request(routes.remove(0).uri);
+    }
+    set_routes(&mut copy.headers, routes);
+    Some((copy, destination))
+}
+
+fn set_routes(headers: &mut Headers, routes: Vec<NameAddr>) {
+    headers.set_all(&Name::Route, routes);
+}
+
+const fn makes_dialog(method: &Method) -> bool {
+    matches!(method, Method::Invite | Method::Subscribe | Method::Refer)
+}
+
+/// "The URI placed in the Record-Route header field value MUST be a SIP or SIPS URI. This URI MUST contain an lr parameter".
+fn recorded(domain: &Domain, uri: &Uri, transport: Transport) -> NameAddr {
+    let (host, port) = domain.listens_at(transport);
+    let mut own = SipUri::new(host).with_parameter("lr", None);
+    own.port = port;
+    let is_secure = uri.as_sip().is_some_and(|uri| uri.scheme == Scheme::Sips);
+    if is_secure {
+        own.scheme = Scheme::Sips;
+    } else if transport != Transport::Udp {
+        own.parameters.set("transport", Some(&transport.name().to_lowercase()));
+    }
+    debug_assert!(transport_of(&own).is_some());
+    NameAddr::new(Uri::Sip(own))
+}
+
+/// A response without the topmost `Via`, if that is this proxy's: if its "sent-by" "does not correspond to a value that the
+/// client transport is configured to insert into requests, the response MUST be silently discarded" (RFC 3261 section 18.1.2).
+/// So is one that was meant for this proxy alone.
+pub(super) fn without_own_via(domain: &Domain, mut response: Response) -> Option<Response> {
+    let mut vias = response.headers.vias().ok()?;
+    if vias.len() < 2 || !is_own_via(domain, &vias.remove(0)) {
+        return None;
+    }
+    response.headers.set_all(&Name::Via, vias);
+    Some(response)
+}

@@ -1,0 +1,210 @@
+//! Servers: registrar, redirect server, proxies, and a user agent that answers calls by itself.
+//!
+//! Each is a [`Server`]: messages with where they came from and time go in, messages with where they go come out. Start
+//! from [`Registrar`], [`Redirect`], [`StatelessProxy`], [`Proxy`] or [`AnsweringMachine`]; the first four know the users
+//! of a [`Domain`] and their addresses by a [`Registry`].
+
+mod answering;
+#[cfg(test)]
+mod answering_tests;
+mod authentication;
+mod bindings;
+mod forward;
+mod proxy;
+mod redirect;
+mod registrar;
+mod registry;
+mod stateless;
+#[cfg(test)]
+mod tests;
+mod transactions;
+
+use std::net::{IpAddr, SocketAddr};
+
+use netrig_core::Instant;
+use sha2::{Digest as _, Sha256};
+
+pub use answering::{Answer, AnsweringMachine, Manners, Progress};
+pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
+pub use bindings::{Binding, Bindings, MOST_BINDINGS};
+pub use proxy::{Proxy, TIMER_C};
+pub use redirect::Redirect;
+pub use registrar::Registrar;
+pub use registry::{Domain, Policy, Registry, Users};
+pub use stateless::StatelessProxy;
+
+use crate::header::{Transport, Via};
+use crate::{Host, Message, Name, Request, Response, Scheme, SipUri, Status};
+
+/// Where a message came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What carried it.
+    pub transport: Transport,
+    /// Who sent it.
+    pub address: SocketAddr,
+}
+
+/// Where a message goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To this address; over a stream along the connection with it, if there is one.
+    Address(Source),
+    /// To what this URI names, to be found by [`Locator`](crate::location::Locator); the messages of one transaction go the
+    /// same way.
+    Uri(Box<SipUri>),
+}
+
+/// A SIP server without I/O. After each call that changes it, [`Server::poll_transmit`] must be called until `None`.
+pub trait Server {
+    /// A message came.
+    fn handle(&mut self, now: Instant, message: Message, from: Source);
+
+    /// A message that it gave out could not be sent.
+    fn handle_failure(&mut self, now: Instant, message: &Message);
+
+    /// Its deadline was reached. Calling it early does nothing.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When [`Server::handle_timeout`] wants to be called next.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The next message to send, until `None`.
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)>;
+}
+
+impl Destination {
+    /// Of a URI: its address if it has one, what it names if not.
+    pub fn of_uri(uri: &SipUri) -> Self {
+        let named = || Self::Uri(Box::new(uri.clone()));
+        let host =
+            match uri.parameters.value("maddr").map(|maddr| maddr.trim_matches(['[', ']']).parse::<IpAddr>())
+            {
+                Some(Ok(address)) => Host::Address(address),
+                Some(Err(_)) => return named(),
+                None => uri.host.clone(),
+            };
+        let Host::Address(ip) = host else { return named() };
+        let Some(transport) = transport_of(uri) else { return named() };
+        let port = uri.port.unwrap_or(transport.default_port());
+        Self::Address(Source { transport, address: (ip, port).into() })
+    }
+
+    /// Of a response, by its topmost `Via` (RFC 3261 section 18.2.2, RFC 3581 section 4). `None` if that cannot be read or has a
+    /// transport that nobody here knows.
+    pub fn of_response(response: &Response) -> Option<Self> {
+        let via = response.headers.top_via().ok()??;
+        let transport = via.transport.clone().ok()?;
+        let default = via.port.unwrap_or(transport.default_port());
+        let at =
+            |ip: IpAddr, port: u16| Some(Self::Address(Source { transport, address: (ip, port).into() }));
+        // "if the Via header field value contains a "maddr" parameter, the response MUST be forwarded to the address listed
+        // there": only multicast and strict elements write one, and only over datagrams.
+        if let Some(maddr) = via.parameters.value("maddr").filter(|_| !transport.is_reliable())
+            && let Ok(ip) = maddr.trim_matches(['[', ']']).parse()
+        {
+            return at(ip, default);
+        }
+        if let Some(ip) = via.received() {
+            // "the response MUST be sent to the IP address listed in the "received" parameter, and the port in the "rport"
+            // parameter" (RFC 3581 section 4).
+            return at(ip, via.rport().flatten().unwrap_or(default));
+        }
+        match via.host {
+            Host::Address(ip) => at(ip, via.rport().flatten().unwrap_or(default)),
+            Host::Name(_) => {
+                let mut uri =
+                    SipUri::new(via.host).with_parameter("transport", Some(&transport.name().to_lowercase()));
+                uri.port = via.port;
+                Some(Self::Uri(Box::new(uri)))
+            }
+        }
+    }
+
+    /// Whether what is sent there arrives, or the connection fails.
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.transport().is_reliable()
+    }
+
+    /// What carries it, as far as that is known: a name may still say otherwise.
+    pub(crate) fn transport(&self) -> Transport {
+        match self {
+            Self::Address(source) => source.transport,
+            Self::Uri(uri) => transport_of(uri).unwrap_or(Transport::Udp),
+        }
+    }
+}
+
+/// By its parameter and scheme; `None` for one that nobody here knows.
+pub(crate) fn transport_of(uri: &SipUri) -> Option<Transport> {
+    let is_secure = uri.scheme == Scheme::Sips;
+    let Some(named) = uri.parameters.value("transport") else {
+        return Some(if is_secure { Transport::Tls } else { Transport::Udp });
+    };
+    let found = Transport::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(named))?;
+    Some(match found {
+        Transport::Tcp if is_secure => Transport::Tls,
+        Transport::Ws if is_secure => Transport::Wss,
+        other => other,
+    })
+}
+
+/// Writes into the topmost `Via` of a request where it came from.
+pub(crate) fn stamp(request: &mut Request, from: Source) {
+    let Ok(vias) = request.headers.vias() else { return };
+    let Some((mut top, rest)) = vias.split_first().map(|(top, rest)| (top.clone(), rest.to_vec())) else {
+        return;
+    };
+    let asks = top.rport().is_some();
+    // What the sender itself wrote there would send the response to somebody who did not ask.
+    top.parameters.remove("received");
+    // "If the host portion of the "sent-by" parameter contains a domain name, or if it contains an IP address that differs from
+    // the packet source address, the server MUST add a "received" parameter" (RFC 3261 section 18.2.1).
+    if asks || top.host != Host::Address(from.address.ip()) {
+        top.parameters.set("received", Some(&from.address.ip().to_string()));
+    }
+    // "it MUST set the value of the parameter to the source port of the request"; "received" is written "even if it is
+    // identical to the value of the "sent-by" component" (RFC 3581 section 4).
+    if asks {
+        top.parameters.set("rport", Some(&from.address.port().to_string()));
+    }
+    request.headers.set_all(&Name::Via, std::iter::once(top).chain(rest));
+}
+
+/// A response whose `To` has a tag, made of the request alone if it has none: the same request gets the same one, as a
+/// stateless server needs it (RFC 3261 section 8.2.7).
+pub(crate) fn reply(request: &Request, status: Status) -> Response {
+    let mut response = request.response(status);
+    if status != Status::TRYING
+        && let Ok(Some(to)) = request.headers.to()
+        && to.tag().is_none()
+    {
+        response.headers.set(Name::To, to.with_tag(&fingerprint(&identity(request))));
+    }
+    response
+}
+
+/// What makes a request this one, also when it comes again.
+fn identity(request: &Request) -> String {
+    let get = |name: &Name| request.headers.get(name).unwrap_or_default();
+    [get(&Name::Via), get(&Name::From), get(&Name::CallId), get(&Name::CSeq)].join("\n")
+}
+
+/// A text as sixteen hexadecimal digits.
+pub(crate) fn fingerprint(text: &str) -> String {
+    let hash = Sha256::digest(text);
+    hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A `Via` of one's own for a hop over `transport`.
+pub(crate) fn own_via(domain: &Domain, transport: Transport, branch: &str) -> Via {
+    let (host, port) = domain.listens_at(transport);
+    Via::new(transport, host, port, branch)
+}
+
+/// Several unsupported options as the header field that says so.
+pub(crate) fn unsupported(request: &Request, tags: &[String]) -> Response {
+    let mut response = reply(request, Status::BAD_EXTENSION);
+    response.headers.push(Name::Unsupported, tags.join(", "));
+    response
+}

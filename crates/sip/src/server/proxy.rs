@@ -1,0 +1,405 @@
+//! A proxy that keeps the state of its transactions, and forks (RFC 3261 section 16).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netrig_core::{Duration, Instant, Stream};
+
+use super::forward::{copy, preprocess, refusal, targets, way, without_own_via};
+use super::registry::user_of;
+use super::transactions::{Happened, Transactions};
+use super::{Destination, Registry, Server, Source, own_via, reply};
+use crate::header::MAGIC_COOKIE;
+use crate::status::Class;
+use crate::transaction::{ClientKey, ServerKey, Timing};
+use crate::{Message, Method, Name, Request, Response, Status};
+
+/// "Timer C MUST be set for each client transaction when an INVITE request is proxied. The timer MUST be larger than 3
+/// minutes."
+pub const TIMER_C: Duration = Duration::from_secs(181);
+
+/// The stateful proxy of a domain: it takes its users' registrations, and forwards to all of a user's addresses at once.
+#[derive(Debug)]
+pub struct Proxy {
+    pub(super) registry: Registry,
+    record_route: bool,
+    random: Stream,
+    transactions: Transactions,
+    contexts: BTreeMap<ServerKey, Context>,
+    pub(super) owners: BTreeMap<ClientKey, ServerKey>,
+    pub(super) due: BTreeSet<(Instant, ClientKey)>,
+}
+
+/// What a request has come to (RFC 3261 section 16.2: the response context).
+#[derive(Debug)]
+struct Context {
+    request: Request,
+    branches: BTreeMap<ClientKey, Branch>,
+    /// Final ones that were not forwarded.
+    responses: Vec<Response>,
+    /// A final one was forwarded.
+    answered: bool,
+}
+
+#[derive(Debug, Default)]
+struct Branch {
+    is_final: bool,
+    /// Its transaction is over.
+    is_over: bool,
+    wants_cancel: bool,
+    /// Timer C.
+    due: Option<Instant>,
+}
+
+impl Proxy {
+    /// With at most `most` transactions at once. With `record_route` it stays in the way of the dialogs that begin here.
+    pub fn new(registry: Registry, record_route: bool, most: usize, timing: Timing, random: Stream) -> Self {
+        Self {
+            registry,
+            record_route,
+            random,
+            transactions: Transactions::new(most, timing),
+            contexts: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    /// Where its users are.
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Requests that are under way.
+    pub fn pending(&self) -> usize {
+        self.contexts.len()
+    }
+
+    fn drain(&mut self, now: Instant) {
+        while let Some(event) = self.transactions.poll_event() {
+            match event {
+                Happened::Request(key, request) => self.request(now, key, &request),
+                Happened::Response(key, response) => {
+                    if let Some(response) = without_own_via(&self.registry.domain, *response) {
+                        self.response(now, &key, response);
+                    }
+                }
+                Happened::Failed(key, status) => self.failed(now, &key, status),
+                Happened::ClientEnded(key) => self.ended(&key),
+                Happened::ServerEnded(key) => self.forget_if_over(&key),
+            }
+        }
+    }
+
+    fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
+        if request.method == Method::Ack {
+            // An ACK for a 2xx has no transaction; what is wrong with it nobody can be told.
+            if let Ok(copies) = self.copies(now, request) {
+                copies.into_iter().take(1).for_each(|(copy, to)| self.transactions.send_directly(copy, to));
+            }
+            return;
+        }
+        let answer = match self.own_answer(now, &key, request) {
+            Some(response) => response,
+            None => match self.copies(now, request) {
+                Ok(copies) => return self.fork(now, key, request, copies),
+                Err(response) => *response,
+            },
+        };
+        self.transactions.respond(now, &key, answer);
+    }
+
+    /// What is not forwarded but answered here.
+    fn own_answer(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Option<Response> {
+        if let Some(response) = refusal(&self.registry.domain, request) {
+            return Some(response);
+        }
+        match request.method {
+            // "If a matching response context is found, the element MUST immediately return a 200 (OK) response to the CANCEL
+            // request." What is not found was not forwarded from here, statelessly either.
+            Method::Cancel => {
+                let known = self.contexts.contains_key(&key.cancelled());
+                self.cancel_all(now, &key.cancelled());
+                Some(reply(request, if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST }))
+            }
+            Method::Register if self.registry.is_own(&request.uri) => {
+                Some(self.registry.register(now, request))
+            }
+            Method::Options if self.registry.is_own(&request.uri) && user_of(&request.uri).is_empty() => {
+                Some(reply(request, Status::OK))
+            }
+            // Who speaks for a user of this domain proves it, once for each dialog.
+            _ => {
+                let own = self.speaks_for(request)?;
+                match self.registry.authenticate(now, request) {
+                    Ok(proven) => {
+                        proven.filter(|user| *user != own).map(|_| reply(request, Status::FORBIDDEN))
+                    }
+                    Err(challenge) => Some(*challenge),
+                }
+            }
+        }
+    }
+
+    /// The user of this domain that a request which begins something is from.
+    fn speaks_for(&self, request: &Request) -> Option<String> {
+        let headers = &request.headers;
+        let (from, to) = (headers.from().ok()??, headers.to().ok()??);
+        (to.tag().is_none() && self.registry.is_own(&from.uri)).then(|| user_of(&from.uri))
+    }
+
+    /// A copy for each target, with its `Via`.
+    fn copies(
+        &mut self,
+        now: Instant,
+        request: &Request,
+    ) -> Result<Vec<(Request, Destination)>, Box<Response>> {
+        let domain = &self.registry.domain;
+        if let Some(response) = refusal(domain, request) {
+            return Err(Box::new(response));
+        }
+        let way = way(request);
+        let mut own = request.clone();
+        preprocess(domain, &mut own);
+        let targets =
+            targets(&self.registry, now, &own).map_err(|status| Box::new(reply(request, status)))?;
+        let mut copies = Vec::with_capacity(targets.len());
+        for target in targets {
+            let Some((mut copy, to)) = copy(domain, &own, target, self.record_route) else { continue };
+            let branch = format!("{MAGIC_COOKIE}{:016x}.{way}", self.random.bits());
+            copy.headers.push_front(Name::Via, own_via(domain, to.transport(), &branch));
+            copies.push((copy, to));
+        }
+        if copies.is_empty() {
+            Err(Box::new(reply(request, Status::UNSUPPORTED_URI_SCHEME)))
+        } else {
+            Ok(copies)
+        }
+    }
+
+    fn fork(&mut self, now: Instant, key: ServerKey, request: &Request, copies: Vec<(Request, Destination)>) {
+        let mut context = Context {
+            request: request.clone(),
+            branches: BTreeMap::new(),
+            responses: Vec::new(),
+            answered: false,
+        };
+        for (copy, to) in copies {
+            match self.transactions.send(now, copy, to) {
+                Some(branch) => {
+                    let due = (request.method == Method::Invite).then(|| now + TIMER_C);
+                    self.due.extend(due.map(|at| (at, branch.clone())));
+                    self.owners.insert(branch.clone(), key.clone());
+                    context.branches.insert(branch, Branch { due, ..Branch::default() });
+                }
+                None => context.responses.push(reply(request, Status::SERVICE_UNAVAILABLE)),
+            }
+        }
+        self.contexts.insert(key.clone(), context);
+        self.finish_if_all_have(now, &key);
+    }
+
+    /// RFC 3261 section 16.7; the `Via` is off already.
+    fn response(&mut self, now: Instant, branch_key: &ClientKey, response: Response) {
+        let Some(key) = self.owners.get(branch_key).cloned() else { return };
+        let Some(context) = self.contexts.get_mut(&key) else { return };
+        let Some(branch) = context.branches.get_mut(branch_key) else { return };
+        let status = response.status;
+        if !status.is_final() {
+            if branch.wants_cancel {
+                self.cancel(now, branch_key);
+            } else if status != Status::TRYING && branch.due.is_some() {
+                // "if the response is a provisional response with status codes 101 to 199 inclusive (i.e., anything but 100),
+                // the proxy MUST reset timer C for that client transaction."
+                self.set_timer_c(branch_key, Some(now + TIMER_C));
+            }
+            // "Any provisional response other than 100 (Trying)" is forwarded at once.
+            let is_open = self.contexts.get(&key).is_some_and(|context| !context.answered);
+            if status != Status::TRYING && is_open {
+                self.transactions.respond(now, &key, response);
+            }
+            return;
+        }
+        branch.is_final = true;
+        self.set_timer_c(branch_key, None);
+        let Some(context) = self.contexts.get_mut(&key) else { return };
+        match status.class() {
+            // "Any 2xx response": each is forwarded at once, that of a second branch too if it is one to INVITE.
+            Class::Success => {
+                context.answered = true;
+                self.transactions.respond(now, &key, response);
+                // 10. "If the forwarded response was a final response, the proxy MUST generate a CANCEL request for all pending
+                // client transactions associated with this response context."
+                self.cancel_all(now, &key);
+            }
+            class => {
+                context.responses.push(response);
+                // "If a 6xx response is received, it is not immediately forwarded, but the stateful proxy SHOULD cancel all client
+                // pending transactions".
+                if class == Class::GlobalFailure {
+                    self.cancel_all(now, &key);
+                }
+                self.finish_if_all_have(now, &key);
+            }
+        }
+    }
+
+    /// As if that status had come: 408 after a timeout, 503 where the network failed (RFC 3261 sections 16.8 and 16.9).
+    fn failed(&mut self, now: Instant, branch: &ClientKey, status: Status) {
+        let context = self.owners.get(branch).and_then(|key| self.contexts.get(key));
+        if let Some(response) = context.map(|context| reply(&context.request, status)) {
+            self.response(now, branch, response);
+        }
+    }
+
+    fn finish_if_all_have(&mut self, now: Instant, key: &ServerKey) {
+        let Some(context) = self.contexts.get_mut(key) else { return };
+        if context.answered || context.branches.values().any(|branch| !branch.is_final) {
+            return;
+        }
+        context.answered = true;
+        let response = best(std::mem::take(&mut context.responses));
+        let response = response.unwrap_or_else(|| reply(&context.request, Status::REQUEST_TIMEOUT));
+        self.transactions.respond(now, key, response);
+    }
+
+    fn cancel_all(&mut self, now: Instant, key: &ServerKey) {
+        let Some(context) = self.contexts.get(key).filter(|own| own.request.method == Method::Invite) else {
+            return;
+        };
+        let pending = context.branches.iter().filter(|(_, branch)| !branch.is_final && !branch.wants_cancel);
+        for branch in pending.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.cancel(now, &branch);
+        }
+    }
+
+    /// Now, or as soon as a provisional response has come (RFC 3261 section 9.1).
+    fn cancel(&mut self, now: Instant, key: &ClientKey) {
+        let is_sent = self.transactions.cancel(now, key);
+        let owner = self.owners.get(key).and_then(|owner| self.contexts.get_mut(owner));
+        if let Some(branch) = owner.and_then(|context| context.branches.get_mut(key)) {
+            branch.wants_cancel = true;
+            if is_sent {
+                // "If there is no final response for the original request in 64*T1 seconds ... the client SHOULD then consider the
+                // original transaction cancelled" (RFC 3261 section 9.1).
+                let patience = self.transactions.timing().patience();
+                self.set_timer_c(key, Some(now + patience));
+            }
+        }
+    }
+
+    fn set_timer_c(&mut self, key: &ClientKey, at: Option<Instant>) {
+        let owner = self.owners.get(key).and_then(|owner| self.contexts.get_mut(owner));
+        let Some(branch) = owner.and_then(|context| context.branches.get_mut(key)) else { return };
+        if let Some(before) = std::mem::replace(&mut branch.due, at) {
+            self.due.remove(&(before, key.clone()));
+        }
+        self.due.extend(at.map(|at| (at, key.clone())));
+    }
+
+    /// RFC 3261 section 16.8.
+    fn timer_c(&mut self, now: Instant, key: &ClientKey) {
+        self.set_timer_c(key, None);
+        let owner = self.owners.get(key).and_then(|owner| self.contexts.get(owner));
+        let is_cancelled =
+            owner.and_then(|own| own.branches.get(key)).is_some_and(|branch| branch.wants_cancel);
+        // "If the client transaction has received a provisional response, the proxy MUST generate a CANCEL request matching that
+        // transaction. If the client transaction has not received a provisional response, the proxy MUST behave as if the
+        // transaction received a 408".
+        if !is_cancelled {
+            self.cancel(now, key);
+            let owner = self.owners.get(key).and_then(|owner| self.contexts.get(owner));
+            if owner.and_then(|own| own.branches.get(key)).is_some_and(|branch| branch.due.is_some()) {
+                return;
+            }
+        }
+        self.failed(now, key, Status::REQUEST_TIMEOUT);
+        self.transactions.forget(key);
+        self.ended(key);
+    }
+
+    fn ended(&mut self, key: &ClientKey) {
+        self.set_timer_c(key, None);
+        let Some(owner) = self.owners.remove(key) else { return };
+        if let Some(branch) = self.contexts.get_mut(&owner).and_then(|context| context.branches.get_mut(key))
+        {
+            branch.is_over = true;
+        }
+        self.forget_if_over(&owner);
+    }
+
+    fn forget_if_over(&mut self, key: &ServerKey) {
+        let is_over = |context: &Context| context.branches.values().all(|branch| branch.is_over);
+        if self.contexts.get(key).is_some_and(is_over) && !self.transactions.has(key) {
+            self.contexts.remove(key);
+        }
+    }
+}
+
+/// RFC 3261 section 16.7, step 6: it "MUST choose from the 6xx class responses if any exist in the context. If no 6xx class
+/// responses are present, the proxy SHOULD choose from the lowest response class stored in the response context."
+fn best(mut responses: Vec<Response>) -> Option<Response> {
+    // "The proxy SHOULD give preference to responses that provide information affecting resubmission of this request, such as
+    // 401, 407, 415, 420, and 484 if the 4xx class is chosen."
+    let helps = |status: Status| matches!(status.code(), 401 | 407 | 415 | 420 | 484);
+    let rank = |response: &Response| match response.status.class() {
+        Class::GlobalFailure => (0, false),
+        class => (1 + class as u16, !helps(response.status)),
+    };
+    let place = (0..responses.len()).min_by_key(|place| rank(&responses[*place]))?;
+    let mut chosen = responses.remove(place);
+    // 7. "If the selected response is a 401 (Unauthorized) or 407 (Proxy Authentication Required), the proxy MUST collect any
+    // WWW-Authenticate and Proxy-Authenticate header field values from all other 401 (Unauthorized) and 407 (Proxy
+    // Authentication Required) responses received so far in this response context".
+    if matches!(chosen.status, Status::UNAUTHORIZED | Status::PROXY_AUTHENTICATION_REQUIRED) {
+        let others = responses.iter().filter(|own| matches!(own.status.code(), 401 | 407));
+        for (name, value) in others.flat_map(|own| own.headers.iter()) {
+            if matches!(name, Name::WwwAuthenticate | Name::ProxyAuthenticate) {
+                chosen.headers.push(name.clone(), value);
+            }
+        }
+    }
+    // "A proxy which receives a 503 (Service Unavailable) response SHOULD NOT forward it upstream unless it can determine that
+    // any subsequent requests it might proxy will also generate a 503."
+    if chosen.status == Status::SERVICE_UNAVAILABLE {
+        chosen.status = Status::SERVER_INTERNAL_ERROR;
+        chosen.reason = chosen.status.reason().to_owned();
+    }
+    Some(chosen)
+}
+
+impl Server for Proxy {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        self.transactions.handle(now, message, from);
+        self.drain(now);
+    }
+
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.transactions.handle_failure(now, message);
+        self.drain(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.transactions.handle_timeout(now);
+        self.drain(now);
+        self.registry.bindings.handle_timeout(now);
+        while let Some((at, key)) = self.due.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.timer_c(now, &key);
+        }
+        self.drain(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let own = self.due.first().map(|(at, _)| *at);
+        [self.transactions.poll_timeout(), self.registry.bindings.poll_timeout(), own]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.transactions.poll_transmit()
+    }
+}

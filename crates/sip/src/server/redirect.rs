@@ -1,0 +1,102 @@
+//! A server that says where somebody is, and goes no step along (RFC 3261 section 8.3).
+
+use netrig_core::Instant;
+
+use super::authentication::unknown_options;
+use super::registrar::is_readable;
+use super::registry::user_of;
+use super::transactions::{Happened, Transactions};
+use super::{Destination, Registry, Server, Source, reply, unsupported};
+use crate::transaction::{ServerKey, Timing};
+use crate::{Message, Method, Name, Request, Response, Status};
+
+/// The redirect server of a domain, which takes its users' registrations too.
+#[derive(Debug)]
+pub struct Redirect {
+    pub(super) registry: Registry,
+    transactions: Transactions,
+}
+
+impl Redirect {
+    /// With at most `most` transactions at once.
+    pub fn new(registry: Registry, most: usize, timing: Timing) -> Self {
+        Self { registry, transactions: Transactions::new(most, timing) }
+    }
+
+    /// Where its users are.
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn answer(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Response {
+        if !is_readable(request) {
+            return reply(request, Status::BAD_REQUEST);
+        }
+        match request.method {
+            Method::Register => return self.registry.register(now, request),
+            // A final response has ended what it would cancel: it "has no effect" (RFC 3261 section 9.2).
+            Method::Cancel => {
+                let known = self.transactions.has(&key.cancelled());
+                return reply(request, if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST });
+            }
+            _ => {}
+        }
+        let unknown = unknown_options(request, &Name::Require, &[]);
+        if !unknown.is_empty() {
+            return unsupported(request, &unknown);
+        }
+        if request.uri.as_sip().is_none() {
+            return reply(request, Status::UNSUPPORTED_URI_SCHEME);
+        }
+        if !self.registry.is_own(&request.uri) || !self.registry.users.has(&user_of(&request.uri)) {
+            return reply(request, Status::NOT_FOUND);
+        }
+        self.redirection(now, request)
+    }
+
+    fn redirection(&self, now: Instant, request: &Request) -> Response {
+        let bindings = self.registry.bindings.of(now, &request.uri);
+        // "redirect servers MUST NOT redirect a request to a URI equal to the one in the Request-URI".
+        let others = bindings.iter().filter(|binding| !binding.contact.uri.is_equivalent(&request.uri));
+        let mut response = reply(request, Status::MOVED_TEMPORARILY);
+        for binding in others {
+            let mut contact = binding.contact.clone();
+            contact.parameters.set("expires", Some(&binding.left(now).to_string()));
+            response.headers.push(Name::Contact, contact);
+        }
+        if response.headers.get(&Name::Contact).is_none() {
+            return reply(request, Status::TEMPORARILY_UNAVAILABLE);
+        }
+        response
+    }
+}
+
+impl Server for Redirect {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        self.transactions.handle(now, message, from);
+        while let Some(event) = self.transactions.poll_event() {
+            let Happened::Request(key, request) = event else { continue };
+            if request.method != Method::Ack {
+                let response = self.answer(now, &key, &request);
+                self.transactions.respond(now, &key, response);
+            }
+        }
+    }
+
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.transactions.handle_failure(now, message);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.transactions.handle_timeout(now);
+        self.registry.bindings.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.transactions.poll_timeout(), self.registry.bindings.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.transactions.poll_transmit()
+    }
+}

@@ -1,0 +1,252 @@
+//! Who belongs to a domain, and how they register (RFC 3261 section 10.3).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use netrig_core::{Duration, Instant};
+
+use super::authentication::{Authenticator, Verdict, unknown_options};
+use super::bindings::{Bindings, Change, Conflict, Origin, record_of};
+use super::{reply, unsupported};
+use crate::digest::Secret;
+use crate::header::{NameAddr, Transport};
+use crate::{Host, Method, Name, Request, Response, SipUri, Status, Uri};
+
+/// What a server answers for.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// Its names, as they stand in addresses-of-record. The first is the one that it gives itself.
+    pub names: Vec<Host>,
+    /// Where it listens.
+    pub listens: Vec<(Transport, SocketAddr)>,
+}
+
+/// Who there is.
+#[derive(Clone, Debug, Default)]
+pub enum Users {
+    /// Whoever comes is one.
+    #[default]
+    Anyone,
+    /// These, with their passwords.
+    Known(BTreeMap<String, String>),
+}
+
+/// What a registrar does with what it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Less than this is refused with 423; at most an hour.
+    pub least: Duration,
+    /// How long a binding lasts if nothing is said.
+    pub usual: Duration,
+    /// No binding lasts longer.
+    pub most: Duration,
+}
+
+impl Default for Policy {
+    /// One minute, one hour, one hour.
+    fn default() -> Self {
+        let hour = Duration::from_secs(3600);
+        Self { least: Duration::from_secs(60), usual: hour, most: hour }
+    }
+}
+
+/// The users of a domain, and where they are.
+#[derive(Debug)]
+pub struct Registry {
+    /// What it answers for.
+    pub domain: Domain,
+    /// Who there is.
+    pub users: Users,
+    /// What it does with what it is asked.
+    pub policy: Policy,
+    /// Where they are.
+    pub bindings: Bindings,
+    /// Who checks that they are who they say, by the passwords of [`Users::Known`]; `None` takes their word.
+    pub authenticator: Option<Authenticator>,
+}
+
+impl Domain {
+    /// Whether a URI's host and port are this server's.
+    pub fn is_own(&self, uri: &SipUri) -> bool {
+        let same = |name: &Host| match (name, &uri.host) {
+            (Host::Name(a), Host::Name(b)) => a.eq_ignore_ascii_case(b),
+            (a, b) => a == b,
+        };
+        let listens = |(transport, address): &(Transport, SocketAddr)| {
+            let port = uri.port.unwrap_or(transport.default_port());
+            uri.host == Host::Address(address.ip()) && port == address.port()
+        };
+        let has_port = |port: u16| self.listens.iter().any(|(_, address)| address.port() == port);
+        self.names.iter().any(same) && uri.port.is_none_or(has_port) || self.listens.iter().any(listens)
+    }
+
+    /// What stands in its `Via` and `Record-Route` for a transport.
+    pub(super) fn listens_at(&self, transport: Transport) -> (Host, Option<u16>) {
+        let of = |(_, address): &(Transport, SocketAddr)| (Host::Address(address.ip()), Some(address.port()));
+        let own = self.listens.iter().find(|(own, _)| *own == transport).or_else(|| self.listens.first());
+        own.map(of).unwrap_or_else(|| {
+            (self.names.first().cloned().unwrap_or_else(|| Host::Name("localhost".into())), None)
+        })
+    }
+}
+
+impl Users {
+    /// Whether there is one of that name.
+    pub fn has(&self, user: &str) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Known(users) => users.contains_key(user),
+        }
+    }
+
+    fn password(&self, user: &str) -> Option<&str> {
+        match self {
+            Self::Anyone => None,
+            Self::Known(users) => users.get(user).map(String::as_str),
+        }
+    }
+}
+
+/// The user of a URI, without escapes.
+pub(super) fn user_of(uri: &Uri) -> String {
+    uri.as_sip().and_then(|uri| uri.user.as_deref()).map(crate::uri::unescaped).unwrap_or_default()
+}
+
+impl Registry {
+    /// Of a domain with at most `most` users, who are whoever comes.
+    pub fn new(domain: Domain, most: usize) -> Self {
+        Self {
+            domain,
+            users: Users::default(),
+            policy: Policy::default(),
+            bindings: Bindings::new(most),
+            authenticator: None,
+        }
+    }
+
+    /// Whether `uri` is of this domain.
+    pub fn is_own(&self, uri: &Uri) -> bool {
+        uri.as_sip().is_some_and(|uri| self.domain.is_own(uri))
+    }
+
+    /// Whoever a request is from, or the challenge that it is answered with. `None` is whoever they say.
+    ///
+    /// # Errors
+    /// The challenge.
+    pub fn authenticate(&mut self, now: Instant, request: &Request) -> Result<Option<String>, Box<Response>> {
+        let is_registrar = request.method == Method::Register;
+        let Self { users, authenticator: Some(authenticator), .. } = self else { return Ok(None) };
+        let (status, answer, challenge) = if is_registrar {
+            (Status::UNAUTHORIZED, Name::Authorization, Name::WwwAuthenticate)
+        } else {
+            (Status::PROXY_AUTHENTICATION_REQUIRED, Name::ProxyAuthorization, Name::ProxyAuthenticate)
+        };
+        let (hash, realm) = (authenticator.hash(), authenticator.realm().to_owned());
+        let secret =
+            |user: &str| users.password(user).map(|password| Secret::new(hash, user, &realm, password));
+        match authenticator.check(now, request, &answer, secret) {
+            Verdict::Proven(user) => Ok(Some(user)),
+            Verdict::Challenge { stale } => {
+                let mut response = reply(request, status);
+                response.headers.push(challenge, authenticator.challenge(now, stale).write());
+                Err(Box::new(response))
+            }
+        }
+    }
+
+    /// Answers a REGISTER for this domain, step by step as RFC 3261 section 10.3 has it.
+    pub fn register(&mut self, now: Instant, request: &Request) -> Response {
+        match self.registered(now, request) {
+            Ok(response) => response,
+            Err(response) => *response,
+        }
+    }
+
+    fn registered(&mut self, now: Instant, request: &Request) -> Result<Response, Box<Response>> {
+        let refuse = |status: Status| Box::new(reply(request, status));
+        if !self.is_own(&request.uri) {
+            return Err(refuse(Status::NOT_FOUND));
+        }
+        let unknown = unknown_options(request, &Name::Require, &["path"]);
+        if !unknown.is_empty() {
+            return Err(Box::new(unsupported(request, &unknown)));
+        }
+        let user = self.authenticate(now, request)?;
+        let bad = refuse(Status::BAD_REQUEST);
+        let Ok(Some(to)) = request.headers.to() else { return Err(bad) };
+        let own = user_of(&to.uri);
+        // "If the authenticated user is not authorized to modify bindings, the registrar MUST return a 403 (Forbidden)".
+        if user.is_some_and(|user| user != own) {
+            return Err(refuse(Status::FORBIDDEN));
+        }
+        // "If the address-of-record is not valid for the domain in the Request-URI, the registrar MUST send a 404".
+        let Some(record) = record_of(&to.uri).filter(|_| self.is_own(&to.uri) && self.users.has(&own)) else {
+            return Err(refuse(Status::NOT_FOUND));
+        };
+        self.update(now, request, &record)?;
+        Ok(self.listing(now, request, &record))
+    }
+
+    fn update(&mut self, now: Instant, request: &Request, record: &str) -> Result<(), Box<Response>> {
+        let refuse = |status: Status| Box::new(reply(request, status));
+        let bad = || refuse(Status::BAD_REQUEST);
+        let headers = &request.headers;
+        let (Ok(Some(call_id)), Ok(Some(cseq))) = (headers.call_id(), headers.cseq()) else {
+            return Err(bad());
+        };
+        let path = headers.addresses(&Name::Path).map_err(|_| bad())?;
+        let origin = Origin { call_id: call_id.to_owned(), sequence: cseq.number, path };
+        let done = if headers.all(&Name::Contact).any(|value| value == "*") {
+            // "If the request has additional Contact fields or an expiration time other than zero, the request is invalid".
+            let is_alone = headers.all(&Name::Contact).count() == 1;
+            if !is_alone || headers.number(&Name::Expires) != Ok(Some(0)) {
+                return Err(bad());
+            }
+            self.bindings.remove_all(now, record, &origin)
+        } else {
+            let contacts = headers.addresses(&Name::Contact).map_err(|_| bad())?;
+            let changes = contacts.into_iter().map(|contact| self.change(request, contact));
+            let changes = changes.collect::<Result<Vec<Change>, _>>()?;
+            self.bindings.change(now, record, &origin, &changes)
+        };
+        done.map_err(|conflict| match conflict {
+            Conflict::OutOfOrder => refuse(Status::SERVER_INTERNAL_ERROR),
+            Conflict::Full => refuse(Status::SERVICE_UNAVAILABLE),
+        })
+    }
+
+    fn change(&self, request: &Request, mut contact: NameAddr) -> Result<Change, Box<Response>> {
+        let usual = self.policy.usual;
+        // "Malformed values SHOULD be treated as equivalent to 3600" (RFC 3261 section 20.10).
+        let read = |text: &str| Duration::from_secs(text.parse::<u32>().unwrap_or(3600).into());
+        let in_field = contact.parameters.value("expires").map(read);
+        let wanted = in_field.or_else(|| request.headers.get(&Name::Expires).map(read)).unwrap_or(usual);
+        contact.parameters.remove("expires");
+        // "If and only if the requested expiration interval is greater than zero AND smaller than one hour AND less than a
+        // registrar-configured minimum, the registrar MAY reject the registration with a response of 423".
+        let hour = Duration::from_secs(3600);
+        if !wanted.is_zero() && wanted < hour && wanted < self.policy.least {
+            let mut response = reply(request, Status::INTERVAL_TOO_BRIEF);
+            let seconds = self.policy.least.as_nanos().div_ceil(1_000_000_000);
+            response.headers.push(Name::MinExpires, seconds);
+            return Err(Box::new(response));
+        }
+        Ok(Change { contact, span: wanted.min(self.policy.most) })
+    }
+
+    /// "The registrar returns a 200 (OK) response. The response MUST contain Contact header field values enumerating all current
+    /// bindings. Each Contact value MUST feature an "expires" parameter".
+    fn listing(&self, now: Instant, request: &Request, record: &str) -> Response {
+        let mut response = reply(request, Status::OK);
+        for binding in self.bindings.of_record(now, record) {
+            let mut contact = binding.contact.clone();
+            contact.parameters.set("expires", Some(&binding.left(now).to_string()));
+            response.headers.push(Name::Contact, contact);
+        }
+        // The path is said again, that the user agent knows it (RFC 3327 section 5.3).
+        for path in request.headers.all(&Name::Path) {
+            response.headers.push(Name::Path, path);
+        }
+        response
+    }
+}

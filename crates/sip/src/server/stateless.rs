@@ -1,0 +1,109 @@
+//! A proxy that remembers nothing (RFC 3261 section 16.11).
+
+use std::collections::VecDeque;
+
+use netrig_core::Instant;
+
+use super::forward::{copy, preprocess, refusal, targets, without_own_via};
+use super::{Destination, Registry, Server, Source, fingerprint, own_via, reply, stamp};
+use crate::header::MAGIC_COOKIE;
+use crate::{Message, Method, Name, Request, Response};
+
+/// The stateless proxy of a domain. What comes again is forwarded again, the same way and with the same branch. Its users'
+/// addresses are set from outside: it takes no registrations.
+#[derive(Debug)]
+pub struct StatelessProxy {
+    registry: Registry,
+    out: VecDeque<(Destination, Message)>,
+}
+
+impl StatelessProxy {
+    /// With the users of `registry`.
+    pub const fn new(registry: Registry) -> Self {
+        Self { registry, out: VecDeque::new() }
+    }
+
+    /// Where its users are, to be changed.
+    pub const fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    fn request(&mut self, now: Instant, mut request: Request, from: Source) {
+        stamp(&mut request, from);
+        if let Err(response) = self.forward(now, &request)
+            && request.method != Method::Ack
+            && let Some(to) = Destination::of_response(&response)
+        {
+            self.out.push_back((to, (*response).into()));
+        }
+    }
+
+    fn forward(&mut self, now: Instant, request: &Request) -> Result<(), Box<Response>> {
+        let domain = &self.registry.domain;
+        if let Some(response) = refusal(domain, request) {
+            return Err(Box::new(response));
+        }
+        let branch = branch_of(request);
+        let mut request = request.clone();
+        preprocess(domain, &mut request);
+        // "A stateless proxy MUST choose one and only one target from the target set": the preferred.
+        let targets = targets(&self.registry, now, &request);
+        let refuse = |status| Box::new(reply(&request, status));
+        let target = targets.map_err(refuse)?.into_iter().next();
+        let Some((mut copy, to)) = target.and_then(|target| copy(domain, &request, target, false)) else {
+            return Err(refuse(crate::Status::UNSUPPORTED_URI_SCHEME));
+        };
+        copy.headers.push_front(Name::Via, own_via(domain, to.transport(), &branch));
+        self.out.push_back((to, copy.into()));
+        Ok(())
+    }
+}
+
+/// "a combinatoric function of message parameters which are invariant on retransmission" (RFC 3261 section 16.11): of the branch that came, if it is one that is unique, else of what RFC 2543 told requests apart by. The
+/// method is no part of it: ACK and CANCEL have the branch of their INVITE.
+fn branch_of(request: &Request) -> String {
+    let headers = &request.headers;
+    let via = headers.top_via().ok().flatten();
+    let unique =
+        via.as_ref().filter(|via| via.branch().is_some_and(|branch| branch.starts_with(MAGIC_COOKIE)));
+    let text = match unique {
+        Some(via) => format!("{}\n{}:{:?}", via.branch().unwrap_or_default(), via.host, via.port),
+        None => {
+            let from = headers.get(&Name::From).unwrap_or_default();
+            let call_id = headers.get(&Name::CallId).unwrap_or_default();
+            let number = headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
+            let via = headers.get(&Name::Via).unwrap_or_default();
+            format!("{}\n{from}\n{call_id}\n{number}\n{via}", request.uri)
+        }
+    };
+    format!("{MAGIC_COOKIE}{}", fingerprint(&text))
+}
+
+impl Server for StatelessProxy {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        match message {
+            Message::Request(request) => self.request(now, request, from),
+            Message::Response(response) => {
+                let response = without_own_via(&self.registry.domain, response);
+                let onwards =
+                    response.and_then(|own| Destination::of_response(&own).map(|to| (to, own.into())));
+                self.out.extend(onwards);
+            }
+        }
+    }
+
+    /// Nobody is told: what cannot be sent is as good as lost, and its sender's affair.
+    fn handle_failure(&mut self, _now: Instant, _message: &Message) {}
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.registry.bindings.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.registry.bindings.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.out.pop_front()
+    }
+}

@@ -1,0 +1,552 @@
+//! The servers, against the rules that stand in the RFCs.
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant, Seeds};
+
+use super::*;
+use crate::digest::{Algorithm, Challenge, Session};
+use crate::transaction::Timing;
+use crate::{Method, Uri};
+
+pub(super) const ALICE: &str = "192.0.2.1:5060";
+const BOB: &str = "192.0.2.2:5060";
+const CAROL: &str = "192.0.2.3:5062";
+const SERVER: &str = "192.0.2.9:5060";
+
+pub(super) fn at(seconds: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(seconds)
+}
+
+pub(super) fn source(address: &str) -> Source {
+    Source { transport: Transport::Udp, address: address.parse().unwrap() }
+}
+
+pub(super) fn domain() -> Domain {
+    Domain {
+        names: vec![Host::Name("biloxi.com".into())],
+        listens: vec![(Transport::Udp, SERVER.parse().unwrap())],
+    }
+}
+
+fn registry() -> Registry {
+    Registry::new(domain(), 100)
+}
+
+pub(super) fn message(text: &str) -> Message {
+    Message::parse(&Bytes::from(text.to_owned())).unwrap()
+}
+
+/// A request from `from` to `uri`, with more header fields, each with its line end.
+pub(super) fn request(method: &str, uri: &str, from: &str, number: u32, more: &str) -> Message {
+    let contact =
+        if method == "INVITE" { format!("Contact: <sip:caller@{from}>\r\n") } else { String::new() };
+    message(&format!(
+        "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{number}\r\nMax-Forwards: 70\r\n\
+         From: <sip:caller@elsewhere.com>;tag=1\r\nTo: <{uri}>\r\nCall-ID: c{number}\r\nCSeq: {number} {method}\r\n\
+         {contact}{more}\r\n"
+    ))
+}
+
+fn register(user: &str, call_id: &str, number: u32, more: &str) -> Message {
+    message(&format!(
+        "REGISTER sip:biloxi.com SIP/2.0\r\nVia: SIP/2.0/UDP {BOB};branch=z9hG4bK{call_id}{number}\r\nMax-Forwards: 70\r\n\
+         From: <sip:{user}@biloxi.com>;tag=2\r\nTo: <sip:{user}@biloxi.com>\r\nCall-ID: {call_id}\r\n\
+         CSeq: {number} REGISTER\r\n{more}\r\n"
+    ))
+}
+
+/// What a server says, with its destination.
+pub(super) fn said(server: &mut impl Server) -> Vec<(Destination, Message)> {
+    std::iter::from_fn(|| server.poll_transmit()).collect()
+}
+
+/// The only response to `message`.
+fn answer(server: &mut impl Server, now: Instant, message: Message) -> Response {
+    server.handle(now, message, source(BOB));
+    let mut all = said(server);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0).1.as_response().unwrap().clone()
+}
+
+fn code(server: &mut impl Server, now: f64, message: Message) -> u16 {
+    answer(server, at(now), message).status.code()
+}
+
+fn contacts(response: &Response) -> Vec<String> {
+    response.headers.all(&Name::Contact).map(str::to_owned).collect()
+}
+
+fn registrar() -> Registrar {
+    Registrar::new(registry(), 100, Timing::default())
+}
+
+#[test]
+fn bindings_are_added_refreshed_and_removed() {
+    let mut server = registrar();
+    let response =
+        answer(&mut server, at(0.0), register("bob", "a", 1, "Contact: <sip:bob@h1>;expires=100;q=0.5\r\n"));
+    assert_eq!(
+        (response.status, contacts(&response)),
+        (Status::OK, vec!["<sip:bob@h1>;q=0.5;expires=100".into()])
+    );
+    assert!(response.headers.to().unwrap().unwrap().tag().is_some());
+    let response =
+        answer(&mut server, at(10.0), register("bob", "b", 1, "Contact: <sip:bob@h2>\r\nExpires: 200\r\n"));
+    assert_eq!(contacts(&response), ["<sip:bob@h2>;expires=200", "<sip:bob@h1>;q=0.5;expires=90"]);
+    // Without any contact it asks.
+    assert_eq!(contacts(&answer(&mut server, at(20.5), register("bob", "q", 1, ""))).len(), 2);
+    // The equivalent URI is the same binding.
+    let response =
+        answer(&mut server, at(30.0), register("bob", "a", 2, "Contact: <sip:bob@H1>\r\nExpires: 9000\r\n"));
+    assert_eq!(contacts(&response), ["<sip:bob@h2>;expires=180", "<sip:bob@H1>;expires=3600"]);
+    let response =
+        answer(&mut server, at(40.0), register("bob", "b", 2, "Contact: <sip:bob@h2>;expires=0\r\n"));
+    assert_eq!(contacts(&response).len(), 1);
+    assert_eq!(
+        contacts(&answer(&mut server, at(41.0), register("bob", "a", 3, "Contact: *\r\nExpires: 0\r\n")))
+            .len(),
+        0
+    );
+    assert!(server.registry().bindings.is_empty());
+}
+
+#[test]
+fn a_registration_is_done_wholly_or_not_at_all() {
+    let mut server = registrar();
+    let two = "Contact: <sip:bob@h1>, <sip:bob@h2>\r\n";
+    assert_eq!(code(&mut server, 0.0, register("bob", "a", 5, two)), 200);
+    assert_eq!(
+        code(&mut server, 1.0, register("bob", "a", 5, &format!("{two}X: 1\r\n"))),
+        200,
+        "a repetition"
+    );
+    for (number, more, expected) in [
+        (4, "Contact: <sip:bob@h3>, <sip:bob@h1>\r\n", 500),
+        (4, "Contact: *\r\nExpires: 0\r\n", 500),
+        (6, "Contact: *\r\nExpires: 1\r\n", 400),
+        (7, "Contact: *\r\n", 400),
+        (8, "Contact: *\r\nContact: <sip:bob@h1>\r\nExpires: 0\r\n", 400),
+        (9, "Contact: <sip:bob@h3>, <sip:bob@h1>;expires=10\r\n", 423),
+        (10, "Contact: sip:bob@h?x=y\r\n", 400),
+        (11, "Contact: <sip:bob@h3>\r\nRequire: x\r\n", 420),
+    ] {
+        // Each in a transaction of its own.
+        let found = answer(&mut server, at(60.0 + f64::from(number)), register("bob", "a", number, more));
+        assert_eq!(found.status.code(), expected, "{more}");
+        assert_eq!(found.headers.get(&Name::MinExpires), (expected == 423).then_some("60"));
+    }
+    assert_eq!(server.registry().bindings.of_record(at(100.0), "bob@biloxi.com").len(), 2);
+    let many: String = (0..=MOST_BINDINGS).map(|n| format!("Contact: <sip:bob@m{n}>\r\n")).collect();
+    assert_eq!(code(&mut server, 200.0, register("bob", "z", 1, &many)), 503);
+}
+
+#[test]
+fn who_is_not_of_here_is_not_found() {
+    let mut server = registrar();
+    let elsewhere = |text: Message, from: &str, to: &str| message(&text.to_string().replace(from, to));
+    let bob = |call_id: &str| register("bob", call_id, 1, "");
+    assert_eq!(code(&mut server, 0.0, elsewhere(bob("x"), "sip:biloxi.com", "sip:chicago.com")), 404);
+    assert_eq!(
+        code(&mut server, 40.0, elsewhere(bob("y"), "To: <sip:bob@biloxi.com>", "To: <sip:bob@x.com>")),
+        404
+    );
+    assert_eq!(code(&mut server, 80.0, request("INVITE", "sip:bob@biloxi.com", BOB, 3, "")), 405);
+    assert_eq!(code(&mut server, 120.0, elsewhere(bob("z"), "CSeq: 1 REGISTER", "CSeq: 1 INVITE")), 400);
+    server.registry.users = Users::Known([("carol".to_owned(), "x".to_owned())].into());
+    assert_eq!(code(&mut server, 160.0, register("bob", "n", 2, "Contact: <sip:a@b>\r\n")), 404);
+    assert_eq!(code(&mut server, 160.0, register("c%61rol", "n", 3, "Contact: <sip:a@b>\r\n")), 200);
+}
+
+#[test]
+fn bindings_end_by_themselves() {
+    let mut server = registrar();
+    answer(
+        &mut server,
+        at(0.0),
+        register("bob", "a", 1, "Contact: <sip:bob@h1>;expires=100, <sip:bob@h2>;expires=200\r\n"),
+    );
+    let bindings = &mut server.registry.bindings;
+    assert_eq!(bindings.poll_timeout(), Some(at(100.0)));
+    bindings.handle_timeout(at(100.0));
+    assert_eq!((bindings.len(), bindings.poll_timeout()), (1, Some(at(200.0))));
+    assert_eq!(bindings.of(at(150.0), &"sip:bob@BILOXI.com;user=phone".parse().unwrap()).len(), 1);
+    bindings.handle_timeout(at(200.0));
+    assert!(bindings.is_empty() && bindings.poll_timeout().is_none());
+}
+
+#[test]
+fn so_many_users_and_transactions_and_no_more() {
+    let mut server = Registrar::new(Registry::new(domain(), 2), 5, Timing::default());
+    let statuses: Vec<u16> = (0..7)
+        .map(|n| {
+            code(&mut server, 0.0, register(&format!("u{n}"), &format!("c{n}"), 1, "Contact: <sip:a@b>\r\n"))
+        })
+        .collect();
+    assert_eq!(statuses, [200, 200, 503, 503, 503, 503, 503]);
+    assert_eq!(server.registry().bindings.len(), 2);
+    server.handle_timeout(at(32.0));
+    assert_eq!(code(&mut server, 32.0, register("u0", "c0", 2, "")), 200);
+}
+
+#[test]
+fn a_user_proves_who_they_are() {
+    let mut server = registrar();
+    let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
+    server.registry.users = Users::Known(users.into());
+    let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
+    server.registry.authenticator = Some(authenticator);
+    let challenged = answer(&mut server, at(0.0), register("bob", "a", 1, "Contact: <sip:a@b>\r\n"));
+    assert_eq!(challenged.status, Status::UNAUTHORIZED);
+    let challenge = challenged.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
+    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "bob", "zanzibar");
+    let mut proof = || {
+        let answer = session.answer(&Method::Register, "sip:biloxi.com", b"", "0a4f113b").write();
+        format!("Authorization: {answer}\r\nContact: <sip:a@b>\r\n")
+    };
+    let first = proof();
+    assert_eq!(code(&mut server, 0.1, register("bob", "a", 2, &first)), 200);
+    let replayed = answer(&mut server, at(0.2), register("bob", "a", 3, &first));
+    let challenge = replayed.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
+    assert!(Challenge::read(&challenge).unwrap().stale);
+    assert_eq!(code(&mut server, 0.3, register("carol", "b", 1, &proof())), 403);
+}
+
+#[test]
+fn a_redirect_server_says_where() {
+    let mut server = Redirect::new(registry(), 100, Timing::default());
+    let ask =
+        |number: u32, user: &str| request("INVITE", &format!("sip:{user}@biloxi.com"), ALICE, number, "");
+    assert_eq!(code(&mut server, 0.0, ask(1, "bob")), 480);
+    answer(&mut server, at(0.0), register("bob", "a", 1, "Contact: <sip:bob@h1>;q=0.1, <sip:bob@h2>\r\n"));
+    let moved = answer(&mut server, at(1.0), ask(2, "bob"));
+    let expected = ["<sip:bob@h2>;expires=3599", "<sip:bob@h1>;q=0.1;expires=3599"];
+    assert_eq!(
+        (moved.status, contacts(&moved)),
+        (Status::MOVED_TEMPORARILY, expected.map(str::to_owned).to_vec())
+    );
+    assert_eq!(code(&mut server, 1.0, request("CANCEL", "sip:bob@biloxi.com", ALICE, 2, "")), 200);
+    assert_eq!(code(&mut server, 1.0, request("CANCEL", "sip:bob@biloxi.com", ALICE, 77, "")), 481);
+    assert_eq!(code(&mut server, 1.0, request("INVITE", "sip:bob@chicago.com", ALICE, 3, "")), 404);
+    assert_eq!(code(&mut server, 1.0, request("INVITE", "tel:110", ALICE, 4, "")), 416);
+    assert_eq!(
+        code(&mut server, 1.0, request("INVITE", "sip:bob@biloxi.com", ALICE, 5, "Require: x\r\n")),
+        420
+    );
+    server.registry.users = Users::Known([].into());
+    assert_eq!(code(&mut server, 1.0, ask(6, "bob")), 404);
+}
+
+/// RFC 3261 section 18.2.1 and RFC 3581.
+#[test]
+fn a_response_goes_where_its_request_came_from() {
+    let mut server = registrar();
+    let mut ask = |via: &str| {
+        let text = register("bob", via, 1, "").to_string();
+        let text = text.replace(&format!("UDP {BOB}"), &format!("UDP {via}")).replacen(via, "x", 0);
+        let text = text
+            .replace(&format!("Call-ID: {via}"), "Call-ID: x")
+            .replace(&format!("z9hG4bK{via}"), "z9hG4bKx");
+        server.handle(at(0.0), message(&text), source("198.51.100.7:9000"));
+        let (to, response) = said(&mut server).remove(0);
+        (to, response.headers().top_via().unwrap().unwrap().to_string())
+    };
+    let to = |address: &str| Destination::Address(source(address));
+    assert_eq!(ask("198.51.100.7:5062").0, to("198.51.100.7:5062"));
+    let (there, via) = ask("host.example");
+    assert_eq!(there, to("198.51.100.7:5060"));
+    assert_eq!(via, "SIP/2.0/UDP host.example;branch=z9hG4bKx1;received=198.51.100.7");
+    // Nobody is sent what they did not ask for.
+    assert_eq!(ask("198.51.100.7:5099;received=203.0.113.1").0, to("198.51.100.7:5099"));
+    let (there, via) = ask("198.51.100.7;rport");
+    assert_eq!(there, to("198.51.100.7:9000"));
+    assert_eq!(via, "SIP/2.0/UDP 198.51.100.7;rport=9000;branch=z9hG4bKx1;received=198.51.100.7");
+}
+
+/// A proxy with bindings of bob at both addresses.
+fn proxy() -> Proxy {
+    let mut proxy = Proxy::new(registry(), true, 100, Timing::default(), Seeds::new(1).stream("proxy"));
+    let contacts = format!("Contact: <sip:bob@{BOB}>, <sip:bob@{CAROL}>\r\n");
+    proxy.handle(at(0.0), register("bob", "r", 1, &contacts), source(BOB));
+    assert_eq!(said(&mut proxy).len(), 1);
+    proxy
+}
+
+#[test]
+fn who_speaks_for_a_user_of_here_proves_it() {
+    let mut proxy = proxy();
+    let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
+    proxy.registry.users = Users::Known(users.into());
+    let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
+    proxy.registry.authenticator = Some(authenticator);
+    let mut ask = |number: u32, from: &str, more: &str| {
+        let text = request("MESSAGE", "sip:bob@biloxi.com", ALICE, number, more).to_string();
+        proxy.handle(at(1.0), message(&text.replace("caller@elsewhere.com", from)), source(ALICE));
+        said(&mut proxy).remove(0).1
+    };
+    assert!(ask(1, "dave@chicago.com", "").as_request().is_some(), "somebody else's user");
+    let challenged = ask(2, "carol@biloxi.com", "");
+    assert_eq!(challenged.as_response().unwrap().status, Status::PROXY_AUTHENTICATION_REQUIRED);
+    let challenge = challenged.headers().challenges(&Name::ProxyAuthenticate).unwrap().remove(0);
+    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "carol", "zanzibar");
+    let mut proof = || {
+        let answer = session.answer(&Method::Message, "sip:bob@biloxi.com", b"", "0a4f113b").write();
+        format!("Proxy-Authorization: {answer}\r\n")
+    };
+    assert!(ask(3, "carol@biloxi.com", &proof()).as_request().is_some());
+    assert_eq!(ask(4, "bob@biloxi.com", &proof()).as_response().unwrap().status, Status::FORBIDDEN);
+}
+
+/// Sends what a proxied request is answered with.
+fn respond(proxy: &mut Proxy, now: f64, request: &Message, code: u16, tag: &str) {
+    let mut response = request.as_request().unwrap().response(Status::new(code).unwrap());
+    response.headers.set(Name::To, format!("<sip:bob@biloxi.com>;tag={tag}"));
+    proxy.handle(at(now), response.into(), source(BOB));
+}
+
+fn told(all: &[(Destination, Message)]) -> Vec<String> {
+    let word = |message: &Message| match message {
+        Message::Request(request) => request.method.to_string(),
+        Message::Response(response) => response.status.to_string(),
+    };
+    all.iter().map(|(_, message)| word(message)).collect()
+}
+
+fn invite(proxy: &mut Proxy) -> Vec<Message> {
+    proxy.handle(at(1.0), request("INVITE", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
+    let all = said(proxy);
+    assert_eq!(told(&all), ["INVITE", "INVITE"]);
+    let to = |address| Destination::Address(source(address));
+    assert_eq!([&all[0].0, &all[1].0], [&to(BOB), &to(CAROL)]);
+    all.into_iter().map(|(_, message)| message).collect()
+}
+
+#[test]
+fn a_proxy_forks_to_all_and_cancels_who_was_late() {
+    let mut proxy = proxy();
+    let copies = invite(&mut proxy);
+    let first = copies[0].as_request().unwrap();
+    assert_eq!(first.uri.to_string(), format!("sip:bob@{BOB}"));
+    assert_eq!(first.headers.get(&Name::MaxForwards), Some("69"));
+    assert_eq!(first.headers.get(&Name::RecordRoute), Some("<sip:192.0.2.9:5060;lr>"));
+    assert_eq!((first.headers.vias().unwrap().len(), copies[0].violations()), (2, vec![]));
+    respond(&mut proxy, 1.1, &copies[0], 100, "x");
+    assert_eq!(told(&said(&mut proxy)), [""; 0], "100 goes no further");
+    respond(&mut proxy, 1.2, &copies[0], 180, "x");
+    respond(&mut proxy, 1.2, &copies[1], 183, "y");
+    let all = said(&mut proxy);
+    assert_eq!(told(&all), ["180", "183"]);
+    assert_eq!(all[0].1.headers().vias().unwrap().len(), 1);
+    respond(&mut proxy, 2.0, &copies[0], 200, "x");
+    assert_eq!(told(&said(&mut proxy)), ["200", "CANCEL"]);
+    // What comes again is forwarded again, and so is what another branch has accepted all the same.
+    respond(&mut proxy, 2.5, &copies[0], 200, "x");
+    respond(&mut proxy, 2.5, &copies[1], 200, "y");
+    assert_eq!(told(&said(&mut proxy)), ["200", "200"]);
+    let ack = request("ACK", &format!("sip:bob@{BOB}"), ALICE, 8, "Route: <sip:192.0.2.9:5060;lr>\r\n");
+    proxy.handle(at(2.6), ack, source(ALICE));
+    let all = said(&mut proxy);
+    assert_eq!((told(&all), &all[0].0), (vec!["ACK".to_owned()], &Destination::Address(source(BOB))));
+    assert!(all[0].1.headers().get(&Name::Route).is_none());
+    while let Some(next) = proxy.poll_timeout().filter(|next| *next < at(100.0)) {
+        proxy.handle_timeout(next);
+    }
+    assert_eq!((proxy.pending(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
+}
+
+#[test]
+fn the_best_of_the_refusals_is_forwarded() {
+    for (codes, expected) in [
+        ([486, 404], 486),
+        ([503, 480], 480),
+        ([503, 503], 500),
+        ([302, 404], 302),
+        ([404, 407], 407),
+        ([603, 200], 200),
+        ([500, 404], 404),
+    ] {
+        let mut proxy = proxy();
+        let copies = invite(&mut proxy);
+        respond(&mut proxy, 1.1, &copies[0], codes[0], "x");
+        assert_eq!(told(&said(&mut proxy)), ["ACK"], "the others are waited for");
+        respond(&mut proxy, 1.2, &copies[1], codes[1], "y");
+        let all = told(&said(&mut proxy));
+        assert!(all.contains(&expected.to_string()), "{codes:?}: {all:?}");
+    }
+}
+
+#[test]
+fn a_6xx_ends_all_branches() {
+    let mut proxy = proxy();
+    let copies = invite(&mut proxy);
+    respond(&mut proxy, 1.1, &copies[1], 180, "y");
+    said(&mut proxy);
+    respond(&mut proxy, 1.2, &copies[0], 603, "x");
+    assert_eq!(told(&said(&mut proxy)), ["ACK", "CANCEL"]);
+    respond(&mut proxy, 1.3, &copies[1], 487, "y");
+    assert_eq!(told(&said(&mut proxy)), ["ACK", "603"]);
+}
+
+#[test]
+fn a_cancel_goes_to_each_branch_that_has_answered() {
+    let mut proxy = proxy();
+    let copies = invite(&mut proxy);
+    respond(&mut proxy, 1.1, &copies[0], 180, "x");
+    said(&mut proxy);
+    proxy.handle(at(1.2), request("CANCEL", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
+    assert_eq!(told(&said(&mut proxy)), ["CANCEL", "200"]);
+    // The other has said nothing: its CANCEL waits for that.
+    respond(&mut proxy, 1.3, &copies[1], 100, "y");
+    assert_eq!(told(&said(&mut proxy)), ["CANCEL"]);
+    respond(&mut proxy, 1.4, &copies[0], 487, "x");
+    respond(&mut proxy, 1.4, &copies[1], 487, "y");
+    assert_eq!(told(&said(&mut proxy)), ["ACK", "ACK", "487"]);
+    proxy.handle(at(1.5), request("CANCEL", "sip:bob@biloxi.com", ALICE, 99, ""), source(ALICE));
+    assert_eq!(told(&said(&mut proxy)), ["481"]);
+}
+
+/// Until timer B of a silent branch, until timer C of one that rings.
+#[test]
+fn a_proxy_does_not_wait_for_ever() {
+    let until_end = |proxy: &mut Proxy| {
+        let mut all = Vec::new();
+        while let Some(next) = proxy.poll_timeout().filter(|next| *next < at(1000.0)) {
+            proxy.handle_timeout(next);
+            let seconds = next.as_nanos() / 1_000_000_000;
+            all.extend(told(&said(proxy)).into_iter().map(|word| (seconds, word)));
+        }
+        all.retain(|(_, word)| word != "INVITE");
+        all
+    };
+    let mut silent = proxy();
+    invite(&mut silent);
+    let all = until_end(&mut silent);
+    assert_eq!(all[..2], [(1, "100".into()), (33, "408".into())]);
+    let mut ringing = proxy();
+    let copies = invite(&mut ringing);
+    respond(&mut ringing, 2.0, &copies[0], 180, "x");
+    respond(&mut ringing, 2.0, &copies[1], 486, "y");
+    said(&mut ringing);
+    let all = until_end(&mut ringing);
+    assert_eq!(all[0], (183, "CANCEL".into()));
+    assert!(all.contains(&(215, "486".into())), "{all:?}");
+    assert_eq!((ringing.pending(), ringing.owners.len(), ringing.due.len()), (0, 0, 0));
+}
+
+#[test]
+fn a_network_that_refuses_is_503_and_that_500() {
+    let mut proxy = proxy();
+    let copies = invite(&mut proxy);
+    for copy in &copies {
+        proxy.handle_failure(at(1.1), copy);
+    }
+    assert_eq!(told(&said(&mut proxy)), ["500"]);
+}
+
+/// RFC 3261 section 16.3, with the messages of RFC 4475 that are meant for it.
+#[test]
+fn what_is_not_fit_is_not_forwarded() {
+    let mut server = proxy();
+    let mut refused = |message: Message| {
+        server.handle(at(50.0), message, source(ALICE));
+        told(&said(&mut server)).remove(0)
+    };
+    let torture = |bytes: &'static [u8]| Message::parse(&Bytes::from_static(bytes)).unwrap();
+    assert_eq!(refused(torture(include_bytes!("../../tests/torture/zeromf.msg"))), "483");
+    assert_eq!(refused(torture(include_bytes!("../../tests/torture/unkscm.msg"))), "416");
+    assert_eq!(refused(torture(include_bytes!("../../tests/torture/novelsc.msg"))), "416");
+    assert_eq!(refused(torture(include_bytes!("../../tests/torture/bext01.msg"))), "420");
+    assert_eq!(refused(torture(include_bytes!("../../tests/torture/multi01.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../tests/torture/insuf.msg"))), "400");
+    assert_eq!(refused(torture(include_bytes!("../../tests/torture/mismatch01.msg"))), "400");
+    assert_eq!(refused(request("INVITE", "sip:nobody@biloxi.com", ALICE, 3, "")), "480");
+    assert_eq!(refused(request("OPTIONS", "sip:biloxi.com", ALICE, 3, "")), "200");
+}
+
+#[test]
+fn a_loop_is_found_and_a_spiral_is_none() {
+    let mut proxy = proxy();
+    let ask = request("INVITE", "sip:dave@chicago.com", ALICE, 7, "");
+    proxy.handle(at(1.0), ask, source(ALICE));
+    let (to, forwarded) = said(&mut proxy).remove(0);
+    assert_eq!(
+        to,
+        Destination::Uri(Box::new(SipUri::new(Host::Name("chicago.com".into())).with_user("dave")))
+    );
+    // It comes back as it went: a loop.
+    proxy.handle(at(1.1), forwarded.clone(), source(CAROL));
+    assert_eq!(told(&said(&mut proxy)), ["482"]);
+    // It comes back with another Request-URI: a spiral.
+    let mut spiral = forwarded.as_request().unwrap().clone();
+    spiral.uri = "sip:bob@biloxi.com".parse().unwrap();
+    spiral.headers.push_front(Name::Via, "SIP/2.0/UDP chicago.com;branch=z9hG4bKother");
+    proxy.handle(at(1.2), spiral.into(), source(CAROL));
+    assert_eq!(told(&said(&mut proxy)), ["INVITE", "INVITE"]);
+}
+
+/// RFC 3261 section 16.12.1.
+#[test]
+fn routes_are_taken_off_and_strict_routers_served() {
+    let uri = |message: &Message| message.as_request().unwrap().uri.to_string();
+    let routes =
+        |message: &Message| message.headers().all(&Name::Route).map(str::to_owned).collect::<Vec<_>>();
+    let mut proxy = proxy();
+    let mut forwarded = |uri: &str, number: u32, more: &str| {
+        proxy.handle(at(1.0), request("BYE", uri, ALICE, number, more), source(ALICE));
+        said(&mut proxy).remove(0)
+    };
+    // A strict router has put this proxy into the Request-URI.
+    let strict = "Route: <sip:192.0.2.7;lr>, <sip:dave@192.0.2.3:5062>\r\n";
+    let (to, message) = forwarded("sip:192.0.2.9:5060;lr", 1, strict);
+    assert_eq!(
+        (uri(&message), routes(&message)),
+        ("sip:dave@192.0.2.3:5062".into(), vec!["<sip:192.0.2.7;lr>".into()])
+    );
+    assert_eq!(to, Destination::Address(source("192.0.2.7:5060")));
+    // A strict router comes next.
+    let (to, message) = forwarded("sip:dave@h", 2, "Route: <sip:192.0.2.9;lr>, <sip:192.0.2.7>\r\n");
+    assert_eq!((uri(&message), routes(&message)), ("sip:192.0.2.7".into(), vec!["<sip:dave@h>".into()]));
+    assert_eq!(to, Destination::Address(source("192.0.2.7:5060")));
+}
+
+/// RFC 3327: the path to a binding is a route before it.
+#[test]
+fn a_path_is_followed() {
+    let mut proxy = proxy();
+    let path = "Supported: path\r\nPath: <sip:192.0.2.50;lr>\r\nContact: <sip:eve@192.0.2.51>\r\n";
+    let listing = answer(&mut proxy, at(0.0), register("eve", "p", 1, path));
+    assert_eq!(listing.headers.get(&Name::Path), Some("<sip:192.0.2.50;lr>"));
+    proxy.handle(at(1.0), request("MESSAGE", "sip:eve@biloxi.com", ALICE, 9, ""), source(ALICE));
+    let (to, message) = said(&mut proxy).remove(0);
+    assert_eq!(to, Destination::Address(source("192.0.2.50:5060")));
+    assert_eq!(message.as_request().unwrap().uri.to_string(), "sip:eve@192.0.2.51");
+    assert_eq!(message.headers().get(&Name::Route), Some("<sip:192.0.2.50;lr>"));
+}
+
+#[test]
+fn a_stateless_proxy_does_the_same_again() {
+    let mut proxy = StatelessProxy::new(registry());
+    let bob: Uri = format!("sip:bob@{BOB}").parse().unwrap();
+    let register = register("bob", "a", 1, &format!("Contact: <{bob}>\r\n"));
+    assert_eq!(proxy.registry_mut().register(at(0.0), register.as_request().unwrap()).status, Status::OK);
+    let mut forwarded = |method: &str| {
+        proxy.handle(at(1.0), request(method, "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
+        said(&mut proxy).remove(0)
+    };
+    let (to, first) = forwarded("INVITE");
+    assert_eq!(to, Destination::Address(source(BOB)));
+    assert_eq!(forwarded("INVITE").1, first);
+    let branch =
+        |message: &Message| message.headers().top_via().unwrap().unwrap().branch().unwrap().to_owned();
+    for method in ["CANCEL", "ACK"] {
+        assert_eq!(branch(&forwarded(method).1), branch(&first), "{method}");
+    }
+    let ringing = first.as_request().unwrap().response(Status::RINGING);
+    proxy.handle(at(2.0), ringing.into(), source(BOB));
+    let (to, back) = said(&mut proxy).remove(0);
+    assert_eq!((to, back.headers().vias().unwrap().len()), (Destination::Address(source(ALICE)), 1));
+    // A response that came past this proxy is not its affair.
+    proxy.handle(at(2.0), back, source(BOB));
+    assert_eq!(told(&said(&mut proxy)), [""; 0]);
+    proxy.handle(at(3.0), request("INVITE", "sip:nobody@biloxi.com", ALICE, 8, ""), source(ALICE));
+    assert_eq!(told(&said(&mut proxy)), ["480"]);
+}

@@ -1,0 +1,298 @@
+//! The transactions of a server, by their keys.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use netrig_core::{Endpoint, Instant};
+
+use super::{Destination, Source, reply, stamp};
+use crate::transaction::{Client, ClientKey, Event, InviteClient, InviteServer, Server, ServerKey, Timing};
+use crate::{Message, Method, Request, Response, Status};
+
+/// All transactions of a server; as many at once as it is told.
+#[derive(Debug)]
+pub(super) struct Transactions {
+    timing: Timing,
+    most: usize,
+    parties: BTreeMap<Key, Entry>,
+    due: BTreeSet<(Instant, Key)>,
+    out: VecDeque<(Destination, Message)>,
+    events: VecDeque<Happened>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Server(ServerKey),
+    Client(ClientKey),
+}
+
+#[derive(Debug)]
+enum Party {
+    InviteServer(InviteServer),
+    Server(Server),
+    InviteClient(InviteClient),
+    Client(Client),
+}
+
+#[derive(Debug)]
+struct Entry {
+    party: Party,
+    destination: Destination,
+    due: Option<Instant>,
+}
+
+/// What a server is told.
+#[derive(Debug)]
+pub(super) enum Happened {
+    /// A new request; an ACK is one of a 2xx, and has no transaction.
+    Request(ServerKey, Box<Request>),
+    /// A response to a request of one's own.
+    Response(ClientKey, Box<Response>),
+    /// A request of one's own has no answer: 408, or 503 if the network refused it.
+    Failed(ClientKey, Status),
+    /// A transaction is over.
+    ServerEnded(ServerKey),
+    /// A transaction is over.
+    ClientEnded(ClientKey),
+}
+
+impl Party {
+    fn endpoint(&mut self) -> &mut dyn Endpoint<Packet = Message, Event = Event> {
+        match self {
+            Self::InviteServer(party) => party,
+            Self::Server(party) => party,
+            Self::InviteClient(party) => party,
+            Self::Client(party) => party,
+        }
+    }
+
+    fn fail(&mut self) {
+        match self {
+            Self::InviteServer(party) => party.handle_transport_failure(),
+            Self::Server(party) => party.handle_transport_failure(),
+            Self::InviteClient(party) => party.handle_transport_failure(),
+            Self::Client(party) => party.handle_transport_failure(),
+        }
+    }
+}
+
+impl Transactions {
+    /// At most `most` at once.
+    pub(super) fn new(most: usize, timing: Timing) -> Self {
+        Self {
+            timing,
+            most,
+            parties: BTreeMap::new(),
+            due: BTreeSet::new(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    pub(super) const fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// A message came.
+    pub(super) fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        match message {
+            Message::Request(request) => self.request(now, request, from),
+            Message::Response(response) => self.response(now, response),
+        }
+    }
+
+    fn request(&mut self, now: Instant, mut request: Request, from: Source) {
+        stamp(&mut request, from);
+        let Ok(Some(key)) = ServerKey::of(&request) else {
+            // Without a Via nobody can be told.
+            if request.method != Method::Ack {
+                self.send_response(reply(&request, Status::BAD_REQUEST));
+            }
+            return;
+        };
+        let of = Key::Server(key.clone());
+        if self.parties.contains_key(&of) {
+            self.touch(now, &of, |party| party.endpoint().handle_packet(now, request.into()));
+            return;
+        }
+        if request.method != Method::Ack {
+            if self.parties.len() >= self.most {
+                self.send_response(reply(&request, Status::SERVICE_UNAVAILABLE));
+                return;
+            }
+            let reliable = from.transport.is_reliable();
+            let party = if request.method == Method::Invite {
+                Party::InviteServer(InviteServer::new(now, request.clone(), reliable, self.timing))
+            } else {
+                Party::Server(Server::new(reliable, self.timing))
+            };
+            let way_back = Destination::of_response(&request.response(Status::OK));
+            // Over a stream the response goes "using the existing connection to the source of the original request" (RFC 3261
+            // section 18.2.2).
+            let destination = way_back.filter(|_| !reliable).unwrap_or(Destination::Address(from));
+            self.insert(now, of, party, destination);
+        }
+        self.events.push_back(Happened::Request(key, request.into()));
+    }
+
+    fn response(&mut self, now: Instant, response: Response) {
+        let key = ClientKey::of_response(&response).ok().flatten().map(Key::Client);
+        // RFC 6026 section 7.3: a response that belongs to no transaction is dropped.
+        if let Some(key) = key {
+            self.touch(now, &key, |party| party.endpoint().handle_packet(now, response.into()));
+        }
+    }
+
+    fn insert(&mut self, now: Instant, key: Key, party: Party, destination: Destination) {
+        self.parties.insert(key.clone(), Entry { party, destination, due: None });
+        self.touch(now, &key, |_| ());
+    }
+
+    /// Changes one, and takes all that it has to say.
+    fn touch(&mut self, now: Instant, key: &Key, change: impl FnOnce(&mut Party)) {
+        let Some(entry) = self.parties.get_mut(key) else { return };
+        change(&mut entry.party);
+        let party = entry.party.endpoint();
+        while let Some(message) = party.poll_transmit(now) {
+            self.out.push_back((entry.destination.clone(), message));
+        }
+        let mut is_over = false;
+        while let Some(event) = party.poll_event() {
+            is_over |= event == Event::Ended;
+            self.events.extend(happened(key, event));
+        }
+        let due = party.poll_timeout().filter(|_| !is_over);
+        if due != entry.due {
+            if let Some(before) = std::mem::replace(&mut entry.due, due) {
+                self.due.remove(&(before, key.clone()));
+            }
+            self.due.extend(due.map(|at| (at, key.clone())));
+        }
+        if is_over {
+            self.parties.remove(key);
+        }
+    }
+
+    /// Answers a request.
+    pub(super) fn respond(&mut self, now: Instant, key: &ServerKey, response: Response) {
+        self.touch(now, &Key::Server(key.clone()), |party| match party {
+            Party::InviteServer(party) => party.respond(now, response),
+            Party::Server(party) => party.respond(now, response),
+            Party::InviteClient(_) | Party::Client(_) => {}
+        });
+    }
+
+    /// Whether a request has its transaction still.
+    pub(super) fn has(&self, key: &ServerKey) -> bool {
+        self.parties.contains_key(&Key::Server(key.clone()))
+    }
+
+    /// Sends a request that has its `Via`. `None` if it has none, or there are too many transactions.
+    pub(super) fn send(&mut self, now: Instant, request: Request, to: Destination) -> Option<ClientKey> {
+        let key = ClientKey::of_request(&request).ok()??;
+        if self.parties.len() >= self.most {
+            return None;
+        }
+        let reliable = to.is_reliable();
+        let party = if request.method == Method::Invite {
+            Party::InviteClient(InviteClient::new(now, request, reliable, self.timing))
+        } else {
+            Party::Client(Client::new(now, request, reliable, self.timing))
+        };
+        self.insert(now, Key::Client(key.clone()), party, to);
+        Some(key)
+    }
+
+    /// Sends the CANCEL of an INVITE, if it may be sent now (RFC 3261 section 9.1). Whether it was.
+    pub(super) fn cancel(&mut self, now: Instant, key: &ClientKey) -> bool {
+        let Some(Entry { party: Party::InviteClient(invite), destination, .. }) =
+            self.parties.get(&Key::Client(key.clone()))
+        else {
+            return false;
+        };
+        if !invite.can_be_cancelled() {
+            return false;
+        }
+        let (cancel, to) = (invite.cancellation(), destination.clone());
+        self.send(now, cancel, to).is_some()
+    }
+
+    /// Gives one up without a word: whoever is asked will not answer any more.
+    pub(super) fn forget(&mut self, key: &ClientKey) {
+        let key = Key::Client(key.clone());
+        if let Some(Entry { due: Some(at), .. }) = self.parties.remove(&key) {
+            self.due.remove(&(at, key));
+        }
+    }
+
+    /// Sends a message that is of no transaction.
+    pub(super) fn send_directly(&mut self, message: impl Into<Message>, to: Destination) {
+        self.out.push_back((to, message.into()));
+    }
+
+    /// Sends a response that is of no transaction.
+    pub(super) fn send_response(&mut self, response: Response) {
+        if let Some(to) = Destination::of_response(&response) {
+            self.send_directly(response, to);
+        }
+    }
+
+    /// A message could not be sent.
+    pub(super) fn handle_failure(&mut self, now: Instant, message: &Message) {
+        let key = match message {
+            Message::Request(request) => ClientKey::of_request(request).ok().flatten().map(Key::Client),
+            Message::Response(response) => {
+                // That of the request that it answers: its Via and its method are the same.
+                let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
+                let uri = crate::Uri::Other { scheme: String::new(), rest: String::new() };
+                method.and_then(|method| {
+                    let request = Request { headers: response.headers.clone(), ..Request::new(method, uri) };
+                    ServerKey::of(&request).ok().flatten().map(Key::Server)
+                })
+            }
+        };
+        if let Some(key) = key {
+            self.touch(now, &key, Party::fail);
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        while let Some((at, key)) = self.due.first().cloned() {
+            if at > now {
+                return;
+            }
+            self.touch(now, &key, |party| party.endpoint().handle_timeout(now));
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.out.pop_front()
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Happened> {
+        self.events.pop_front()
+    }
+}
+
+fn happened(key: &Key, event: Event) -> Option<Happened> {
+    match (key, event) {
+        (Key::Client(key), Event::Response(response)) => {
+            Some(Happened::Response(key.clone(), response.into()))
+        }
+        (Key::Client(key), Event::TimedOut(_)) => {
+            Some(Happened::Failed(key.clone(), Status::REQUEST_TIMEOUT))
+        }
+        (Key::Client(key), Event::TransportFailed) => {
+            Some(Happened::Failed(key.clone(), Status::SERVICE_UNAVAILABLE))
+        }
+        (Key::Client(key), Event::Ended) => Some(Happened::ClientEnded(key.clone())),
+        // The ACK of a 2xx that came on the INVITE's own branch.
+        (Key::Server(key), Event::Request(request)) => Some(Happened::Request(key.clone(), request.into())),
+        (Key::Server(key), Event::Ended) => Some(Happened::ServerEnded(key.clone())),
+        (Key::Client(_), Event::Request(_))
+        | (Key::Server(_), Event::Response(_) | Event::TimedOut(_) | Event::TransportFailed) => None,
+    }
+}

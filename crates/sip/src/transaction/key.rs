@@ -1,0 +1,91 @@
+//! Whose message it is (RFC 3261 sections 17.1.3 and 17.2.3).
+
+use crate::header::MAGIC_COOKIE;
+use crate::{Method, Name, ParseError, Request, Response};
+
+/// Which client transaction a response belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientKey {
+    branch: String,
+    method: Method,
+}
+
+/// Which server transaction a request belongs to. An ACK has that of its INVITE, a CANCEL one of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerKey {
+    identity: Identity,
+    method: Method,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    /// The branch and who chose it: two senders may choose the same.
+    Branch { branch: String, sent_by: String },
+    /// Of a sender who follows RFC 2543, whose branches mean nothing: what stands in the request.
+    Old { uri: String, from_tag: String, call_id: String, cseq: u32, via: String },
+}
+
+/// Branches are tokens, which have no case (RFC 3261 section 7.3.1).
+fn folded(text: &str) -> String {
+    text.to_ascii_lowercase()
+}
+
+impl ClientKey {
+    /// Of a request that is to be sent.
+    ///
+    /// # Errors
+    /// The topmost `Via` does not follow the grammar. `Ok(None)`: it has no branch.
+    pub fn of_request(request: &Request) -> Result<Option<Self>, ParseError> {
+        let via = request.headers.top_via()?;
+        Ok(via
+            .as_ref()
+            .and_then(|via| via.branch())
+            .map(|branch| Self { branch: folded(branch), method: request.method.clone() }))
+    }
+
+    /// Of a response that came.
+    ///
+    /// # Errors
+    /// The topmost `Via` or the `CSeq` does not follow the grammar. `Ok(None)`: one of them is missing.
+    pub fn of_response(response: &Response) -> Result<Option<Self>, ParseError> {
+        let (via, cseq) = (response.headers.top_via()?, response.headers.cseq()?);
+        let branch = via.as_ref().and_then(|via| via.branch()).map(folded);
+        Ok(branch.zip(cseq).map(|(branch, cseq)| Self { branch, method: cseq.method }))
+    }
+}
+
+impl ServerKey {
+    /// Of a request that came.
+    ///
+    /// # Errors
+    /// A header field that it is made of does not follow the grammar. `Ok(None)`: there is no `Via`, or of a sender of
+    /// RFC 2543 something else is missing.
+    pub fn of(request: &Request) -> Result<Option<Self>, ParseError> {
+        let headers = &request.headers;
+        let method = if request.method == Method::Ack { Method::Invite } else { request.method.clone() };
+        let Some(via) = headers.top_via()? else { return Ok(None) };
+        let port = via.port.or(via.transport.as_ref().ok().map(|transport| transport.default_port()));
+        let sent_by = folded(&format!("{}:{}", via.host, port.unwrap_or(0)));
+        if let Some(branch) = via.branch().filter(|branch| branch.starts_with(MAGIC_COOKIE)) {
+            return Ok(Some(Self { identity: Identity::Branch { branch: folded(branch), sent_by }, method }));
+        }
+        let (Some(from), Some(call_id), Some(cseq)) = (headers.from()?, headers.call_id()?, headers.cseq()?)
+        else {
+            return Ok(None);
+        };
+        let identity = Identity::Old {
+            uri: request.uri.to_string(),
+            from_tag: from.tag().unwrap_or_default().to_owned(),
+            call_id: call_id.to_owned(),
+            cseq: cseq.number,
+            via: headers.get(&Name::Via).unwrap_or_default().to_owned(),
+        };
+        Ok(Some(Self { identity, method }))
+    }
+
+    /// That of the INVITE, if the request is a CANCEL: what it is to end (RFC 3261 section 9.2).
+    #[must_use]
+    pub fn cancelled(&self) -> Self {
+        Self { identity: self.identity.clone(), method: Method::Invite }
+    }
+}

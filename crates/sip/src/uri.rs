@@ -1,0 +1,497 @@
+//! Who and where: SIP, SIPS and other URIs (RFC 3261 section 19.1).
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::error::ParseError;
+use crate::grammar::{Cursor, is_unreserved};
+use crate::header::Parameters;
+
+const RULE: &str = "RFC 3261 section 19.1.1";
+
+/// A request's target, or what an address names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uri {
+    /// `sip:` or `sips:`.
+    Sip(SipUri),
+    /// Any other scheme with what follows its colon, as it was written: `tel:`, `urn:`, `mailto:`.
+    Other {
+        /// Without the colon.
+        scheme: String,
+        /// Behind the colon.
+        rest: String,
+    },
+}
+
+/// How a SIP URI wants to be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// By whatever carries it.
+    Sip,
+    /// By TLS on every hop.
+    Sips,
+}
+
+/// `sip:user:password@host:port;parameters?headers`. Its parts are kept as they were written, with their escapes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SipUri {
+    /// `sip` or `sips`.
+    pub scheme: Scheme,
+    /// Before the `@`, without the password.
+    pub user: Option<String>,
+    /// Between `:` and `@`. RFC 3261 section 19.1.1: its use is not recommended.
+    pub password: Option<String>,
+    /// The domain or address.
+    pub host: Host,
+    /// Where none stands, that of the transport: 5060, or 5061 for TLS.
+    pub port: Option<u16>,
+    /// `;transport=tcp;lr`.
+    pub parameters: Parameters,
+    /// Header fields of the request to be made of it, by name, `?` and `&` taken off.
+    pub headers: Vec<(String, String)>,
+}
+
+/// `host`: a name or an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// `example.com`; compared without case.
+    Name(String),
+    /// `192.0.2.1`, or `[2001:db8::1]`.
+    Address(IpAddr),
+}
+
+impl Uri {
+    /// The SIP or SIPS URI that it is, if it is one.
+    pub const fn as_sip(&self) -> Option<&SipUri> {
+        match self {
+            Self::Sip(uri) => Some(uri),
+            Self::Other { .. } => None,
+        }
+    }
+
+    /// Whether both name the same resource: RFC 3261 section 19.1.4 for SIP, as they are written for others, whose
+    /// own rules are not known here.
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sip(a), Self::Sip(b)) => a.is_equivalent(b),
+            (Self::Other { scheme: a, rest: x }, Self::Other { scheme: b, rest: y }) => {
+                a.eq_ignore_ascii_case(b) && x == y
+            }
+            _ => false,
+        }
+    }
+}
+
+impl SipUri {
+    /// `sip:host`.
+    pub fn new(host: Host) -> Self {
+        Self {
+            scheme: Scheme::Sip,
+            user: None,
+            password: None,
+            host,
+            port: None,
+            parameters: Parameters::default(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// With the user, escaped where it must be.
+    #[must_use]
+    pub fn with_user(mut self, user: &str) -> Self {
+        self.user = Some(escaped(user, is_user));
+        self
+    }
+
+    /// With the port.
+    #[must_use]
+    pub const fn with_port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// With a parameter, or a flag if it has no value.
+    #[must_use]
+    pub fn with_parameter(mut self, name: &str, value: Option<&str>) -> Self {
+        self.parameters.set(name, value);
+        self
+    }
+
+    /// Whether both name the same resource (RFC 3261 section 19.1.4).
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        /// "A URI omitting the maddr parameter will not match a URI containing" it, and likewise these.
+        const MUST_BE_IN_BOTH: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
+        let same = |a: &Option<String>, b: &Option<String>| {
+            a.as_deref().map(unescaped) == b.as_deref().map(unescaped)
+        };
+        let hosts = match (&self.host, &other.host) {
+            (Host::Name(a), Host::Name(b)) => a.eq_ignore_ascii_case(b),
+            (a, b) => a == b,
+        };
+        let parameters = |a: &Self, b: &Self| {
+            a.parameters.iter().all(|(name, value)| match b.parameters.get(name) {
+                Some(other) => same_value(value, other),
+                None => !MUST_BE_IN_BOTH.iter().any(|must| must.eq_ignore_ascii_case(name)),
+            })
+        };
+        let headers = |a: &Self, b: &Self| {
+            let equals = |x: &(String, String), y: &(String, String)| {
+                unescaped(&x.0).eq_ignore_ascii_case(&unescaped(&y.0)) && unescaped(&x.1) == unescaped(&y.1)
+            };
+            a.headers.iter().all(|x| b.headers.iter().any(|y| equals(x, y)))
+        };
+        self.scheme == other.scheme
+            && same(&self.user, &other.user)
+            && same(&self.password, &other.password)
+            && hosts
+            && self.port == other.port
+            && parameters(self, other)
+            && parameters(other, self)
+            && headers(self, other)
+            && headers(other, self)
+    }
+}
+
+fn same_value(a: Option<&str>, b: Option<&str>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => unescaped(a).eq_ignore_ascii_case(&unescaped(b)),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+const fn is_user(byte: u8) -> bool {
+    is_unreserved(byte) || matches!(byte, b'&' | b'=' | b'+' | b'$' | b',' | b';' | b'?' | b'/')
+}
+
+const fn is_password(byte: u8) -> bool {
+    is_unreserved(byte) || matches!(byte, b'&' | b'=' | b'+' | b'$' | b',')
+}
+
+const fn is_parameter(byte: u8) -> bool {
+    is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b':' | b'&' | b'+' | b'$')
+}
+
+const fn is_header(byte: u8) -> bool {
+    is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b'?' | b':' | b'+' | b'$')
+}
+
+/// `%41` as `A`. What is no escape stays as it is.
+pub(crate) fn unescaped(text: &str) -> String {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, tail @ ..] = rest {
+        let escape = match (first, tail) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        out.push(escape.unwrap_or(*first));
+        rest = if escape.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// With what `class` does not have as `%41`.
+pub(crate) fn escaped(text: &str, class: impl Fn(u8) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if class(byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// As long as `class` or an escape holds.
+fn take_escaped<'a>(cursor: &mut Cursor<'a>, class: impl Fn(u8) -> bool) -> Result<&'a str, ParseError> {
+    let (text, mut length) = (cursor.rest(), 0);
+    loop {
+        let before = cursor.take_while(&class).len();
+        length += before;
+        if !cursor.eat(b'%') {
+            return Ok(&text[..length]);
+        }
+        for _ in 0..2 {
+            match cursor.peek() {
+                Some(digit) if digit.is_ascii_hexdigit() => cursor.eat(digit),
+                _ => return Err(cursor.error("two hexadecimal digits after `%`")),
+            };
+        }
+        length += 3;
+    }
+}
+
+/// `hostport`'s host.
+pub(crate) fn host(cursor: &mut Cursor<'_>) -> Result<Host, ParseError> {
+    if cursor.eat(b'[') {
+        let start = *cursor;
+        let address = cursor.take_until(b"]");
+        let address: Ipv6Addr = address.parse().map_err(|_| start.error("an IPv6 address"))?;
+        cursor.expect(b']', "`]` after an IPv6 address")?;
+        return Ok(Host::Address(address.into()));
+    }
+    let start = *cursor;
+    let name = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));
+    if name.is_empty() {
+        return Err(start.error("a host"));
+    }
+    if let Ok(address) = name.parse::<Ipv4Addr>() {
+        return Ok(Host::Address(address.into()));
+    }
+    if is_hostname(name) { Ok(Host::Name(name.into())) } else { Err(start.error("a host name or address")) }
+}
+
+/// `hostname = *( domainlabel "." ) toplabel [ "." ]`: labels neither start nor end with a hyphen, the last starts with a
+/// letter.
+fn is_hostname(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let mut labels = name.split('.').peekable();
+    let fits = |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
+    while let Some(label) = labels.next() {
+        let is_last = labels.peek().is_none();
+        if !fits(label) || is_last && !label.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return false;
+        }
+    }
+    true
+}
+
+/// A port behind its colon.
+pub(crate) fn port(cursor: &mut Cursor<'_>) -> Result<u16, ParseError> {
+    cursor.number("a port from 0 to 65535")
+}
+
+/// Reads a URI that ends where one of `ends` stands, or at the end.
+pub(crate) fn uri(cursor: &mut Cursor<'_>) -> Result<Uri, ParseError> {
+    let start = *cursor;
+    let scheme = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    if !scheme.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return Err(start.error("the scheme of a URI"));
+    }
+    cursor.expect(b':', "`:` after the scheme of a URI")?;
+    let sip = [("sip", Scheme::Sip), ("sips", Scheme::Sips)];
+    match sip.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(scheme)) {
+        Some((_, scheme)) => sip_uri(cursor, scheme).map(Uri::Sip),
+        None => {
+            let rest =
+                cursor.take_while(|byte| byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"'));
+            if rest.is_empty() {
+                return Err(cursor.error("something behind the scheme of a URI"));
+            }
+            Ok(Uri::Other { scheme: scheme.into(), rest: rest.into() })
+        }
+    }
+}
+
+fn sip_uri(cursor: &mut Cursor<'_>, scheme: Scheme) -> Result<SipUri, ParseError> {
+    let (user, password) = user_info(cursor)?;
+    let mut found = SipUri::new(host(cursor)?);
+    (found.scheme, found.user, found.password) = (scheme, user, password);
+    if cursor.eat(b':') {
+        found.port = Some(port(cursor)?);
+    }
+    while cursor.eat(b';') {
+        let name = take_escaped(cursor, is_parameter)?;
+        if name.is_empty() {
+            return Err(cursor.error("the name of a parameter"));
+        }
+        let value = if cursor.eat(b'=') { Some(take_escaped(cursor, is_parameter)?) } else { None };
+        if value == Some("") {
+            return Err(cursor.error("the value of a parameter"));
+        }
+        found.parameters.push(name, value);
+    }
+    if cursor.eat(b'?') {
+        loop {
+            let name = take_escaped(cursor, is_header)?;
+            if name.is_empty() {
+                return Err(cursor.error("the name of a header field"));
+            }
+            cursor.expect(b'=', "`=` after the name of a header field")?;
+            found.headers.push((name.into(), take_escaped(cursor, is_header)?.into()));
+            if !cursor.eat(b'&') {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `[ userinfo "@" ]`.
+fn user_info(cursor: &mut Cursor<'_>) -> Result<(Option<String>, Option<String>), ParseError> {
+    // An `@` can stand nowhere else in a SIP URI, but it can in what follows one: that begins with one of these.
+    let own =
+        cursor.rest().find(['<', '>', '"', ' ', '\t']).map_or(cursor.rest(), |end| &cursor.rest()[..end]);
+    if !own.contains('@') {
+        return Ok((None, None));
+    }
+    let user = take_escaped(cursor, is_user)?;
+    if user.is_empty() {
+        return Err(cursor.error("a user before `@`"));
+    }
+    let password = if cursor.eat(b':') { Some(take_escaped(cursor, is_password)?.into()) } else { None };
+    cursor.expect(b'@', "`@` after the user")?;
+    Ok((Some(user.into()), password))
+}
+
+impl FromStr for Uri {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut cursor = Cursor::new(text, RULE);
+        let found = uri(&mut cursor)?;
+        cursor.end()?;
+        Ok(found)
+    }
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sip(uri) => uri.fmt(f),
+            Self::Other { scheme, rest } => write!(f, "{scheme}:{rest}"),
+        }
+    }
+}
+
+impl fmt::Display for SipUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.scheme {
+            Scheme::Sip => "sip:",
+            Scheme::Sips => "sips:",
+        })?;
+        if let Some(user) = &self.user {
+            f.write_str(user)?;
+            if let Some(password) = &self.password {
+                write!(f, ":{password}")?;
+            }
+            f.write_str("@")?;
+        }
+        write!(f, "{}", self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        write!(f, "{}", self.parameters)?;
+        for ((name, value), sign) in
+            self.headers.iter().zip(std::iter::once('?').chain(std::iter::repeat('&')))
+        {
+            write!(f, "{sign}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => address.fmt(f),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+impl From<IpAddr> for Host {
+    fn from(address: IpAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Uri {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// RFC 3261 section 19.1.3.
+    #[test]
+    fn the_examples_of_the_rfc_come_back_as_they_were() {
+        for text in [
+            "sip:alice@atlanta.com",
+            "sip:alice:secretword@atlanta.com;transport=tcp",
+            "sips:alice@atlanta.com?subject=project%20x&priority=urgent",
+            "sip:+1-212-555-1212:1234@gateway.com;user=phone",
+            "sips:1212@gateway.com",
+            "sip:alice@192.0.2.4",
+            "sip:atlanta.com;method=REGISTER?to=alice%40atlanta.com",
+            "sip:alice;day=tuesday@atlanta.com",
+            "sip:[2001:db8::10]:5070;lr",
+            "tel:+358-555-1234567;postd=pp22",
+        ] {
+            assert_eq!(read(text).to_string(), text);
+        }
+    }
+
+    /// RFC 3261 section 19.1.4.
+    #[test]
+    fn equivalence_is_that_of_the_rfc() {
+        let same = [
+            ("sip:%61lice@atlanta.com;transport=TCP", "sip:alice@AtLanTa.CoM;Transport=tcp"),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com;newparam=5"),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com;security=on"),
+            (
+                "sip:biloxi.com;transport=tcp;method=REGISTER?to=sip:bob%40biloxi.com",
+                "sip:biloxi.com;method=REGISTER;transport=tcp?to=sip:bob%40biloxi.com",
+            ),
+            (
+                "sip:alice@atlanta.com?subject=project%20x&priority=urgent",
+                "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
+            ),
+        ];
+        let different = [
+            ("SIP:ALICE@AtLanTa.CoM;Transport=udp", "sip:alice@AtLanTa.CoM;Transport=UDP"),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com:5060"),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com;transport=udp"),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com:6000;transport=tcp"),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com?Subject=next%20meeting"),
+            ("sip:bob@phone21.boxesbybob.com", "sip:bob@192.0.2.4"),
+            ("sip:carol@chicago.com;security=on", "sip:carol@chicago.com;security=off"),
+            ("sip:bob@biloxi.com", "sips:bob@biloxi.com"),
+        ];
+        for (a, b) in same {
+            assert!(read(a).is_equivalent(&read(b)) && read(b).is_equivalent(&read(a)), "{a} {b}");
+        }
+        for (a, b) in different {
+            assert!(!read(a).is_equivalent(&read(b)) && !read(b).is_equivalent(&read(a)), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_uri_says_where() {
+        for (text, at) in [
+            ("", 0),
+            ("alice", 5),
+            ("sip:", 4),
+            ("sip:@host", 4),
+            ("sip:alice@", 10),
+            ("sip:a b@host", 5),
+            ("sip:host:65536", 9),
+            ("sip:host;", 9),
+            ("sip:host;lr=", 12),
+            ("sip:host?x", 10),
+            ("sip:a%4@host", 7),
+            ("sip:-host", 4),
+            ("sip:1.2.3.4.5", 4),
+            ("sip:[::g]", 5),
+            ("sip:host x", 8),
+        ] {
+            let error = text.parse::<Uri>().unwrap_err();
+            assert_eq!(error.at, at, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_escaped() {
+        let uri = SipUri::new(Host::Name("a.example".into())).with_user("j@s n");
+        assert_eq!(uri.to_string(), "sip:j%40s%20n@a.example");
+        assert_eq!(unescaped("j%40s%20n%"), "j@s n%");
+    }
+}

@@ -1,0 +1,272 @@
+//! Both sides of calls over a network in memory: every outcome and every retransmission is as the RFC's timers say.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
+
+mod pair;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_sip::load::{Failure, Record, Scenario, Side};
+use netrig_sip::transaction::Timer;
+use netrig_sip::{Message, Name, Request, Status};
+use pair::{DELAY, Network, Pair, lossy, perfect};
+
+const RING: Duration = Duration::from_millis(10);
+
+fn ms(n: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(n)
+}
+
+fn list(sent: &[(u64, &str)]) -> Vec<(u64, String)> {
+    sent.iter().map(|(at, what)| (*at, (*what).to_owned())).collect()
+}
+
+/// From the first message to the last, and everything forgotten in the end.
+fn played(network: impl Network, scenario: Scenario) -> (Vec<(u64, String)>, Record, Record) {
+    let mut pair = Pair::new(network, RING);
+    pair.start(scenario);
+    pair.run(ms(400_000));
+    assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
+    assert_eq!(pair.caller.next_deadline(), None);
+    let (caller, callee) = (pair.record(Side::Caller), pair.record(Side::Callee));
+    assert_eq!(caller.token, callee.token, "both sides name the call alike");
+    (pair.sent, caller, callee)
+}
+
+const CALL: Scenario = Scenario::Call { hold: Duration::from_millis(100) };
+
+#[test]
+fn a_call_without_loss() {
+    let (sent, caller, callee) = played(perfect(), CALL);
+    let expected = [(0, "INVITE"), (1, "180"), (11, "200"), (12, "ACK"), (112, "BYE"), (113, "200")];
+    assert_eq!(sent, list(&expected));
+    assert_eq!((caller.failure, caller.status, callee.failure), (None, 200, None));
+    let stamps = caller.stamps;
+    assert_eq!([stamps.intended, stamps.request, stamps.ringing], [ms(0), ms(0), ms(2)]);
+    assert_eq!([stamps.answered, stamps.acknowledged], [ms(12), ms(12)]);
+    assert_eq!([stamps.ending, stamps.ended, stamps.trying], [ms(112), ms(114), Instant::NEVER]);
+    // Answer-signal delay: from the 200 that was sent to its ACK.
+    assert_eq!([callee.stamps.answered, callee.stamps.acknowledged], [ms(11), ms(13)]);
+    assert_eq!(caller.counts, callee.counts);
+}
+
+#[test]
+fn the_other_scenarios_without_loss() {
+    let after = Duration::from_millis(50);
+    for (scenario, expected) in [
+        (
+            Scenario::Cancel { after },
+            vec![(0, "INVITE"), (1, "180"), (52, "CANCEL"), (53, "200"), (53, "487"), (54, "ACK")],
+        ),
+        (
+            Scenario::NoAnswer { patience: after },
+            vec![(0, "INVITE"), (1, "180"), (52, "CANCEL"), (53, "200"), (53, "487"), (54, "ACK")],
+        ),
+        (Scenario::Busy, vec![(0, "INVITE"), (1, "486"), (2, "ACK")]),
+    ] {
+        let (sent, caller, callee) = played(perfect(), scenario);
+        assert_eq!(sent, list(&expected));
+        assert_eq!((caller.failure, callee.failure), (None, None), "{scenario:?}");
+    }
+    for (scenario, method) in [(Scenario::Options, "OPTIONS"), (Scenario::Message, "MESSAGE")] {
+        let mut pair = Pair::new(perfect(), RING);
+        pair.start(scenario);
+        pair.run(ms(60_000));
+        assert_eq!(pair.sent, list(&[(0, method), (1, "200")]));
+        let record = pair.record(Side::Caller);
+        assert_eq!((record.failure, record.status, record.stamps.ended), (None, 200, ms(2)));
+    }
+}
+
+/// Loses the messages with these numbers, in the order in which they are sent.
+fn losing(lost: &'static [usize]) -> impl Network {
+    move |now: Instant, number: usize, _: &Message| (!lost.contains(&number)).then(|| now + DELAY)
+}
+
+/// Timers A, the 2xx's own, E.
+#[test]
+fn what_is_lost_is_sent_again() {
+    let (sent, caller, _) = played(losing(&[0, 1]), CALL);
+    assert_eq!(sent[..4], list(&[(0, "INVITE"), (500, "INVITE"), (1500, "INVITE"), (1501, "180")]));
+    assert_eq!((caller.failure, caller.counts.requests_again), (None, 2));
+
+    // The 486 is lost: the INVITE comes again, which the callee takes as one.
+    let (sent, _, callee) = played(losing(&[1, 2, 3]), Scenario::Busy);
+    assert_eq!(sent[..4], list(&[(0, "INVITE"), (1, "486"), (500, "INVITE"), (501, "486")]));
+    assert!(callee.counts.repeated >= 1);
+
+    let (sent, caller, callee) = played(losing(&[2, 3]), CALL);
+    assert_eq!(sent[2..5], list(&[(11, "200"), (511, "200"), (1511, "200")]));
+    assert_eq!((caller.failure, callee.failure, callee.counts.responses_again), (None, None, 2));
+
+    // The ACK is lost: the 2xx comes again and is acknowledged again.
+    let long = Scenario::Call { hold: Duration::from_secs(10) };
+    let (sent, caller, callee) = played(losing(&[3]), long);
+    assert_eq!(sent[3..6], list(&[(12, "ACK"), (511, "200"), (512, "ACK")]));
+    assert_eq!((caller.counts.acknowledgements_again, callee.stamps.acknowledged), (1, ms(513)));
+
+    // The BYE, then its 200 are lost.
+    let (sent, caller, _) = played(losing(&[4, 6]), CALL);
+    assert_eq!(sent[4..], list(&[(112, "BYE"), (612, "BYE"), (613, "200"), (1612, "BYE"), (1613, "200")]));
+    assert_eq!((caller.failure, caller.counts.requests_again), (None, 2));
+}
+
+fn deaf(method: &'static str) -> impl Network {
+    move |now: Instant, _: usize, message: &Message| {
+        let lost = message.headers().cseq().unwrap().unwrap().method.as_str() == method;
+        (!lost).then(|| now + DELAY)
+    }
+}
+
+/// Timers B and F.
+#[test]
+fn what_is_never_answered_is_given_up() {
+    let mut pair = Pair::new(deaf("INVITE"), RING);
+    pair.start(CALL);
+    pair.run(ms(60_000));
+    let times = [0, 500, 1500, 3500, 7500, 15500, 31500];
+    assert_eq!(pair.sent, times.map(|at| (at, "INVITE".to_owned())));
+    let record = pair.record(Side::Caller);
+    assert_eq!((record.failure, record.status), (Some(Failure::TimedOut(Timer::B)), 0));
+
+    let (sent, caller, callee) = played(deaf("BYE"), CALL_AND_LEAVE);
+    let byes: Vec<u64> = sent.iter().filter(|(_, what)| what == "BYE").map(|(at, _)| at - 12).collect();
+    assert_eq!(byes, [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500]);
+    assert_eq!(caller.failure, Some(Failure::TimedOut(Timer::F)));
+    assert_eq!(callee.failure, Some(Failure::LeftAlone));
+}
+
+/// A request that is being worked on is sent again as told, then each T2.
+#[test]
+fn a_request_that_is_being_worked_on_is_repeated_each_t2() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(Scenario::Options);
+    let asked = seen.borrow()[0].clone();
+    answer(&mut pair, &asked, 100, &[]);
+    pair.run(ms(60_000));
+    let times: Vec<u64> = pair.sent.iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [0, 500, 4500, 8500, 12500, 16500, 20500, 24500, 28500]);
+    let record = pair.record(Side::Caller);
+    assert_eq!((record.failure, record.stamps.ended), (Some(Failure::TimedOut(Timer::F)), Instant::NEVER));
+}
+
+const CALL_AND_LEAVE: Scenario = Scenario::Call { hold: Duration::ZERO };
+
+/// Timer H: the 2xx of a callee who never hears its ACK, at "an interval that starts at T1 seconds and doubles for each
+/// retransmission until it reaches T2 seconds" (RFC 3261 section 13.3.1.4).
+#[test]
+fn what_is_never_acknowledged_is_given_up() {
+    let long = Scenario::Call { hold: Duration::from_secs(60) };
+    let no_ack = |now: Instant, _: usize, message: &Message| {
+        let is_ack = message.as_request().is_some_and(|request| request.method.as_str() == "ACK");
+        (!is_ack).then(|| now + DELAY)
+    };
+    let (sent, caller, callee) = played(no_ack, long);
+    let accepted: Vec<u64> = sent.iter().filter(|(_, what)| what == "200").map(|(at, _)| at - 11).collect();
+    assert_eq!(accepted[..11], [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500]);
+    assert_eq!(callee.failure, Some(Failure::TimedOut(Timer::H)));
+    assert_eq!((caller.counts.acknowledgements_again, caller.failure), (10, None));
+}
+
+/// A 180 that comes behind its 200 is no failure.
+#[test]
+fn an_overtaken_response_is_tolerated() {
+    let late = |now: Instant, _: usize, message: &Message| {
+        let is_ringing = message.as_response().is_some_and(|response| response.status == Status::RINGING);
+        Some(now + if is_ringing { Duration::from_millis(40) } else { DELAY })
+    };
+    let (_, caller, _) = played(late, CALL);
+    assert_eq!((caller.failure, caller.counts.reordered), (None, 1));
+    assert_eq!(caller.stamps.ringing, Instant::NEVER);
+}
+
+/// Every call over a network that loses a fifth of all messages comes to its end: well, or by the timer of what nobody
+/// heard.
+#[test]
+fn many_calls_with_losses() {
+    let luck = Seeds::new(1).stream("network/loss");
+    let mut pair = Pair::new(lossy(luck, 0.2), RING);
+    let wait = Duration::from_millis(30);
+    let scenarios = [
+        CALL,
+        Scenario::Busy,
+        Scenario::Cancel { after: wait },
+        Scenario::NoAnswer { patience: wait },
+        Scenario::Options,
+        CALL_AND_LEAVE,
+        Scenario::Message,
+    ];
+    for round in 0..700 {
+        pair.start(scenarios[round % scenarios.len()]);
+        pair.run(ms(10 * round as u64));
+    }
+    pair.run(ms(1_000_000));
+    assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
+    let of = |side| pair.records.iter().filter(move |record: &&Record| record.side == side);
+    assert_eq!(of(Side::Caller).count(), 700);
+    let failed: Vec<_> = of(Side::Caller).filter_map(|record| record.failure).collect();
+    // Seven messages in a row, or the answer to each: 0.36^7 of the calls, and a BYE whose 200 is lost eleven times.
+    assert!(failed.len() <= 7, "{failed:?}");
+    assert!(failed.iter().all(|failure| matches!(failure, Failure::TimedOut(_))), "{failed:?}");
+    let again: u32 = of(Side::Caller).map(|record| u32::from(record.counts.requests_again)).sum();
+    assert!(again > 200);
+}
+
+/// Carries nothing, and keeps the requests.
+fn recorded() -> (Rc<RefCell<Vec<Request>>>, impl Network) {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let own = Rc::clone(&seen);
+    let network = move |_: Instant, _: usize, message: &Message| {
+        own.borrow_mut().extend(message.as_request().cloned());
+        None
+    };
+    (seen, network)
+}
+
+fn answer(pair: &mut Pair<impl Network>, request: &Request, status: u16, more: &[(Name, &str)]) {
+    let mut response = request.response(Status::new(status).unwrap());
+    let to = format!("{};tag=server", response.headers.get(&Name::To).unwrap());
+    response.headers.set(Name::To, to);
+    for (name, value) in more {
+        response.headers.push(name.clone(), value);
+    }
+    pair.inject(&response.into());
+}
+
+/// A registrar that a test plays: a challenge, its answer, a granted time and the renewal before it is over.
+#[test]
+fn a_registration_is_challenged_granted_and_renewed() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    let last = |place: usize| seen.borrow()[place].clone();
+    pair.register(600);
+    let challenge = "Digest realm=\"example.com\", nonce=\"abc\", qop=\"auth\", algorithm=MD5";
+    answer(&mut pair, &last(0), 401, &[(Name::WwwAuthenticate, challenge)]);
+    pair.run(ms(10));
+    let again = last(1);
+    assert_eq!(again.headers.cseq().unwrap().unwrap().number, 2);
+    let answers = again.headers.credentials(&Name::Authorization).unwrap();
+    let proof = netrig_sip::digest::Answer::read(&answers[0]).unwrap();
+    let secret =
+        netrig_sip::digest::Secret::new(netrig_sip::digest::Hash::Md5, "user0003", "example.com", "secret");
+    assert!(proof.proves(&again.method, b"", &secret));
+    let contact = again.headers.get(&Name::Contact).unwrap().to_owned() + ";expires=100";
+    let others = "<sip:other@192.0.2.9>;expires=5";
+    answer(&mut pair, &again, 200, &[(Name::Contact, others), (Name::Contact, &contact)]);
+    pair.run(ms(20));
+    let record = pair.record(Side::Registrant);
+    assert_eq!((record.failure, record.status, record.counts.challenges), (None, 200, 1));
+    assert_eq!((pair.registrant.registered(), seen.borrow().len()), (1, 2));
+    pair.run(ms(90_011));
+    assert_eq!((last(2).headers.cseq().unwrap().unwrap().number, seen.borrow().len()), (3, 3));
+    // Refused with what was wrong again: no endless loop.
+    answer(&mut pair, &last(2), 401, &[(Name::WwwAuthenticate, challenge)]);
+    pair.run(ms(90_020));
+    answer(&mut pair, &last(3), 401, &[(Name::WwwAuthenticate, challenge)]);
+    pair.run(ms(200_000));
+    let failure = pair.records.last().unwrap().failure;
+    assert_eq!((failure, pair.registrant.registered()), (Some(Failure::Authentication), 0));
+    assert_eq!(seen.borrow().len(), 4);
+}

@@ -1,0 +1,168 @@
+//! Machines on both ends of a network in memory, which delays and loses what it is told to.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant, Stream};
+use netrig_sip::Message;
+use netrig_sip::load::{
+    Callee, Caller, Directory, Output, Owner, Recipient, Record, Registrant, Scan, Scenario, Setup, Wish,
+};
+
+pub const RUN: u32 = 0xfeed_0001;
+pub const DELAY: Duration = Duration::from_millis(1);
+
+pub fn here() -> SocketAddr {
+    "192.0.2.1:5060".parse().unwrap()
+}
+
+pub fn there() -> SocketAddr {
+    "192.0.2.2:5060".parse().unwrap()
+}
+
+pub fn setup() -> Setup {
+    let description = Bytes::from_static(b"v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nt=0 0\r\n");
+    Setup { description, longest_call: Duration::from_secs(300), ..Setup::new(RUN, here(), there()) }
+}
+
+/// What happens to the datagrams.
+pub trait Network {
+    /// When this one arrives, if it does. `number` counts those of all directions from 0.
+    fn carry(&mut self, now: Instant, number: usize, message: &Message) -> Option<Instant>;
+}
+
+impl<F: FnMut(Instant, usize, &Message) -> Option<Instant>> Network for F {
+    fn carry(&mut self, now: Instant, number: usize, message: &Message) -> Option<Instant> {
+        self(now, number, message)
+    }
+}
+
+/// Each datagram is lost with this probability.
+pub fn lossy(mut luck: Stream, probability: f64) -> impl Network {
+    move |now: Instant, _: usize, _: &Message| (!luck.chance(probability)).then(|| now + DELAY)
+}
+
+pub fn perfect() -> impl Network {
+    |now: Instant, _: usize, _: &Message| Some(now + DELAY)
+}
+
+/// One line of what was sent: when in ms, and what.
+pub type Sent = (u64, String);
+
+pub struct Pair<N> {
+    pub caller: Caller,
+    pub callee: Callee,
+    pub registrant: Registrant,
+    pub records: Vec<Record>,
+    pub sent: Vec<Sent>,
+    pub now: Instant,
+    network: N,
+    number: usize,
+    /// By when and in which order they arrive: from, to, bytes.
+    flying: BTreeMap<(Instant, usize), (SocketAddr, SocketAddr, Vec<u8>)>,
+}
+
+impl<N: Network> Pair<N> {
+    pub fn new(network: N, ringing: Duration) -> Self {
+        let names = Directory::pattern("user", 4);
+        let passwords = Directory::Fixed(b"secret"[..].into());
+        let far = Setup { local: there(), server: here(), ..setup() };
+        Self {
+            caller: Caller::new(setup(), names.clone(), passwords.clone()).unwrap(),
+            registrant: Registrant::new(setup(), names, passwords, 4).unwrap(),
+            callee: Callee::new(far, Wish::Answer, ringing, [7; 16]).unwrap(),
+            records: Vec::new(),
+            sent: Vec::new(),
+            now: Instant::ZERO,
+            network,
+            number: 0,
+            flying: BTreeMap::new(),
+        }
+    }
+
+    pub fn start(&mut self, scenario: Scenario) {
+        let mut out = Output::default();
+        self.caller.start(self.now, self.now, scenario, (1, 2), &mut out).unwrap();
+        self.carry(here(), &mut out);
+    }
+
+    pub fn register(&mut self, expires: u32) {
+        let mut out = Output::default();
+        self.registrant.register(self.now, self.now, 3, expires, &mut out).unwrap();
+        self.carry(here(), &mut out);
+    }
+
+    /// A message of the server's own, made by a test.
+    pub fn inject(&mut self, message: &Message) {
+        self.flying.insert((self.now + DELAY, self.number), (there(), here(), message.to_bytes().to_vec()));
+        self.number += 1;
+    }
+
+    /// Every message that a machine sends is right.
+    pub fn carry(&mut self, from: SocketAddr, out: &mut Output) {
+        for (to, bytes) in out.datagrams.iter() {
+            let message = Message::parse(&Bytes::copy_from_slice(bytes)).unwrap();
+            assert_eq!(message.violations(), [], "{message}");
+            let what = match &message {
+                Message::Request(request) => request.method.to_string(),
+                Message::Response(response) => response.status.to_string(),
+            };
+            self.sent.push((self.now.as_nanos() / 1_000_000, what));
+            if let Some(at) = self.network.carry(self.now, self.number, &message) {
+                self.flying.insert((at, self.number), (from, to, bytes.to_vec()));
+            }
+            self.number += 1;
+        }
+        out.datagrams.clear();
+        self.records.append(&mut out.records);
+    }
+
+    /// Lets time go on until nothing more happens, or until `end`.
+    pub fn run(&mut self, end: Instant) {
+        let mut out = Output::default();
+        loop {
+            let arrival = self.flying.keys().next().map(|(at, _)| *at);
+            let timers = [
+                self.caller.next_deadline(),
+                self.callee.next_deadline(),
+                self.registrant.next_deadline(),
+                arrival,
+            ];
+            let Some(next) = timers.into_iter().flatten().min().filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            if arrival == Some(next) {
+                let (_, (from, to, bytes)) = self.flying.pop_first().unwrap();
+                self.deliver(from, &bytes, &mut out);
+                self.carry(to, &mut out);
+                continue;
+            }
+            self.caller.handle_timeout(self.now, &mut out);
+            self.registrant.handle_timeout(self.now, &mut out);
+            self.carry(here(), &mut out);
+            self.callee.handle_timeout(self.now, &mut out);
+            self.carry(there(), &mut out);
+        }
+        self.now = self.now.max(end);
+    }
+
+    fn deliver(&mut self, from: SocketAddr, bytes: &[u8], out: &mut Output) {
+        let scan = Scan::of(bytes);
+        match Recipient::of(&scan, RUN, 0).expect("it is of this run") {
+            Recipient::Response(token, transaction) if token.owner == Owner::Registration => {
+                self.registrant.handle_response(self.now, &scan, (token, transaction), out);
+            }
+            Recipient::Response(token, transaction) => {
+                self.caller.handle_response(self.now, &scan, (token, transaction), out);
+            }
+            Recipient::Caller(token) => self.caller.handle_request(self.now, from, &scan, token, out),
+            Recipient::Callee => self.callee.handle_request(self.now, from, &scan, out),
+        }
+    }
+
+    pub fn record(&self, side: netrig_sip::load::Side) -> Record {
+        let own: Vec<_> = self.records.iter().filter(|record| record.side == side).collect();
+        assert_eq!(own.len(), 1, "{own:?}");
+        *own[0]
+    }
+}

@@ -1,0 +1,121 @@
+//! What templates write is right where it should be and wrong where it should be, as the strict parser sees it.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
+
+use bytes::Bytes;
+use netrig_sip::load::fault::broken_rules;
+use netrig_sip::load::{Fault, Hole, Scan, Template, TemplateError, Values};
+use netrig_sip::{Message, Name};
+
+/// An INVITE with a hole of every kind, but `Copied`.
+fn invite() -> Message {
+    let hole = Hole::text;
+    let body = format!("v=0\r\no={}\r\n", hole(Hole::Body));
+    let text = format!(
+        "INVITE {} SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK{};rport\r\nMax-Forwards: 70\r\n\
+         Route: {}\r\nFrom: <sip:{}@example.com>;tag={}\r\nTo: <sip:{}@example.com>\r\nCall-ID: {}\r\n\
+         CSeq: {} INVITE\r\nContact: <sip:{}@192.0.2.1:5060>\r\nAuthorization: {}\r\n\
+         Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
+        hole(Hole::Target),
+        hole(Hole::Branch),
+        hole(Hole::Routes),
+        hole(Hole::User),
+        hole(Hole::Tag),
+        hole(Hole::Peer),
+        hole(Hole::CallId),
+        hole(Hole::CSeq),
+        hole(Hole::User),
+        hole(Hole::Authorization),
+        body.len(),
+    );
+    Message::parse(&Bytes::from(text)).unwrap()
+}
+
+fn values() -> Values<'static> {
+    Values::default()
+        .with(Hole::Target, b"sip:bob@192.0.2.9:5070;transport=udp")
+        .with(Hole::Branch, b"0001")
+        .with(Hole::User, b"alice")
+        .with(Hole::Peer, b"bob")
+        .with(Hole::Tag, b"a1")
+        .with(Hole::CallId, b"c1")
+        .with(Hole::CSeq, b"17")
+        .with(Hole::Body, b"- 1 1 IN IP4 192.0.2.1")
+}
+
+fn written(template: &Template, values: &Values<'_>) -> Bytes {
+    let mut out = b"before".to_vec();
+    template.write(values, &mut out);
+    Bytes::from(out).slice(6..)
+}
+
+#[test]
+fn what_is_written_is_right() {
+    let template = Template::new(&invite()).unwrap();
+    let bytes = written(&template, &values());
+    let message = Message::parse(&bytes).unwrap();
+    assert_eq!(message.violations(), []);
+    assert_eq!(message.to_bytes(), bytes, "nothing is there that the strict writer would not write");
+    let headers = message.headers();
+    assert_eq!((headers.get(&Name::Route), headers.get(&Name::Authorization)), (None, None));
+    assert_eq!(headers.cseq().unwrap().unwrap().number, 17);
+    assert_eq!(headers.get(&Name::Contact), Some("<sip:alice@192.0.2.1:5060>"));
+    assert_eq!(message.body().as_ref(), b"v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\n");
+
+    let lines = values()
+        .with(Hole::Routes, b"Route: <sip:p1;lr>\r\nRoute: <sip:p2;lr>\r\n")
+        .with(Hole::Authorization, b"Proxy-Authorization: Digest username=\"alice\"\r\n")
+        .with(Hole::Body, b"");
+    let message = Message::parse(&written(&template, &lines)).unwrap();
+    assert_eq!(message.violations(), []);
+    assert_eq!(message.headers().addresses(&Name::Route).unwrap().len(), 2);
+    assert!(message.headers().get(&Name::ProxyAuthorization).is_some());
+    assert_eq!(message.body().as_ref(), b"v=0\r\no=\r\n");
+}
+
+#[test]
+fn holes_stand_where_they_can() {
+    let mut message = invite();
+    message.headers_mut().set(Name::Route, format!("<sip:x>, {}", Hole::Routes.text()));
+    assert_eq!(Template::new(&message).unwrap_err(), TemplateError::NotALine(Hole::Routes.text()));
+    let text = format!("BYE sip:a SIP/2.0\r\nl: 10\r\n\r\n{}", Hole::Tag.text());
+    let message = Message::parse(&Bytes::from(text)).unwrap();
+    assert_eq!(Message::parse(&message.to_bytes()).unwrap().body().len(), 10);
+    let text = format!("BYE sip:a SIP/2.0\r\n\r\n{}", Hole::Tag.text());
+    let message = Message::parse(&Bytes::from(text)).unwrap();
+    assert_eq!(Template::new(&message).unwrap_err(), TemplateError::InTheBody(Hole::Tag.text()));
+}
+
+/// Each fault breaks the rule that it names, and no other; without it nothing is broken.
+#[test]
+fn each_fault_breaks_its_rule() {
+    assert_eq!(broken_rules(&written(&Template::new(&invite()).unwrap(), &values())), [""; 0]);
+    for fault in Fault::ALL {
+        let bytes = written(&Template::wrong(&invite(), fault).unwrap(), &values());
+        let mut rules = broken_rules(&bytes);
+        rules.retain(|rule| *rule != Fault::OversizedHeader.rule() || fault == Fault::OversizedHeader);
+        rules.dedup();
+        assert_eq!(rules, [fault.rule()], "{fault:?}: {}", String::from_utf8_lossy(&bytes));
+        Scan::of(&bytes);
+    }
+}
+
+/// Those that can be in a response.
+#[test]
+fn a_response_is_wrong_in_its_own_ways() {
+    let request = Message::parse(&written(&Template::new(&invite()).unwrap(), &values())).unwrap();
+    let response: Message = request.as_request().unwrap().response(netrig_sip::Status::OK).into();
+    assert_eq!(broken_rules(&response.to_bytes()), [""; 0]);
+    for fault in [
+        Fault::MissingVia,
+        Fault::RepeatedTo,
+        Fault::LongContentLength,
+        Fault::AnotherVersion,
+        Fault::ShortStartLine,
+        Fault::GarbledStartLine,
+        Fault::BareLineFeeds,
+        Fault::BinaryGarbage,
+    ] {
+        assert_eq!(broken_rules(&fault.spoil(&response)), [fault.rule()], "{fault:?}");
+    }
+    assert_eq!(Fault::MissingMaxForwards.spoil(&response), response.to_bytes());
+}
