@@ -36,22 +36,22 @@ transport = "t"
 application = {{ kind = "bulk" }}
 [response.before]
 of = "flow.bulk"
-metric = "goodput"
+metric = "wire_throughput"
 after = "10 s"
 until = "30 s"
 [response.since]
 of = "flow.bulk"
-metric = "goodput"
+metric = "wire_throughput"
 after = "70 s"
 until = "120 s"
 "#
     )
 }
 
-/// 30 s and more after the line is back, the flow carries four fifths of what it carried before, or of what it carries then if
-/// the line was never away: a window that was halved at 100 Mbit/s grows by a segment per round trip. It is the lesser of the two,
-/// for where each loss ends in a time-out a flow has not settled in the first half minute, and what waited for a gap to be
-/// filled comes in one window with all that comes behind it.
+/// 30 s and more after the line is back, the line carries four fifths of what it carried of the flow before, or of what it
+/// carries then if it was never away, whichever is less: a window that was halved at 100 Mbit/s grows by a segment per round
+/// trip, and where each loss ends in a time-out a flow has not settled in the first half minute. What arrives in order is no
+/// measure: what waited for a gap to be filled comes all at once.
 fn comes_back(transport: &str, wanted: impl Fn(&str) -> bool) {
     let runs = simulate(&outage(transport), None, 1, |levels| wanted(&levels["profile"]));
     let undisturbed = |run: &Measured| {
