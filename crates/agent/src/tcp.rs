@@ -63,6 +63,10 @@ pub(crate) struct Conn {
     /// What the kernel answered to the call.
     failed: Option<Errno>,
     outbox: VecDeque<Data>,
+    /// Largest segment that the kernel sends, bytes; 1 if it is not known, as of several subflows.
+    segment: u64,
+    /// Less than a segment is left, and the application was asked for more.
+    asked: bool,
     connected: bool,
     /// The application has closed.
     closing: bool,
@@ -169,6 +173,8 @@ impl TcpEnd {
             ready: true,
             failed,
             outbox: VecDeque::new(),
+            segment: 1,
+            asked: false,
             connected: false,
             closing: false,
             shut: false,
@@ -272,9 +278,14 @@ impl Conn {
 
     /// Takes data that is to be sent; never refused.
     pub fn send(&mut self, data: Data) {
-        if !self.closing && data.size() > 0 {
-            self.outbox.push_back(data);
+        if self.closing || data.size() == 0 {
+            return;
         }
+        match (self.outbox.back_mut(), data) {
+            (Some(Data::Fill(size)), Data::Fill(more)) => *size = size.saturating_add(more),
+            (_, data) => self.outbox.push_back(data),
+        }
+        self.asked = false;
     }
 
     /// Closes once everything was sent.
@@ -310,6 +321,9 @@ impl Conn {
                 Err(error) => return Err(error),
             }
             self.connected = true;
+            if !self.multipath {
+                self.segment = TcpInfo::read(&self.socket).map_or(1, |info| info.segment.max(1));
+            }
             events.push(ConnectionEvent::Connected { peer: self.peer });
         }
         let sending = self.write(events)?;
@@ -323,41 +337,69 @@ impl Conn {
     }
 
     /// Gives the kernel what it has room for.
+    ///
+    /// While the application goes on it is given whole segments, for it sends what it has at the end of each call: a
+    /// rest of some bytes would travel alone, and cost both ends as much as 64 KB.
     fn write(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
         if self.shut {
             return Ok(Turn::Waits);
         }
         let had_some = !self.outbox.is_empty();
         let mut left = TURN;
-        while let Some(front) = self.outbox.front_mut() {
+        while let Some(piece) = self.next_piece() {
             if left == 0 {
                 return Ok(Turn::GoesOn);
             }
-            let piece = match front {
-                Data::Fill(size) => &FILL[..FILL.len().min(*size as usize)],
-                Data::Bytes(bytes) => bytes,
-            };
-            let piece = &piece[..piece.len().min(left)];
             match rustix::net::send(&self.socket, piece, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => {
-                    left -= sent;
-                    front.split_front(sent as u64);
-                    if front.size() == 0 {
-                        self.outbox.pop_front();
-                    }
+                    left = left.saturating_sub(sent);
+                    self.sent(sent as u64);
                 }
                 Err(Errno::AGAIN) => return Ok(Turn::Waits),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
         }
+        if !self.outbox.is_empty() {
+            // What it says to this decides whether the rest goes alone.
+            self.asked = true;
+            events.push(ConnectionEvent::Writable);
+            return Ok(Turn::GoesOn);
+        }
         if self.closing {
             rustix::net::shutdown(&self.socket, Shutdown::Write)?;
             self.shut = true;
-        } else if had_some {
+        } else if had_some && !self.asked {
             events.push(ConnectionEvent::Writable);
         }
+        self.asked = false;
         Ok(Turn::Waits)
+    }
+
+    /// What the kernel gets next: nothing if there is nothing, or so little that the application is asked for more first.
+    fn next_piece(&self) -> Option<&[u8]> {
+        match self.outbox.front()? {
+            Data::Bytes(bytes) => Some(bytes),
+            Data::Fill(size) => {
+                let most = (FILL.len() as u64).min(*size);
+                let whole = most - most % self.segment;
+                let goes_on = self.outbox.len() == 1 && !self.closing && !self.asked;
+                match whole {
+                    0 if goes_on => None,
+                    0 => Some(&FILL[..most as usize]),
+                    _ => Some(&FILL[..whole as usize]),
+                }
+            }
+        }
+    }
+
+    /// The kernel has taken so many bytes.
+    fn sent(&mut self, bytes: u64) {
+        let Some(front) = self.outbox.front_mut() else { return };
+        front.split_front(bytes);
+        if front.size() == 0 {
+            self.outbox.pop_front();
+        }
     }
 
     /// Takes from the kernel what has arrived; bytes that nobody reads are not copied (`MSG_TRUNC`, tcp(7)).

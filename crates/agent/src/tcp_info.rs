@@ -19,6 +19,8 @@ const CLOSED: u8 = 7;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
     state: u8,
+    /// Largest segment that is sent, bytes of data (`snd_mss`).
+    pub segment: u64,
     /// Congestion window, bytes: the kernel counts segments, each of `snd_mss`.
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `None` while it is unbounded.
@@ -109,6 +111,7 @@ impl TcpInfo {
         let ssthresh = Some(word(76)).filter(|segments| *segments < 0x7FFF_FFFF);
         Self {
             state: bytes.first().copied().unwrap_or(CLOSED),
+            segment: mss,
             cwnd: u64::from(word(80)) * mss,
             ssthresh: ssthresh.map(|segments| u64::from(segments) * mss),
             flight: flight * mss,

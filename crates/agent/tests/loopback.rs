@@ -371,6 +371,23 @@ fn bulk_fills_a_connection_and_tcp_is_sampled() {
 }
 
 #[test]
+fn a_busy_source_gives_the_kernel_whole_segments() {
+    // 64 KB at a time would be two segments and a rest of 4 KB. Twelve bytes of each are the time stamp.
+    let segment = 30_000.0;
+    let application = r#"{ "bulk": { "bytes": "20 MB" } }"#;
+    let options = TcpOptions { max_segment: Some(30_012), no_delay: true, ..TcpOptions::default() };
+    let carrier = CarrierOptions::Tcp(options);
+    let done = |samples: &Samples| !values(samples, &quantity::CLOSED).is_empty();
+    let (_, samples) = both(application, &carrier, false, PATIENCE, done);
+    let bytes = sum(&samples, &quantity::OFFERED_BYTES);
+    assert_eq!((bytes, sum(&samples, &quantity::RECEIVED_BYTES)), (2e7, 2e7));
+    // What was sent again is full too.
+    let again = sum(&samples, &quantity::RETRANSMITTED_BYTES);
+    let segments = sum(&samples, &quantity::DATA_PACKETS_SENT);
+    assert!(segments <= (bytes + again) / segment * 1.05, "{segments} segments, {again} bytes sent again");
+}
+
+#[test]
 fn where_nobody_listens_a_connection_is_refused() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let application = r#"{ "file": { "size": { "constant": "1 KB" }, "count": 1 } }"#;
