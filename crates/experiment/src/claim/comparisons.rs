@@ -11,6 +11,9 @@ use super::spec::{ClaimSpec, Expect, Target};
 use crate::judge::Design;
 use crate::{Factor, Level, Point, Status};
 
+/// More than this share of a rise within a range makes it a sharp one there.
+const SHARP: f64 = 0.5;
+
 /// One comparison that was made.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
@@ -65,7 +68,7 @@ impl Context<'_> {
 
     /// The unit of the estimates.
     pub(super) fn unit(&self) -> String {
-        if self.is_relative() {
+        if self.is_relative() || self.spec.expect == Expect::Rise {
             return "1".to_owned();
         }
         let over = self.spec.over.as_ref().filter(|_| self.spec.expect == Expect::Knee);
@@ -79,7 +82,7 @@ impl Context<'_> {
     pub(super) fn is_relative(&self) -> bool {
         let share = |margin: &crate::Amount| margin.is_share() && margin.value() != 0.0;
         let of_levels = self.spec.compare.is_some() || self.spec.over.is_some();
-        of_levels && self.spec.expect != Expect::Knee && self.spec.margin.as_ref().is_some_and(share)
+        of_levels && !self.spec.expect.is_of_a_curve() && self.spec.margin.as_ref().is_some_and(share)
     }
 
     fn is_about(&self, point: &Point) -> bool {
@@ -181,6 +184,7 @@ impl Context<'_> {
         }
         match self.spec.expect {
             Expect::Knee => Ok(vec![self.knee(place, factor, &levels)?]),
+            Expect::Rise => Ok(vec![self.rise(place, factor, &levels)?]),
             Expect::Equivalent => {
                 let pairs =
                     levels.iter().enumerate().flat_map(|(i, a)| levels[i + 1..].iter().map(move |b| (b, a)));
@@ -190,19 +194,29 @@ impl Context<'_> {
         }
     }
 
+    /// How much of the rise from the first level to the last lies between two of them.
+    fn rise(&self, place: &Point, factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Made, Missing> {
+        let x = abscissa(factor, levels)?;
+        let (replications, y) = aligned(levels);
+        let [low, high] = self.range(axis_unit(factor))?.ok_or_else(unclear)?;
+        let at = |end: f64| x.iter().position(|x| *x == end).ok_or_else(unclear);
+        let (low, high, last) = (at(low)?, at(high)?, x.len() - 1);
+        let between = |from: usize, to: usize| {
+            let differences = y[from].iter().zip(&y[to]).map(|(from, to)| to - from);
+            Sample::plain(&replications.iter().copied().zip(differences).collect())
+        };
+        let (part, whole) = (between(low, high), between(0, last));
+        let mut made = self.made(place, None, Contrast::Ratio(&part, &whole), Region::Above(SHARP))?;
+        // A share of nothing says nothing: which way the whole goes must be as sure as the share.
+        let whole = Effect::new(Contrast::Value(&whole), self.design.confidence).map_err(impossible)?;
+        made.finding = made.finding.and_surely(Region::Above(0.0).test(&whole));
+        Ok(made)
+    }
+
     fn knee(&self, place: &Point, factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Made, Missing> {
         let unit = axis_unit(factor);
-        let at = |level: &Level| {
-            level.0.parse::<crate::Amount>().ok().and_then(|amount| amount.in_unit(unit).ok())
-        };
-        let x: Option<Vec<f64>> = levels.iter().map(|(level, _)| at(level)).collect();
-        let x = x.ok_or_else(unclear)?;
-        let mut shared = levels[0].1.replications();
-        for (_, sample) in levels {
-            let has = sample.replications();
-            shared.retain(|replication| has.contains(replication));
-        }
-        let y: Vec<Vec<f64>> = levels.iter().map(|(_, sample)| sample.values(&shared)).collect();
+        let x = abscissa(factor, levels)?;
+        let (_, y) = aligned(levels);
         let bootstrap = Bootstrap::new(self.seed);
         let confidence = self.design.confidence;
         let found = compare::knee(&x, &y, &bootstrap, confidence).map_err(impossible)?;
@@ -283,6 +297,25 @@ impl Context<'_> {
         };
         amount.in_unit(&unit).map_err(|error| unsupported(error.to_string()))
     }
+}
+
+/// The levels as numbers in the unit of the factor's axis.
+fn abscissa(factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Vec<f64>, Missing> {
+    let unit = axis_unit(factor);
+    let at =
+        |level: &Level| level.0.parse::<crate::Amount>().ok().and_then(|amount| amount.in_unit(unit).ok());
+    levels.iter().map(|(level, _)| at(level)).collect::<Option<_>>().ok_or_else(unclear)
+}
+
+/// The replications that all levels have, and the values of each level in them.
+fn aligned(levels: &[(&Level, &Sample)]) -> (Vec<u32>, Vec<Vec<f64>>) {
+    let mut shared = levels.first().map_or_else(Vec::new, |(_, sample)| sample.replications());
+    for (_, sample) in levels {
+        let has = sample.replications();
+        shared.retain(|replication| has.contains(replication));
+    }
+    let values = levels.iter().map(|(_, sample)| sample.values(&shared)).collect();
+    (shared, values)
 }
 
 /// The levels in rising order if all are numbers, else in the order of the file.

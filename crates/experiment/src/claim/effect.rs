@@ -225,6 +225,14 @@ impl Region {
 }
 
 impl Finding {
+    /// What it is if it counts only as far as another question is decided, be it either way (Berger 1982: of tests that
+    /// must all reject, the largest p-value counts).
+    pub(crate) fn and_surely(self, other: Self) -> Self {
+        let decided = other.p.zip(other.p_against).map(|(p, against)| p.min(against));
+        let both = |p: Option<f64>| p.zip(decided).map(|(p, decided)| p.max(decided));
+        Self { p: both(self.p), p_against: both(self.p_against) }
+    }
+
     /// The verdict on this comparison alone.
     pub(crate) fn verdict(self, level: f64) -> Verdict {
         if passes(self.p, level) {

@@ -96,6 +96,7 @@ impl Draft<'_> {
             (Some([a, b]), true, _) => format!("{a} / {b} = "),
             (Some([a, b]), false, _) => format!("{a} − {b} = "),
             (None, _, Expect::Knee) => "knee at ".to_owned(),
+            (None, _, Expect::Rise) => "share of the rise: ".to_owned(),
             (None, ..) => String::new(),
         };
         let unpaired = match made.unpaired {

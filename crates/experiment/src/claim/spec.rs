@@ -39,7 +39,7 @@ pub struct ClaimSpec {
     /// The number that it is compared with: an amount, or a value of the paper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// The range in which it (or the knee) must lie.
+    /// The range in which it (the knee, or more than half of the rise) must lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<[Amount; 2]>,
     /// The figure in which a reader sees it; without one it is looked for ([`Design::exhibit`]).
@@ -67,6 +67,9 @@ pub enum Expect {
     Between,
     /// The curve over the factor bends, at a place in the range `between`.
     Knee,
+    /// More than half of the rise (or fall) from the factor's first level to its last takes place in the range `between`,
+    /// the ends of which are levels: what a knee is to a curve without end, this is to one that has another level.
+    Rise,
 }
 
 impl Expect {
@@ -81,7 +84,13 @@ impl Expect {
             Self::Within => "within",
             Self::Between => "between",
             Self::Knee => "knee",
+            Self::Rise => "rise",
         }
+    }
+
+    /// Whether it is about the form of a curve over levels that are numbers.
+    pub(super) const fn is_of_a_curve(self) -> bool {
+        matches!(self, Self::Knee | Self::Rise)
     }
 }
 
@@ -162,9 +171,14 @@ impl ClaimSpec {
         self.response.strip_prefix("table.")?.split_once('.')
     }
 
-    /// How many levels a factor needs for what is claimed over it: a line with a bend has four numbers.
-    pub(super) fn fewest_levels(&self) -> usize {
-        if self.expect == Expect::Knee { 5 } else { 2 }
+    /// How many levels a factor needs for what is claimed over it: a line with a bend has four numbers, and a part of a
+    /// rise is less than all of it.
+    pub(super) const fn fewest_levels(&self) -> usize {
+        match self.expect {
+            Expect::Knee => 5,
+            Expect::Rise => 3,
+            _ => 2,
+        }
     }
 
     /// What is wrong with it, by field.
@@ -241,8 +255,17 @@ impl ClaimSpec {
             );
             refuse(errors, "over", why);
         }
-        if self.expect == Expect::Knee && levels.iter().any(|level| level.number().is_none()) {
-            refuse(errors, "over", "a knee needs levels that are numbers");
+        if self.expect.is_of_a_curve() && levels.iter().any(|level| level.number().is_none()) {
+            refuse(errors, "over", format!("a {} needs levels that are numbers", self.expect.name()));
+        }
+        if self.expect == Expect::Rise
+            && let Some(ends) = &self.between
+            && let numbers =
+                levels.iter().filter_map(|level| level.0.parse::<Amount>().ok()).collect::<Vec<_>>()
+            && let Some(end) = ends.iter().find(|end| !numbers.iter().any(|level| level.base() == end.base()))
+        {
+            let why = format!("`{end}` is no level of `{}` that the claim is about", factor.name);
+            refuse(errors, "between", why);
         }
     }
 
@@ -255,6 +278,7 @@ impl ClaimSpec {
             Greater | Less => compare || self.target.is_some(),
             Equivalent => compare || over,
             Increasing | Decreasing | Knee => over,
+            Rise => over && self.between.is_some(),
             Within => self.target.is_some(),
             Between => true,
         };
@@ -263,16 +287,17 @@ impl ClaimSpec {
                 Greater | Less => "`compare` (a factor's two levels) or `target` (a number)",
                 Equivalent => "`compare` (a factor's two levels) or `over` (a factor)",
                 Within => "`target` (a number or a value of the paper)",
+                Rise => "`over` (a factor) and `between` (two of its levels)",
                 _ => "`over` (a factor)",
             };
             refuse(errors, "expect", format!("`{word}` needs {needs}"));
         }
         let pointless = [
             ("compare", compare, matches!(self.expect, Greater | Less | Equivalent)),
-            ("over", over, matches!(self.expect, Equivalent | Increasing | Decreasing | Knee)),
+            ("over", over, matches!(self.expect, Equivalent | Increasing | Decreasing | Knee | Rise)),
             ("target", self.target.is_some(), matches!(self.expect, Greater | Less | Within)),
-            ("between", self.between.is_some(), matches!(self.expect, Between | Knee)),
-            ("margin", self.margin.is_some(), !matches!(self.expect, Between | Knee)),
+            ("between", self.between.is_some(), matches!(self.expect, Between | Knee | Rise)),
+            ("margin", self.margin.is_some(), !matches!(self.expect, Between | Knee | Rise)),
         ];
         for (field, given, sensible) in pointless {
             if given && !sensible {

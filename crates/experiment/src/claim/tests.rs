@@ -231,6 +231,32 @@ fn knees() {
     assert_eq!(study("", 0.0).verdict, Verdict::Inconclusive);
 }
 
+/// A step from 1,000 to 2,000 B/s between 4 and 5, in a curve that rises by 20 B/s per unit everywhere; levels 1 to 8.
+#[test]
+fn rises() {
+    let study = |between: &str, step: f64, luck: f64| {
+        let claim = format!("response = 'r'\nover = 'load'\nexpect = 'rise'\nbetween = {between}");
+        Study::new(&[("load", &["1", "2", "3", "4", "5", "6", "7", "8"])])
+            .claim("c", &claim)
+            .run(10, move |place| {
+                let load = place.number("load");
+                let stepped = if load >= 5.0 { step } else { 0.0 };
+                1000.0 + 20.0 * load + stepped + place.own_luck().normal(0.0, luck)
+            })
+            .verdict()
+    };
+    let found = study("[4, 5]", 1000.0, 5.0);
+    assert_eq!(found.verdict, Verdict::Supported, "{}", found.why);
+    // 1,020 of 1,140.
+    assert!((found.points[0].estimate - 1020.0 / 1140.0).abs() < 0.01);
+    assert!(found.why.starts_with("share of the rise: "), "{}", found.why);
+    assert_eq!(study("[3, 6]", 1000.0, 5.0).verdict, Verdict::Supported);
+    assert_eq!(study("[5, 8]", 1000.0, 5.0).verdict, Verdict::Refuted);
+    // A fall is a rise downwards; and where nothing rises nothing is decided.
+    assert_eq!(study("[4, 5]", -1000.0, 5.0).verdict, Verdict::Supported);
+    assert_eq!(study("[4, 5]", -140.0, 50.0).verdict, Verdict::Inconclusive);
+}
+
 #[test]
 fn one_replication_decides_nothing() {
     let result = two_transports(GREATER, 1, sctp_gains(500.0, 1.0));
