@@ -524,3 +524,46 @@ fn multipath_tcp_is_fine_with_one_path() {
     assert!(course.between("subflows", 0.5, 1.5).iter().all(|subflows| *subflows == 1.0));
     assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
 }
+
+/// Two milliseconds and 540 bytes at 25 Mbit/s: a datagram that were let go before its time would be sooner than that.
+const IN_TIME: &str = r#"
+format = 1
+name = "in-time"
+question = "Is a frame ever before its time?"
+duration = "3 s"
+[replications]
+count = 1
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "25 Mbit/s"
+delay = "2 ms"
+queue = { kind = "fifo", packets = 50 }
+[transport.udp]
+kind = "udp"
+[flow.load]
+from = "a"
+to = "b"
+transport = "udp"
+application = { kind = "cbr", size = "512 B", interval = "1 ms" }
+[response.soonest]
+of = "flow.load"
+metric = "one_way_delay"
+statistic = "min"
+"#;
+
+#[test]
+fn no_frame_is_before_its_time() {
+    if !can(&[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    std::fs::write(folder.path().join("in-time.toml"), IN_TIME).expect("the folder can be written");
+    let ended = netrig(folder.path(), &["run", "in-time.toml", "--on", "sim,netns", "--json"]);
+    let document = serde_json::from_str(&text(&ended.stdout)).expect("the program prints JSON");
+    let soonest = |substrate| measured(&document, substrate, "soonest").expect("it was measured");
+    assert_eq!(soonest("sim"), 0.002_172_8);
+    assert!(soonest("netns") >= 0.002_172_8, "{} s", soonest("netns"));
+}
