@@ -53,12 +53,34 @@ pub(crate) struct Outbox {
     unmetered: VecDeque<(Instant, Instant)>,
     /// The kernel has refused to cut into datagrams of this length; longer ones it need not be asked for.
     uncut: usize,
-    /// What a call with one datagram takes if nothing interrupts it, smoothed, ns.
-    cost_ns: u64,
+    /// What a call with one datagram takes if nothing interrupts it, ns.
+    cost: Cost,
+    /// How long after the one before it the next datagram of one call leaves, if each goes by itself, ns.
+    spacing: Cost,
     retry: Option<Instant>,
     stamps: Vec<[u8; STAMP_LEN]>,
     /// A stamp, and the zeros behind it.
     single: Vec<u8>,
+}
+
+/// What something takes if nothing interrupts it, smoothed, ns; 0 before it was measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost(u64);
+
+impl Cost {
+    fn took(&mut self, span: Duration) {
+        let took = span.min(LONGEST_COST).as_nanos();
+        // What is quick counts more than what is slow, which was interrupted.
+        let share = if took < self.0 { 4 } else { 32 };
+        self.0 = if self.0 == 0 { took } else { (self.0 * (share - 1) + took) / share };
+    }
+}
+
+/// What one call has sent.
+struct Sent {
+    datagrams: usize,
+    /// That the kernel took one by one.
+    messages: usize,
 }
 
 /// A datagram that is to be sent.
@@ -107,7 +129,8 @@ impl Outbox {
             source: SourceMeter::new(asked),
             unmetered: VecDeque::with_capacity(UNMETERED + BACKLOG),
             uncut: usize::MAX,
-            cost_ns: 0,
+            cost: Cost::default(),
+            spacing: Cost::default(),
             retry: None,
             stamps: Vec::with_capacity(SEGMENTS),
             single: vec![0; LONGEST_DATAGRAM],
@@ -153,15 +176,25 @@ impl Outbox {
 
     /// Until when the datagram that waits alone may wait for another, so that both leave with one call.
     ///
-    /// Two that are due within less than a call takes cannot leave as they should: apart the second is late by up to a
-    /// whole call, together the first is by what lies between them. Half a call is where both are the same.
+    /// Two that are due within less than a call takes cannot leave as they should. With two calls they are apart by what a
+    /// call takes, with one by a little less, and cut from one message by nothing: they leave in the way that is nearest to
+    /// what lies between them.
     pub fn grace(&self) -> Option<Instant> {
-        self.waiting.front().map(|first| self.goes_with(first))
+        self.waiting.front().map(|first| self.goes_behind(first))
     }
 
-    /// Until when what is due leaves together with `datagram`.
+    /// Until when what is due leaves cut from one message with `datagram`.
     fn goes_with(&self, datagram: &Waiting) -> Instant {
-        datagram.intended + Duration::from_nanos(self.cost_ns / 2)
+        datagram.intended + Duration::from_nanos(self.spacing_ns() / 2)
+    }
+
+    /// Until when what is due leaves by the same call as `datagram`.
+    fn goes_behind(&self, datagram: &Waiting) -> Instant {
+        datagram.intended + Duration::from_nanos(self.spacing_ns().midpoint(self.cost.0))
+    }
+
+    fn spacing_ns(&self) -> u64 {
+        if self.spacing.0 == 0 { self.cost.0 } else { self.spacing.0.min(self.cost.0) }
     }
 
     fn is_far_behind(&self) -> bool {
@@ -216,7 +249,7 @@ impl Outbox {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // What has no way is lost, as on any network; it was sent.
-                Err(error) if is_loss(&error) => self.run_of_one_length(0),
+                Err(error) if is_loss(&error) => Sent { datagrams: self.run_of_one_length(0), messages: 0 },
                 Err(error) => {
                     let run = self.run_of_one_length(0);
                     if run == 1 || !is_refusal_to_cut(&error) {
@@ -226,26 +259,32 @@ impl Outbox {
                     continue;
                 }
             };
-            if sent == 1 && self.next.is_multiple_of(COSTED) {
-                let took = (clock.now() - at).min(LONGEST_COST).as_nanos();
-                // What is quick counts more than what is slow, which was interrupted.
-                let share = if took < self.cost_ns { 4 } else { 32 };
-                self.cost_ns =
-                    if self.cost_ns == 0 { took } else { (self.cost_ns * (share - 1) + took) / share };
+            match sent {
+                Sent { datagrams: 1, messages: 1 } if self.next.is_multiple_of(COSTED) => {
+                    self.cost.took(clock.now() - at);
+                }
+                Sent { datagrams: 2, messages: 2 } if self.cost.0 > 0 => {
+                    self.spacing.took((clock.now() - at) - Duration::from_nanos(self.cost.0));
+                }
+                _ => {}
             }
-            self.next += sent as u64;
-            self.unmetered.extend(self.waiting.drain(..sent).map(|datagram| (datagram.intended, at)));
+            self.next += sent.datagrams as u64;
+            let gone = self.waiting.drain(..sent.datagrams);
+            self.unmetered.extend(gone.map(|datagram| (datagram.intended, at)));
         }
         Ok(())
     }
 
-    /// Sends the first of what waits, or more where the source is far behind; how many datagrams the kernel took.
-    fn send_front(&mut self, socket: impl AsFd, at: Instant) -> io::Result<usize> {
-        let most = if self.is_far_behind() { MESSAGES } else { 1 };
-        if most == 1 && self.run_of_one_length(0) == 1 {
-            return self.send_single(socket, at).map(|()| 1);
+    /// Sends the first of what waits and what leaves by the same call, or more where the source is far behind.
+    fn send_front(&mut self, socket: impl AsFd, at: Instant) -> io::Result<Sent> {
+        let until = match self.waiting.front() {
+            Some(front) if !self.is_far_behind() => self.goes_behind(front),
+            _ => Instant::NEVER,
+        };
+        if self.waiting.get(1).is_none_or(|second| second.intended > until) {
+            return self.send_single(socket, at).map(|()| Sent { datagrams: 1, messages: 1 });
         }
-        self.send_runs(socket, at, most)
+        self.send_runs(socket, at, until)
     }
 
     /// Sends the first of what waits by itself, in the way that takes the kernel the least time.
@@ -265,11 +304,11 @@ impl Outbox {
         }
     }
 
-    /// Sends at most so many runs of datagrams of one length; how many datagrams the kernel took.
-    fn send_runs(&mut self, socket: impl AsFd, at: Instant, most: usize) -> io::Result<usize> {
-        let mut runs = Vec::with_capacity(most);
+    /// Sends the datagrams that were due until then, each run of one length as one message.
+    fn send_runs(&mut self, socket: impl AsFd, at: Instant, until: Instant) -> io::Result<Sent> {
+        let mut runs = Vec::with_capacity(MESSAGES);
         let mut count = 0;
-        while runs.len() < most && count < self.waiting.len() {
+        while runs.len() < MESSAGES && self.waiting.get(count).is_some_and(|next| next.intended <= until) {
             let run = self.run_of_one_length(count);
             runs.push(run);
             count += run;
@@ -295,8 +334,9 @@ impl Outbox {
             })
             .collect();
         match &messages[..] {
-            [message] => send_one(socket, message).map(|()| count),
-            several => send_many(socket, several).map(|sent| runs[..sent].iter().sum()),
+            [message] => send_one(socket, message).map(|()| Sent { datagrams: count, messages: 1 }),
+            several => send_many(socket, several)
+                .map(|sent| Sent { datagrams: runs[..sent].iter().sum(), messages: sent }),
         }
     }
 
@@ -362,7 +402,7 @@ mod tests {
         receiver.set_nonblocking(true).unwrap();
         let to = receiver.local_addr().unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut outbox = Outbox { cost_ns, ..Outbox::new(3, Asked::Schedule, None) };
+        let mut outbox = Outbox { cost: Cost(cost_ns), ..Outbox::new(3, Asked::Schedule, None) };
         for (due, len) in dues_and_lens {
             outbox.push(Instant::from_nanos(*due), to, None, Data::Fill(*len)).unwrap();
         }
@@ -386,13 +426,15 @@ mod tests {
 
     #[test]
     fn only_what_was_due_together_leaves_together() {
-        let mut outbox = Outbox { cost_ns: 3000, ..Outbox::new(0, Asked::Schedule, None) };
+        let (cost, spacing) = (Cost(3000), Cost(2000));
+        let mut outbox = Outbox { cost, spacing, ..Outbox::new(0, Asked::Schedule, None) };
         let to = ([127, 0, 0, 1], 9).into();
-        for due in [0, 1400, 1600, 9000] {
+        for due in [0, 900, 1100, 9000] {
             outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
         }
-        // Half of what a call takes, 1500 ns, is how long the first waits for others.
-        assert_eq!(outbox.grace(), Some(Instant::from_nanos(1500)));
+        // Between 2000 ns by one call and 3000 by two: until there the first waits for others.
+        assert_eq!(outbox.grace(), Some(Instant::from_nanos(2500)));
+        // Between nothing and 2000 ns: until there they are cut from one message.
         assert_eq!([0, 1, 2, 3].map(|first| outbox.run_of_one_length(first)), [2, 2, 1, 1]);
     }
 

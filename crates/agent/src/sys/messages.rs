@@ -273,8 +273,16 @@ pub(crate) fn send_one(socket: impl AsFd, message: &Outgoing) -> io::Result<()> 
 
 /// Sends messages, at most [`MESSAGES`] of them; how many the kernel took before there was no room, at least one.
 pub(crate) fn send_many(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> {
-    send_up_to::<MESSAGES>(socket, messages)
+    // Space that is cleared for many headers is time that two of them notice.
+    if messages.len() <= FEW {
+        send_up_to::<FEW>(socket, messages)
+    } else {
+        send_up_to::<MESSAGES>(socket, messages)
+    }
 }
+
+/// Messages of a call that is made for what was due within microseconds.
+const FEW: usize = 4;
 
 /// Sends at most `N` messages: the space for their headers is on the stack, and for one there need not be that for all.
 #[expect(unsafe_code, reason = "no safe wrapper sends several messages, or says how they are to be cut")]
