@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use netrig_core::{Direction, Ecn, FiveTuple, Header, protocol};
 use netrig_link::conditioning::DscpSet;
-use netrig_link::{Fate, ShallowBucket};
+use netrig_link::{ShallowBucket, Shortfall};
 use netrig_traffic::Settings;
 use netrig_transport::sctp::{self, Encapsulation};
 
@@ -46,9 +46,9 @@ impl Buckets {
                     let way = Way { definition, link: &scenario.links[link], direction };
                     let mut gone_on: Vec<_> = Vec::new();
                     for dscp in sent.iter() {
-                        let passage = way.settings().passage(&Header { dscp, ..header });
-                        gone_on.extend(passage.code_points.iter());
-                        for bucket in passage.shallow {
+                        let prospect = way.settings().prospect(&Header { dscp, ..header });
+                        gone_on.extend(prospect.code_points.iter());
+                        for bucket in prospect.shallow {
                             let place = way.place(&bucket.field);
                             let packet = header.ip_len;
                             if here.get(&place).is_none_or(|known| known.packet < packet) {
@@ -68,19 +68,19 @@ impl Buckets {
     /// Every bucket that is too shallow, each where its depth stands.
     pub(super) fn finish(self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
         self.found.into_iter().map(|(place, shallow)| {
-            let Shallow { bucket: ShallowBucket { depth, counted, fate, .. }, group, packet } = shallow;
+            let Shallow { bucket: ShallowBucket { depth, counted, shortfall, .. }, group, packet } = shallow;
             let framed = match counted == u64::from(packet) {
                 true => String::new(),
                 false => format!(", which are {counted} B with the line's framing,"),
             };
-            let fate = match fate {
-                Fate::NeverGreen => "the meter finds none of them green",
-                Fate::NeverYellow => "the meter finds none of them yellow",
-                Fate::Red => "the meter finds each of them red",
-                Fate::Dropped => "each of them is dropped",
+            let shortfall = match shortfall {
+                Shortfall::NeverGreen => "the meter finds none of them green",
+                Shortfall::NeverYellow => "the meter finds none of them yellow",
+                Shortfall::Red => "the meter finds each of them red",
+                Shortfall::Dropped => "each of them is dropped",
             };
             let message =
-                format!("packets of {packet} B of flow `{group}`{framed} do not fit the bucket of {depth}: {fate}");
+                format!("packets of {packet} B of flow `{group}`{framed} do not fit the bucket of {depth}: {shortfall}");
             let help = match place.last().is_some_and(|field| field == "reserve") {
                 true => format!(
                     "a class of low latency may send 200 ms of its reservation at once; `burst = \"{counted} B\"` lets such a \

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ensure;
-use crate::passage::Fate;
+use crate::prospect::Shortfall;
 use crate::{Framing, SettingsError};
 
 /// Bits per byte times nanoseconds per second: tokens of a byte.
@@ -224,21 +224,21 @@ impl Meter {
 
     /// The bucket, by its field, that can never hold so many bytes, how deep it is, and what becomes of such packets; of
     /// several the one that matters most. A bucket of no depth is meant so.
-    pub(crate) fn shallow(&self, bytes: u64) -> Option<(&'static str, Size, Fate)> {
+    pub(crate) fn shallow(&self, bytes: u64) -> Option<(&'static str, Size, Shortfall)> {
         let short = |depth: Size| bytes > depth.bytes();
         let found = match *self {
-            Self::TokenBucket(Bucket { burst, .. }) if short(burst) => ("burst", burst, Fate::Red),
+            Self::TokenBucket(Bucket { burst, .. }) if short(burst) => ("burst", burst, Shortfall::Red),
             Self::Srtcm(Srtcm { cbs, ebs, .. }) if short(cbs.max(ebs)) => {
-                (if cbs < ebs { "ebs" } else { "cbs" }, cbs.max(ebs), Fate::Red)
+                (if cbs < ebs { "ebs" } else { "cbs" }, cbs.max(ebs), Shortfall::Red)
             }
             Self::Srtcm(Srtcm { cbs, .. }) if short(cbs) && cbs > Size::default() => {
-                ("cbs", cbs, Fate::NeverGreen)
+                ("cbs", cbs, Shortfall::NeverGreen)
             }
             Self::Srtcm(Srtcm { ebs, .. }) if short(ebs) && ebs > Size::default() => {
-                ("ebs", ebs, Fate::NeverYellow)
+                ("ebs", ebs, Shortfall::NeverYellow)
             }
-            Self::Trtcm(Trtcm { pbs, .. }) if short(pbs) => ("pbs", pbs, Fate::Red),
-            Self::Trtcm(Trtcm { cbs, .. }) if short(cbs) => ("cbs", cbs, Fate::NeverGreen),
+            Self::Trtcm(Trtcm { pbs, .. }) if short(pbs) => ("pbs", pbs, Shortfall::Red),
+            Self::Trtcm(Trtcm { cbs, .. }) if short(cbs) => ("cbs", cbs, Shortfall::NeverGreen),
             _ => return None,
         };
         Some(found)

@@ -9,7 +9,7 @@ use crate::{Framing, LineSettings, LinkSettings, Queue};
 
 /// What can become of packets that are alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passage {
+pub struct Prospect {
     /// Token buckets that they come to and that can never hold one of them.
     pub shallow: Vec<ShallowBucket>,
     /// The code points with which they may come out; none, if all of them are dropped.
@@ -26,12 +26,12 @@ pub struct ShallowBucket {
     /// What it counts of the packet, bytes: more than `depth`.
     pub counted: u64,
     /// What becomes of such packets.
-    pub fate: Fate,
+    pub shortfall: Shortfall,
 }
 
 /// What becomes of packets that a bucket can never hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Shortfall {
     /// A meter finds none of them green.
     NeverGreen,
     /// A meter finds none of them yellow.
@@ -44,66 +44,65 @@ pub enum Fate {
 
 impl LinkSettings {
     /// What can become of packets of this header. The settings must have been checked, and no rule names a node any more.
-    pub fn passage(&self, header: &Header) -> Passage {
+    pub fn prospect(&self, header: &Header) -> Prospect {
         match self {
-            Self::Line(line) => line.passage(header),
+            Self::Line(line) => line.prospect(header),
             Self::Wifi(wifi) => {
-                let mut passage =
-                    Passage { code_points: [header.dscp].into_iter().collect(), ..Passage::default() };
-                passage.wait(&wifi.queue, "queue", header, Framing::None);
-                passage
+                let mut prospect =
+                    Prospect { code_points: [header.dscp].into_iter().collect(), ..Prospect::default() };
+                prospect.wait(&wifi.queue, "queue", header, Framing::None);
+                prospect
             }
         }
     }
 }
 
 impl LineSettings {
-    fn passage(&self, header: &Header) -> Passage {
-        let mut passage = Passage::default();
+    fn prospect(&self, header: &Header) -> Prospect {
+        let mut prospect = Prospect::default();
         let code_point = |action| match action {
             Action::Pass => Some(header.dscp),
             Action::Mark(dscp) => Some(dscp),
             Action::Drop => None,
         };
         let rule = self.condition.iter().enumerate().find(|(_, rule)| rule.matches.holds(header));
-        passage.code_points =
-            match rule.map(|(n, rule)| (n, rule, rule.meter.as_ref())) {
-                None => code_point(Action::Pass).into_iter().collect(),
-                Some((_, rule, None)) => code_point(rule.green).into_iter().collect(),
-                Some((n, rule, Some(meter))) => {
-                    let counted = rule.layer.bytes(header, self.framing);
-                    passage.shallow.extend(meter.shallow(counted).map(|(field, depth, fate)| {
-                        ShallowBucket { field: format!("condition.{n}.meter.{field}"), depth, counted, fate }
-                    }));
-                    meter.colours(counted).filter_map(|colour| code_point(rule.action(colour))).collect()
-                }
-            };
-        for dscp in passage.code_points.iter() {
-            self.wait(&Header { dscp, ..*header }, &mut passage);
+        prospect.code_points = match rule.map(|(n, rule)| (n, rule, rule.meter.as_ref())) {
+            None => code_point(Action::Pass).into_iter().collect(),
+            Some((_, rule, None)) => code_point(rule.green).into_iter().collect(),
+            Some((n, rule, Some(meter))) => {
+                let counted = rule.layer.bytes(header, self.framing);
+                prospect.shallow.extend(meter.shallow(counted).map(|(field, depth, shortfall)| {
+                    ShallowBucket { field: format!("condition.{n}.meter.{field}"), depth, counted, shortfall }
+                }));
+                meter.colours(counted).filter_map(|colour| code_point(rule.action(colour))).collect()
+            }
+        };
+        for dscp in prospect.code_points.iter() {
+            self.wait(&Header { dscp, ..*header }, &mut prospect);
         }
-        passage
+        prospect
     }
 
     /// Packets that the rules let go on come to the queue.
-    fn wait(&self, header: &Header, passage: &mut Passage) {
+    fn wait(&self, header: &Header, prospect: &mut Prospect) {
         let Some(room) = self.queue.room() else {
-            return passage.wait(&self.queue, "queue", header, self.framing);
+            return prospect.wait(&self.queue, "queue", header, self.framing);
         };
         let n = Classifier::new(&self.classes).class_of(header);
         let Some(class) = self.classes.get(n) else { return };
         if matches!(self.queue, Queue::ClassWfq(_)) && class.is_low_latency() {
             let field = if class.burst.is_some() { "burst" } else { "reserve" };
             let counted = self.framing.line_bytes(header.ip_len);
-            passage.come_to(format!("classes.{n}.{field}"), class.burst(), counted);
+            prospect.come_to(format!("classes.{n}.{field}"), class.burst(), counted);
         }
-        passage.wait(&class.queue(&room), &format!("classes.{n}.queue"), header, self.framing);
+        prospect.wait(&class.queue(&room), &format!("classes.{n}.queue"), header, self.framing);
     }
 }
 
-impl Passage {
+impl Prospect {
     /// Packets come to a bucket of a queue.
     fn come_to(&mut self, field: String, depth: Size, counted: u64) {
-        let bucket = ShallowBucket { field, depth, counted, fate: Fate::Dropped };
+        let bucket = ShallowBucket { field, depth, counted, shortfall: Shortfall::Dropped };
         // Packets of several code points may wait in one queue.
         if counted > depth.bytes() && !self.shallow.contains(&bucket) {
             self.shallow.push(bucket);
@@ -143,9 +142,9 @@ mod tests {
     }
 
     /// The buckets that packets of so many bytes come to in vain: each as its field, what it counts and what follows.
-    fn shallow(line: &LinkSettings, ip_len: u32, dscp: Dscp) -> Vec<(String, u64, Fate)> {
-        let found = line.passage(&packet(ip_len, dscp)).shallow.into_iter();
-        found.map(|bucket| (bucket.field, bucket.counted, bucket.fate)).collect()
+    fn shallow(line: &LinkSettings, ip_len: u32, dscp: Dscp) -> Vec<(String, u64, Shortfall)> {
+        let found = line.prospect(&packet(ip_len, dscp)).shallow.into_iter();
+        found.map(|bucket| (bucket.field, bucket.counted, bucket.shortfall)).collect()
     }
 
     fn meter(meter: Value) -> LinkSettings {
@@ -157,10 +156,10 @@ mod tests {
         let policer = meter(json!({ "token-bucket": { "rate": "1 Mbit/s", "burst": "1500 B" } }));
         assert_eq!(shallow(&policer, 1500, Dscp::BE), []);
         let field = "condition.0.meter.burst".to_owned();
-        assert_eq!(shallow(&policer, 1501, Dscp::BE), [(field, 1501, Fate::Red)]);
+        assert_eq!(shallow(&policer, 1501, Dscp::BE), [(field, 1501, Shortfall::Red)]);
         // What is always red is dropped, and what may be green is marked.
-        assert_eq!(policer.passage(&packet(1501, Dscp::BE)).code_points, DscpSet::default());
-        assert_eq!(policer.passage(&packet(1500, Dscp::BE)).code_points, DscpSet::from_iter([Dscp::EF]));
+        assert_eq!(policer.prospect(&packet(1501, Dscp::BE)).code_points, DscpSet::default());
+        assert_eq!(policer.prospect(&packet(1500, Dscp::BE)).code_points, DscpSet::from_iter([Dscp::EF]));
     }
 
     #[test]
@@ -169,16 +168,16 @@ mod tests {
         let trtcm = |cbs, pbs| {
             meter(json!({ "trtcm": { "cir": "1 Mbit/s", "cbs": cbs, "pir": "2 Mbit/s", "pbs": pbs } }))
         };
-        for (line, field, fate) in [
-            (srtcm("2 KB", "1 KB"), "ebs", Fate::NeverYellow),
-            (srtcm("1 KB", "2 KB"), "cbs", Fate::NeverGreen),
-            (srtcm("1 KB", "1.2 KB"), "ebs", Fate::Red),
-            (srtcm("1 KB", "0 B"), "cbs", Fate::Red),
-            (trtcm("1 KB", "2 KB"), "cbs", Fate::NeverGreen),
-            (trtcm("2 KB", "1 KB"), "pbs", Fate::Red),
+        for (line, field, shortfall) in [
+            (srtcm("2 KB", "1 KB"), "ebs", Shortfall::NeverYellow),
+            (srtcm("1 KB", "2 KB"), "cbs", Shortfall::NeverGreen),
+            (srtcm("1 KB", "1.2 KB"), "ebs", Shortfall::Red),
+            (srtcm("1 KB", "0 B"), "cbs", Shortfall::Red),
+            (trtcm("1 KB", "2 KB"), "cbs", Shortfall::NeverGreen),
+            (trtcm("2 KB", "1 KB"), "pbs", Shortfall::Red),
         ] {
             let field = format!("condition.0.meter.{field}");
-            assert_eq!(shallow(&line, 1500, Dscp::BE), [(field, 1500, fate)]);
+            assert_eq!(shallow(&line, 1500, Dscp::BE), [(field, 1500, shortfall)]);
         }
         // No excess burst is meant so (RFC 2697 section 2).
         assert_eq!(shallow(&srtcm("2 KB", "0 B"), 1500, Dscp::BE), []);
@@ -195,10 +194,10 @@ mod tests {
             "classes": [{ "phb": "ef", "reserve": "0.5 Mbit/s", "burst": "1500 B" }, { "phb": "be" }],
             "queue": { "class-wfq": { "packets": 9 } },
         }));
-        let meter = ("condition.1.meter.burst".to_owned(), 1500, Fate::Red);
+        let meter = ("condition.1.meter.burst".to_owned(), 1500, Shortfall::Red);
         assert_eq!(shallow(&conditioned, 1500, Dscp::BE), [meter]);
         // 1500 B with LLC/SNAP and trailer are 32 cells of 53 B.
-        let class = ("classes.0.burst".to_owned(), 1696, Fate::Dropped);
+        let class = ("classes.0.burst".to_owned(), 1696, Shortfall::Dropped);
         assert_eq!(shallow(&conditioned, 1500, Dscp::af(1, 1)), [class]);
         assert_eq!(shallow(&conditioned, 1500, Dscp::cs(1)), []);
     }
@@ -209,7 +208,10 @@ mod tests {
         let line = line(json!({
             "classes": [{ "phb": "ef", "reserve": "32 kbit/s" }, { "phb": "be" }], "queue": { "class-wfq": { "packets": 9 } },
         }));
-        assert_eq!(shallow(&line, 1000, Dscp::EF), [("classes.0.reserve".to_owned(), 1166, Fate::Dropped)]);
+        assert_eq!(
+            shallow(&line, 1000, Dscp::EF),
+            [("classes.0.reserve".to_owned(), 1166, Shortfall::Dropped)]
+        );
         assert_eq!(shallow(&line, 1000, Dscp::BE), []);
     }
 
@@ -221,10 +223,10 @@ mod tests {
         };
         assert_eq!(shallow(&line(json!({ "queue": shaper("ip") })), 1500, Dscp::BE), []);
         let alone = line(json!({ "queue": shaper("line") }));
-        assert_eq!(shallow(&alone, 1500, Dscp::BE), [("queue.burst".to_owned(), 1696, Fate::Dropped)]);
+        assert_eq!(shallow(&alone, 1500, Dscp::BE), [("queue.burst".to_owned(), 1696, Shortfall::Dropped)]);
         let class = json!([{ "name": "all", "queue": shaper("line") }]);
         let classes = line(json!({ "classes": class, "queue": { "priority": {} } }));
         let field = "classes.0.queue.burst".to_owned();
-        assert_eq!(shallow(&classes, 1500, Dscp::BE), [(field, 1696, Fate::Dropped)]);
+        assert_eq!(shallow(&classes, 1500, Dscp::BE), [(field, 1696, Shortfall::Dropped)]);
     }
 }
