@@ -96,7 +96,7 @@ impl<'a> Conductor<'a> {
         for (node, order) in orders {
             let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &tell)?;
             agent.say(&Request::Hello { version: control::VERSION })?;
-            agent.say(&Request::Prepare { run: Box::new(order) })?;
+            control::order_frames(order).try_for_each(|request| agent.say(&request))?;
             agents.push(agent);
         }
         let mut conductor = Self { run, agents, programs: Programs::default(), ends, testbed, told, tell };
@@ -186,10 +186,8 @@ impl<'a> Conductor<'a> {
                         lines.into_iter().for_each(|line| sink.note(line.into()));
                     }
                 }
-                Heard::Reply(Reply::Report { ends }) => {
-                    reports.extend(ends);
-                    waiting -= 1;
-                }
+                Heard::Reply(Reply::Report { end }) => reports.push(*end),
+                Heard::Reply(Reply::Reported) => waiting -= 1,
                 Heard::Reply(Reply::Idle { flow, side, idle: true }) => {
                     if busy.remove(&(flow, side)) && busy.is_empty() {
                         self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;

@@ -22,6 +22,7 @@ use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 
 pub(crate) use self::findings::{Findings, UNTAKEN};
+use self::findings::FULL;
 use self::parcel::Parcel;
 pub(crate) use self::recognition::Recognition;
 pub(crate) use self::report::RouterReport;
@@ -205,9 +206,11 @@ impl Router {
                     break;
                 }
                 self.depart(clock);
+                self.relieve();
             }
             self.advance(clock.now());
             self.depart(clock);
+            self.relieve();
             self.settle(clock.now());
             let wait = clock.left_until(self.next()).min(LONGEST_WAIT);
             let wait = std::time::Duration::from_nanos(wait.as_nanos());
@@ -334,6 +337,24 @@ impl Router {
             self.recognition.finish();
         }
         self.recognition.tick(now, &mut self.findings);
+        (self.tell)(std::mem::take(&mut self.findings));
+    }
+
+    /// Tells before the next tick what was noted of single packets, if it has become much.
+    fn relieve(&mut self) {
+        let waits: usize = self.wires.iter().map(Wire::noted_bytes).sum();
+        let much = self.findings.bytes() + self.events.bytes() + waits >= FULL;
+        // After the last tick nothing is told any more.
+        if !much || self.next_tick == Instant::NEVER {
+            return;
+        }
+        // All that was due before has been done, and no frame that is read next came much before it.
+        let now = self.told.iter().copied().fold(Instant::ZERO, Instant::max);
+        for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut()) {
+            *told = now.max(*told);
+            meters.tell_noted(*told, wire, &mut self.findings);
+        }
+        self.events.tell(&mut self.findings);
         (self.tell)(std::mem::take(&mut self.findings));
     }
 
