@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use netrig_agent::{Clock, monotonic_nanos};
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
-use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
+use netrig_experiment::{Program, RunError, Scenario, Unsupported};
 use sha2::{Digest, Sha256};
 
 use crate::ftp;
 use crate::orders::unsupported;
 use crate::process::Process;
-use crate::ready::Listening;
+use crate::ready::is_so_for;
 use crate::testbed::Testbed;
 
 /// How long a program has to become ready.
@@ -229,12 +229,8 @@ impl Running {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            let is_ready = match &ready {
-                Ready::Tcp(port) => Listening::Tcp(*port).is_so_for(self.process.id()).map_err(failed)?,
-                Ready::Udp(port) => Listening::Udp(*port).is_so_for(self.process.id()).map_err(failed)?,
-                Ready::Says(text) => self.output.has_said(text),
-            };
-            if is_ready {
+            let has_said = |text: &str| self.output.has_said(text);
+            if is_so_for(&ready, self.process.id(), has_said).map_err(failed)? {
                 return Ok(());
             }
             if let Some(status) = self.process.wait(LOOK).map_err(failed)? {

@@ -21,8 +21,8 @@ use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
 use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 
-pub(crate) use self::findings::{Findings, UNTAKEN};
 use self::findings::FULL;
+pub(crate) use self::findings::{Findings, UNTAKEN};
 use self::parcel::Parcel;
 pub(crate) use self::recognition::Recognition;
 pub(crate) use self::report::RouterReport;
@@ -350,7 +350,8 @@ impl Router {
         }
         // All that was due before has been done, and no frame that is read next came much before it.
         let now = self.told.iter().copied().fold(Instant::ZERO, Instant::max);
-        for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut()) {
+        for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut())
+        {
             *told = now.max(*told);
             meters.tell_noted(*told, wire, &mut self.findings);
         }
