@@ -16,12 +16,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{netrig, text};
 use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
-use netrig_experiment::{Experiment, Outcome, Substrate};
+use netrig_experiment::{Experiment, Outcome, RunError, Substrate};
 use netrig_netns::{Journals, Namespaces, lacks};
 use serde_json::Value;
 
@@ -328,6 +328,49 @@ impl Sink for Trace {
     fn packet(&mut self, event: &PacketEvent) {
         self.0.push(*event);
     }
+}
+
+/// Gives the run up when it is told of the first packet.
+struct Hasty<'a> {
+    cancel: &'a AtomicBool,
+    last: Instant,
+    packets: usize,
+}
+
+impl Sink for Hasty<'_> {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        (link, direction) == (0, Direction::Forward)
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.last = self.last.max(event.at);
+        self.packets += 1;
+    }
+}
+
+/// What happens to packets fills no memory until an interval of samples is over that is as long as the run.
+#[test]
+fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
+    if !can(&[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let text = EXPERIMENT
+        .replace("duration = \"2 s\"", "duration = \"20 s\"\nsample_every = \"20 s\"")
+        .replace("rate = \"1.5 Mbit/s\"", "rate = \"20 Mbit/s\"");
+    let experiment = Experiment::parse("hasty", &text).unwrap_or_else(|problems| panic!("{problems}"));
+    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let journals = tempfile::tempdir().unwrap();
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+    let cancel = AtomicBool::new(false);
+    let mut hasty = Hasty { cancel: &cancel, last: Instant::ZERO, packets: 0 };
+    assert_eq!(substrate.run(&run, &mut hasty, &cancel).map(|_| ()), Err(RunError::Cancelled));
+    let bytes = hasty.packets * size_of::<PacketEvent>();
+    assert!((1 << 19..1 << 24).contains(&bytes), "{bytes} B were told");
+    assert!(hasty.last < Instant::ZERO + netrig_core::Duration::from_secs(10), "{}", hasty.last);
 }
 
 #[test]

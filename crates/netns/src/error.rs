@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use netrig_experiment::RunError;
+
 use crate::capabilities::Lack;
 
 /// What was done, where, and what the kernel said.
@@ -79,6 +81,12 @@ pub enum TestbedError {
         /// How long they were given.
         seconds: u64,
     },
+}
+
+impl From<TestbedError> for RunError {
+    fn from(error: TestbedError) -> Self {
+        Self::because(error)
+    }
 }
 
 fn sentences(lacks: &[Lack]) -> String {

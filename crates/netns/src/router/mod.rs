@@ -28,7 +28,6 @@ pub(crate) use self::recognition::Recognition;
 pub(crate) use self::report::RouterReport;
 pub(crate) use self::routing::Routing;
 use self::routing::Stop;
-use crate::error::TestbedError;
 use crate::interfaces::Shut;
 use crate::port::{PerPort, PortId};
 use crate::ring::{Outlet, Ring};
@@ -118,14 +117,13 @@ impl Router {
         sink: &dyn Sink,
         tell: Box<dyn FnMut(Findings) + Send>,
     ) -> Result<Self, RunError> {
-        let failed = |error: TestbedError| RunError::Failed(error.to_string());
         let scenario = &*run.scenario;
         let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
         let outlets = ends().map(|end| Outlet::open(testbed, end.index));
         let events = Events::default();
         let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
         Ok(Self {
-            outlets: outlets.collect::<Result<_, _>>().map_err(failed)?,
+            outlets: outlets.collect::<Result<_, _>>()?,
             told: ends().map(|_| Instant::ZERO).collect(),
             departing: Vec::new(),
             wires,
@@ -151,7 +149,7 @@ impl Router {
             drained: false,
             report: RouterReport::default(),
             // Last: what comes from here on is for the run.
-            ring: Ring::open(testbed, SLOTS).map_err(failed)?,
+            ring: Ring::open(testbed, SLOTS)?,
         })
     }
 
@@ -434,7 +432,7 @@ impl Router {
                 balance.delivered
             )));
         }
-        self.report.ring = self.ring.counts().map_err(|error| RunError::Failed(error.to_string()))?;
+        self.report.ring = self.ring.counts()?;
         Ok(self.report)
     }
 }
