@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{self, SyncSender};
 
 use crate::control::{
-    ControlError, Epoch, Event, NoteLine, Reply, Request, VERSION, read_frame, sample_frames, write_frame,
+    ControlError, Epoch, Reply, Request, ToldEnds, VERSION, note_frames, read_frame, sample_frames,
+    write_frame,
 };
 use crate::event_loop::Progress;
-use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos, sysctl};
+use crate::{AgentError, Clock, EndReport, PreparedRun, RealtimeOffset, RunSignals, monotonic_nanos};
 
 /// Carries out what a controller says, one run after the other.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +17,9 @@ pub struct Agent;
 /// What may wait to be heard by an agent. Then its controller waits, and so does what its run delivers, which is kept there up
 /// to a limit of its own: a run is late rather than the memory full.
 const INPUTS: usize = 64;
+
+/// What controls of associations are called where they mean nothing.
+const CONTROLS: &str = "a word of controls";
 
 /// What can happen to an agent.
 enum Input {
@@ -55,8 +59,13 @@ impl Agent {
                 signals.reset();
                 scope.spawn(move || carry_out(run, at, signals, &inputs));
             };
-            let mut talk =
-                Talk { writer: &mut writer, stage: Stage::Idle, greeted: false, signals: &signals };
+            let mut talk = Talk {
+                writer: &mut writer,
+                stage: Stage::Idle,
+                greeted: false,
+                ends: ToldEnds::default(),
+                signals: &signals,
+            };
             let result =
                 told.into_iter().find_map(|input| talk.take(input, start).transpose()).unwrap_or(Ok(()));
             signals.end();
@@ -74,6 +83,8 @@ struct Talk<'a, W> {
     writer: &'a mut W,
     stage: Stage,
     greeted: bool,
+    /// Of the run that is prepared next.
+    ends: ToldEnds,
     signals: &'a RunSignals,
 }
 
@@ -86,7 +97,7 @@ impl<W: Write> Talk<'_, W> {
                 sample_frames(&samples).try_for_each(|frame| self.say(&frame))?;
             }
             Input::Progress(Progress::Notes(notes)) => {
-                self.say(&Reply::Notes { lines: notes.iter().map(NoteLine::from).collect() })?;
+                note_frames(&notes).try_for_each(|frame| self.say(&frame))?;
             }
             Input::Progress(Progress::Idle { flow, side, idle }) => {
                 self.say(&Reply::Idle { flow, side, idle })?;
@@ -94,7 +105,11 @@ impl<W: Write> Talk<'_, W> {
             Input::Done(result) => {
                 self.stage = Stage::Idle;
                 match result {
-                    Ok(ends) => self.say(&Reply::Report { ends })?,
+                    Ok(ends) => {
+                        let mut ends = ends.into_iter().map(Box::new);
+                        ends.try_for_each(|end| self.say(&Reply::Report { end }))?;
+                        self.say(&Reply::Reported)?;
+                    }
                     Err(error) => self.say_error(&error)?,
                 }
             }
@@ -112,10 +127,20 @@ impl<W: Write> Talk<'_, W> {
             }
             Request::Hello { version } => Err(ControlError::Version(version)),
             request if !self.greeted => self.refuse(&request, "before the hello"),
+            Request::End { end } => {
+                self.ends.add(*end);
+                Ok(())
+            }
+            Request::Controls { controls } => match self.ends.control(controls) {
+                true => Ok(()),
+                false => {
+                    self.say_error(&ControlError::OutOfOrder { said: CONTROLS, when: "without associations" })
+                }
+            },
             Request::Prepare { run } if !matches!(self.stage, Stage::Running) => {
                 // What was prepared before gives its addresses free first.
                 self.stage = Stage::Idle;
-                match PreparedRun::prepare(*run) {
+                match PreparedRun::prepare(self.ends.complete(run)) {
                     Ok(run) => {
                         self.stage = Stage::Prepared(run);
                         self.say(&prepared())
@@ -133,13 +158,6 @@ impl<W: Write> Talk<'_, W> {
                     self.refuse(&request, self.when())
                 }
             },
-            Request::Event { event: Event::Sysctl { name, value } } => {
-                sysctl::set(&name, &value).or_else(|error| self.say_error(&error))
-            }
-            Request::Event { event: Event::StopFlow { flow } } if matches!(self.stage, Stage::Running) => {
-                self.signals.stop_flow(flow);
-                Ok(())
-            }
             // One that crosses the report of a run that is over means nothing any more.
             Request::Stop => {
                 self.signals.end();
@@ -161,9 +179,10 @@ impl<W: Write> Talk<'_, W> {
     fn refuse(&mut self, request: &Request, when: &'static str) -> Result<(), ControlError> {
         let said = match request {
             Request::Hello { .. } => "hello",
+            Request::End { .. } => "an end",
+            Request::Controls { .. } => CONTROLS,
             Request::Prepare { .. } => "prepare",
             Request::Start { .. } => "start",
-            Request::Event { .. } => "an event",
             Request::Stop => "stop",
             Request::Bye => "bye",
         };

@@ -1,6 +1,6 @@
 //! What can keep an agent from doing what it was told.
 
-use crate::{SocketError, SysctlError};
+use crate::{MOST_TRANSFERS, SocketError, SysctlError};
 
 /// Why an agent could not do what it was told.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,17 @@ pub enum AgentError {
     /// A run without a sampling interval.
     #[error("the sampling interval must be above zero")]
     NoInterval,
+    /// More flows of FTP than one agent has threads for.
+    #[error("{0} flows of FTP; {MOST_TRANSFERS} are the most")]
+    TooManyTransfers(usize),
+    /// Every port that an association of the flow can have is another's.
+    #[error("flow `{flow}`: all ports of its {associations} associations are in use")]
+    NoPort {
+        /// The flow's name.
+        flow: String,
+        /// How many there are.
+        associations: usize,
+    },
     /// A socket is not as it was asked for.
     #[error("flow `{flow}`: {source}")]
     Socket {

@@ -69,7 +69,7 @@ pub use meter::Samples;
 pub use order::{CarrierOptions, EndOrder, RunOrder, Side};
 pub use pacer::{Pacer, SPIN, Watch};
 pub use precedence::{Precedence, become_real_time};
-pub use run::PreparedRun;
+pub use run::{MOST_TRANSFERS, PreparedRun};
 pub use sctp::{SctpOptions, SctpPath, SctpReport, TimedControl};
 pub use signals::RunSignals;
 pub use socket::{Buffers, SocketError, TcpOptions};

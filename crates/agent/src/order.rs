@@ -26,7 +26,9 @@ pub struct RunOrder {
     /// Settings of the kernel's network in this namespace (`net.ipv4.tcp_sack`), each read back.
     #[serde(default)]
     pub sysctls: Vec<(String, String)>,
-    /// The ends of flows that live here.
+    /// The ends of flows that live here; over a stream each is told by itself
+    /// ([`control::order_frames`](crate::control::order_frames)).
+    #[serde(skip)]
     pub ends: Vec<EndOrder>,
 }
 

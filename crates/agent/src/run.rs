@@ -8,6 +8,9 @@ use crate::file_transfer::FileTransfer;
 use crate::order::RunOrder;
 use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
+/// Most files of a run that an agent transfers by FTP: each takes a thread of its own, and its server a process.
+pub const MOST_TRANSFERS: usize = 256;
+
 /// A run whose sockets stand, ready to start.
 ///
 /// Sources of datagrams have a thread of their own, so that neither what is received nor connections make them late; so
@@ -30,6 +33,9 @@ impl PreparedRun {
             sysctl::set(name, value)?;
         }
         let (transfers, ends): (Vec<_>, Vec<_>) = order.ends.iter().cloned().partition(FileTransfer::is_for);
+        if transfers.len() > MOST_TRANSFERS {
+            return Err(AgentError::TooManyTransfers(transfers.len()));
+        }
         let (sources, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(FlowEnd::is_precise);
         let (associations, others) = others.into_iter().partition(FlowEnd::is_association);
         let groups = [others, associations, sources].into_iter().filter(|ends| !ends.is_empty());

@@ -367,7 +367,8 @@ fn bulk_fills_a_connection_and_tcp_is_sampled() {
     let path = samples.iter().filter(|(subject, _)| *subject == Subject::Path(0, 0));
     let cwnd: Vec<_> = path.filter(|(_, sample)| sample.quantity.name == "cwnd").collect();
     assert!(!cwnd.is_empty() && cwnd.iter().all(|(_, sample)| sample.value >= 536.0));
-    assert!(values(&samples, &quantity::SRTT).iter().all(|srtt| *srtt > 0.0));
+    let srtt = values(&samples, &quantity::SRTT);
+    assert!(!srtt.is_empty() && srtt.iter().all(|srtt| *srtt > 0.0), "{srtt:?}");
 }
 
 #[test]

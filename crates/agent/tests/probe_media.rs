@@ -156,7 +156,7 @@ fn video_over_loopback() {
         let stream = show(remote, &clip, 46, &NEVER).unwrap();
         assert_eq!((stream.sent, stream.dropped), (clip.packets().len() as u64, 0));
         let came = in_time(&clip, &stream, Duration::from_secs(5));
-        assert!(came.iter().all(|came| *came));
+        assert!(!came.is_empty() && came.iter().all(|came| *came));
         if without_ffmpeg() {
             return;
         }

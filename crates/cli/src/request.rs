@@ -192,9 +192,21 @@ pub fn not_allowed(scenario: &Scenario, on: &str) -> Option<Failure> {
 pub fn namespaces() -> &'static netrig_netns::Namespaces {
     use std::sync::OnceLock;
 
-    use netrig_netns::{Journals, Namespaces};
+    use netrig_netns::Namespaces;
 
     static NAMESPACES: OnceLock<Namespaces> = OnceLock::new();
     // What runs in a node is this program, also if its file was replaced meanwhile.
-    NAMESPACES.get_or_init(|| Namespaces::new("/proc/self/exe", Journals::default()))
+    NAMESPACES.get_or_init(|| Namespaces::new("/proc/self/exe", journals()))
+}
+
+/// The journals of the testbeds: where `NETRIG_RUN_DIR` says, so that who has a folder of their own neither finds nor removes
+/// what others made.
+#[cfg(target_os = "linux")]
+pub fn journals() -> netrig_netns::Journals {
+    use netrig_netns::Journals;
+
+    match std::env::var_os("NETRIG_RUN_DIR") {
+        Some(folder) if !folder.is_empty() => Journals::at(folder),
+        _ => Journals::default(),
+    }
 }

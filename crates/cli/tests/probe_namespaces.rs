@@ -309,7 +309,11 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
     }
     // The timestamps are of the day on which the packets were captured.
     let day = |time: &str| time.split(',').next().map(str::to_owned);
-    assert!(there.iter().all(|packet| day(&packet[9]).is_some_and(|day| !day.is_empty())), "{:?}", there[0]);
+    assert!(
+        !there.is_empty() && there.iter().all(|packet| day(&packet[9]).is_some_and(|day| !day.is_empty())),
+        "{:?}",
+        there[0]
+    );
 }
 
 /// A third-party STAMP program with these arguments; it ends with the test.

@@ -8,19 +8,20 @@
 )]
 
 mod common;
+#[path = "common/spoilt.rs"]
+mod spoilt;
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{netrig, text};
-use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Sink, Step, Subject};
-use netrig_experiment::{Experiment, Outcome, Substrate};
+use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
+use netrig_experiment::{Experiment, Outcome, RunError, Substrate};
 use netrig_netns::{Journals, Namespaces, lacks};
 use serde_json::Value;
 
@@ -95,12 +96,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn run_on_both(folder: &Path) -> Value {
-    let ended = netrig(folder, &["run", "policed.toml", "--on", "sim,netns", "--json"]);
-    serde_json::from_str(&text(&ended.stdout)).expect("the program prints JSON")
-}
-
-/// What one substrate measured of a response, also if the run does not count.
+/// What one substrate measured of a response.
 fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     let points = document["points"].as_array().expect("there are points");
     let point = points.iter().find(|point| point["substrate"] == substrate).expect("the substrate ran");
@@ -114,7 +110,8 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
     }
     let _alone = ALONE.lock();
     let folder = folder();
-    let document = run_on_both(folder.path());
+    let arguments = ["run", "policed.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let of = |response: &str| {
         let value = |substrate| measured(&document, substrate, response).expect("it was measured");
         (value("sim"), value("netns"))
@@ -230,26 +227,48 @@ fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
     let _alone = ALONE.lock();
     let folder = tempfile::tempdir().expect("a folder for the test");
     std::fs::write(folder.path().join("contention.toml"), CONTENTION).expect("the folder can be written");
-    let ended = netrig(folder.path(), &["run", "contention.toml", "--on", "netns", "--json"]);
-    let document: Value = serde_json::from_str(&text(&ended.stdout)).expect("the program prints JSON");
+    let arguments = ["run", "contention.toml", "--on", "netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let loss = |flow| measured(&document, "netns", flow).expect("it was measured");
     let (one, other) = (loss("one"), loss("other"));
     // Poisson arrivals see time averages: both lose what the line cannot carry of the two, a third.
     assert!(one > 0.25 && (one - other).abs() < 0.03, "one loses {one}, the other {other}");
 }
 
-/// Names of the namespaces that are bound, and of the processes that are agents.
-fn standing() -> (BTreeSet<String>, BTreeSet<i32>) {
-    let names = |folder: &str| -> Vec<String> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-    };
-    let is_agent = |pid: &i32| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split(|byte| *byte == 0).nth(1) == Some(b"agent")
-    };
-    let processes = names("/proc").iter().filter_map(|name| name.parse().ok()).filter(is_agent).collect();
-    (names("/run/netns").into_iter().filter(|name| name.starts_with("netrig-")).collect(), processes)
+/// What the journals in a folder name: namespaces, and processes by number and start.
+fn named_in(journals: &Path) -> (BTreeSet<String>, BTreeSet<(String, String)>) {
+    let (mut namespaces, mut processes) = (BTreeSet::new(), BTreeSet::new());
+    for file in std::fs::read_dir(journals).into_iter().flatten().flatten() {
+        for line in text_of(&file.path()).lines() {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["namespace", name, ..] => {
+                    namespaces.insert(name.to_owned());
+                }
+                ["process", number, start] => {
+                    processes.insert((number.to_owned(), start.to_owned()));
+                }
+                _ => {}
+            }
+        }
+    }
+    (namespaces, processes)
+}
+
+fn is_bound(namespace: &str) -> bool {
+    Path::new("/run/netns").join(namespace).exists()
+}
+
+fn text_of(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+/// When the process of this number started, if it has not ended (proc_pid_stat(5)).
+fn start_of(number: &str) -> Option<String> {
+    let stat = text_of(&Path::new("/proc").join(number).join("stat"));
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?;
+    (!["Z", "X"].contains(&state)).then(|| start.to_owned())
 }
 
 #[test]
@@ -259,29 +278,38 @@ fn what_a_killed_run_leaves_doctor_reports_and_removes() {
     }
     let _alone = ALONE.lock();
     let folder = folder();
-    netrig(folder.path(), &["doctor"]);
-    let before = standing();
+    // Of its own, so that what others hold up is nobody's affair here.
+    let journals = folder.path().join("journals");
+    let netrig = |arguments: &[&str]| {
+        let mut netrig = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        netrig.args(arguments).current_dir(folder.path()).env("NETRIG_RUN_DIR", &journals);
+        netrig
+    };
+    let mut moments = Seeds::new(1).stream("test/kill");
     let mut left_something = false;
-    for kill in 0..10_u64 {
+    for _ in 0..10 {
         // At random moments of the two seconds and a half that such a run takes.
-        let after = RandomState::new().hash_one(kill) % 2500;
-        let mut run = Command::new(env!("CARGO_BIN_EXE_netrig"));
-        run.args(["run", "policed.toml", "--on", "netns", "--store", "killed.db"])
-            .args(["--out", "killed.html"]);
-        run.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        let after = moments.below(2500);
+        let mut run =
+            netrig(&["run", "policed.toml", "--on", "netns", "--store", "killed.db", "--out", "killed.html"]);
+        run.stdout(Stdio::null()).stderr(Stdio::null());
         let mut run = run.spawn().expect("netrig starts");
         std::thread::sleep(Duration::from_millis(after));
         run.kill().expect("it is ours");
         run.wait().expect("it ends");
-        let left: Vec<_> = standing().0.difference(&before.0).cloned().collect();
+        let (named, processes) = named_in(&journals);
+        let left: Vec<_> = named.iter().filter(|name| is_bound(name)).collect();
         left_something |= !left.is_empty();
-        let ended = netrig(folder.path(), &["doctor"]);
-        let told = text(&ended.stdout);
-        let told_of = left.iter().filter(|name| told.contains(*name)).count();
+        let told = text(&netrig(&["doctor"]).output().expect("netrig starts").stdout);
+        let told_of = left.iter().filter(|name| told.contains(name.as_str())).count();
         assert_eq!(told_of, left.len(), "killed after {after} ms it left {left:?}: {told}");
-        let named = told.matches("netrig-").count();
-        assert!(named <= left.len(), "killed after {after} ms it left no more than {left:?}: {told}");
-        assert_eq!(standing(), before, "killed after {after} ms: {told}");
+        let count = told.matches("netrig-").count();
+        assert!(count <= left.len(), "killed after {after} ms it left no more than {left:?}: {told}");
+        let bound = named.iter().find(|name| is_bound(name));
+        assert_eq!(bound, None, "killed after {after} ms: {told}");
+        let alive = processes.iter().find(|(number, start)| start_of(number).as_ref() == Some(start));
+        assert_eq!(alive, None, "killed after {after} ms: {told}");
+        assert_eq!(named_in(&journals), Default::default(), "killed after {after} ms: {told}");
     }
     assert!(left_something, "no kill met a testbed");
 }
@@ -300,6 +328,49 @@ impl Sink for Trace {
     fn packet(&mut self, event: &PacketEvent) {
         self.0.push(*event);
     }
+}
+
+/// Gives the run up when it is told of the first packet.
+struct Hasty<'a> {
+    cancel: &'a AtomicBool,
+    last: Instant,
+    packets: usize,
+}
+
+impl Sink for Hasty<'_> {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+
+    fn wants_packets(&self, link: u32, direction: Direction) -> bool {
+        (link, direction) == (0, Direction::Forward)
+    }
+
+    fn packet(&mut self, event: &PacketEvent) {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.last = self.last.max(event.at);
+        self.packets += 1;
+    }
+}
+
+/// What happens to packets fills no memory until an interval of samples is over that is as long as the run.
+#[test]
+fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
+    if !can(&[]) {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let text = EXPERIMENT
+        .replace("duration = \"2 s\"", "duration = \"20 s\"\nsample_every = \"20 s\"")
+        .replace("rate = \"1.5 Mbit/s\"", "rate = \"20 Mbit/s\"");
+    let experiment = Experiment::parse("hasty", &text).unwrap_or_else(|problems| panic!("{problems}"));
+    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let journals = tempfile::tempdir().unwrap();
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+    let cancel = AtomicBool::new(false);
+    let mut hasty = Hasty { cancel: &cancel, last: Instant::ZERO, packets: 0 };
+    assert_eq!(substrate.run(&run, &mut hasty, &cancel).map(|_| ()), Err(RunError::Cancelled));
+    let bytes = hasty.packets * size_of::<PacketEvent>();
+    assert!((1 << 19..1 << 24).contains(&bytes), "{bytes} B were told");
+    assert!(hasty.last < Instant::ZERO + netrig_core::Duration::from_secs(10), "{}", hasty.last);
 }
 
 #[test]
@@ -492,7 +563,8 @@ fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
         let (course, outcome) = run_in_namespaces(&text);
         let invalid = outcome.invalid.unwrap_or_default();
         assert!(!invalid.contains("fell back"), "{invalid}");
-        assert!(course.between("subflows", 1.0, 2.0).iter().all(|subflows| *subflows == 2.0));
+        let subflows = course.between("subflows", 1.0, 2.0);
+        assert!(!subflows.is_empty() && subflows.iter().all(|subflows| *subflows == 2.0), "{subflows:?}");
         for link in 0..2 {
             let bytes = course.samples.iter().filter(|(subject, sample)| {
                 *subject == Subject::Link(link, Direction::Forward) && sample.quantity.name == "link_bytes"
@@ -521,7 +593,8 @@ fn multipath_tcp_is_fine_with_one_path() {
     let (course, outcome) = run_in_namespaces(&text.replace("duration = \"6 s\"", "duration = \"2 s\""));
     let invalid = outcome.invalid.unwrap_or_default();
     assert!(!invalid.contains("fell back"), "{invalid}");
-    assert!(course.between("subflows", 0.5, 1.5).iter().all(|subflows| *subflows == 1.0));
+    let subflows = course.between("subflows", 0.5, 1.5);
+    assert!(!subflows.is_empty() && subflows.iter().all(|subflows| *subflows == 1.0), "{subflows:?}");
     assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
 }
 

@@ -41,7 +41,7 @@ pub use link::{
     Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
     Waiting, Watch,
 };
-pub use packet::{Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
+pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use random::{Seeds, Stream};
 pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject, Timeline};

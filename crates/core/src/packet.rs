@@ -74,6 +74,10 @@ pub struct Header {
     pub ecn: Ecn,
 }
 
+/// The first of the ports that a flow's first end may have: RFC 6335's dynamic ports, of which there are 16,384. A kernel
+/// gives its own.
+pub const CLIENT_PORT: u16 = 49_152;
+
 /// A packet that carries its header with it, be its body a structure or an index into a ring of frames.
 ///
 /// Models never follow the body, so a real frame costs a model no more than a simulated packet.

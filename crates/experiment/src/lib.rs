@@ -57,8 +57,8 @@ pub use results::{
     Status, Verdict,
 };
 pub use scenario::{
-    Action, CLIENT_PORT, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario,
-    TimedEvent, WifiLane, channels, server_port,
+    Action, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario, TimedEvent,
+    WifiLane, channels, server_port,
 };
 pub use substrate::{Balance, Outcome, RunError, Substrate, Unsupported};
 pub use table::{

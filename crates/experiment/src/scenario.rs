@@ -156,9 +156,6 @@ pub const fn server_port(number: u32) -> u16 {
     5001 + (number % 20_000) as u16
 }
 
-/// The first port of a flow's first end in virtual time, of RFC 6335's dynamic ports; a kernel gives its own.
-pub const CLIENT_PORT: u16 = 49152;
-
 /// Traffic from one node to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flow {

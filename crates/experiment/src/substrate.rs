@@ -1,6 +1,7 @@
 //! The contract of what carries a run out.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Duration, Sink};
@@ -52,7 +53,7 @@ pub struct Outcome {
 }
 
 /// Why a run did not end well.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum RunError {
     /// It was told to stop.
     #[error("the run was cancelled")]
@@ -60,7 +61,27 @@ pub enum RunError {
     /// Something failed.
     #[error("{0}")]
     Failed(String),
+    /// What the substrate is made of failed.
+    #[error(transparent)]
+    Because(Arc<dyn std::error::Error + Send + Sync>),
 }
+
+impl RunError {
+    /// The run failed because of `source`, which is kept.
+    pub fn because(source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Because(Arc::new(source))
+    }
+}
+
+impl PartialEq for RunError {
+    /// Whether both say the same.
+    fn eq(&self, other: &Self) -> bool {
+        let is_cancelled = |error: &Self| matches!(error, Self::Cancelled);
+        is_cancelled(self) == is_cancelled(other) && self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for RunError {}
 
 /// What carries runs out: a simulator, a guest kernel, namespaces, hosts.
 ///

@@ -4,13 +4,14 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use common::{END, Packet, Polling, Record, Step, header, play};
 use netrig_core::{
     Delivery, DropReason, Dscp, Duration, Fraction, Header, InFlight, Instant, Lane, Link, LinkEvent,
     Observer, PacketMeta, Rate, Seeds, Size, Waiting,
 };
-use netrig_link::conditioning::{Action, Layer, Match, Meter, Trtcm};
+use netrig_link::conditioning::{Action, Hosts, Layer, Match, Meter, Prefix, Trtcm};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::codel::Codel;
@@ -30,6 +31,21 @@ use proptest::prelude::*;
 
 fn fraction(upto: f64) -> impl Strategy<Value = Fraction> {
     (0.0..=upto).prop_map(|value| Fraction::new(value).unwrap())
+}
+
+fn prefix() -> impl Strategy<Value = Prefix> {
+    let v4 = (any::<u32>(), 0..=32_u32).prop_map(|(bits, length)| {
+        let network =
+            Ipv4Addr::from(bits.checked_shr(32 - length).unwrap_or(0).checked_shl(32 - length).unwrap_or(0));
+        format!("{network}/{length}")
+    });
+    let v6 = (any::<u128>(), 0..=128_u32).prop_map(|(bits, length)| {
+        let network = Ipv6Addr::from(
+            bits.checked_shr(128 - length).unwrap_or(0).checked_shl(128 - length).unwrap_or(0),
+        );
+        format!("{network}/{length}")
+    });
+    prop_oneof![v4, v6].prop_map(|text| text.parse().unwrap())
 }
 
 fn span(upto_us: u64) -> impl Strategy<Value = Duration> {
@@ -274,6 +290,14 @@ proptest! {
         let late = late.0.sorted();
         prop_assert_eq!(&late, &now_and_then.0.sorted());
         prop_assert_eq!(&late, &asked.0.sorted());
+    }
+
+    /// What is written of addresses is read as the same.
+    #[test]
+    fn hosts_are_read_as_they_are_written(prefixes in proptest::collection::vec(prefix(), 1..6)) {
+        let hosts = Hosts::Prefixes(prefixes);
+        let text = serde_json::to_string(&hosts).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Hosts>(&text).unwrap(), hosts, "{}", text);
     }
 
     #[test]

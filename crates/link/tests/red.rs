@@ -52,7 +52,7 @@ fn hold(red: &mut RedQueue<Packet>, backlog: usize, ip_len: u32, n: u64) -> Vec<
             assert!(matches!(red.dequeue(Instant::ZERO, &mut record), Dequeue::Packet(..)));
         }
     }
-    assert!(record.dropped.iter().all(|(.., why)| *why == DropReason::Early));
+    assert!(!record.dropped.is_empty() && record.dropped.iter().all(|(.., why)| *why == DropReason::Early));
     record.dropped.into_iter().map(|(_, id, _)| id).collect()
 }
 
@@ -290,7 +290,9 @@ fn a_packet_without_room_is_not_marked() {
         red.enqueue(Instant::ZERO, capable(id, 1000), &mut record);
     }
     assert_eq!(record.marked, []);
-    assert!(record.dropped.iter().all(|(.., why)| *why == DropReason::QueueFull));
+    assert!(
+        !record.dropped.is_empty() && record.dropped.iter().all(|(.., why)| *why == DropReason::QueueFull)
+    );
     assert_eq!(record.dropped.len(), 1000);
 }
 

@@ -57,6 +57,15 @@ enum Heard {
     Findings(Findings),
 }
 
+/// What agents have told of a run so far.
+struct Listened {
+    reports: Vec<EndReport>,
+    /// Agents that have not reported.
+    waiting: usize,
+    /// Ends with which the run ends, and that have something to do.
+    busy: BTreeSet<(u32, Side)>,
+}
+
 /// An agent in its node.
 struct AgentHandle {
     node: String,
@@ -96,7 +105,7 @@ impl<'a> Conductor<'a> {
         for (node, order) in orders {
             let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &tell)?;
             agent.say(&Request::Hello { version: control::VERSION })?;
-            agent.say(&Request::Prepare { run: Box::new(order) })?;
+            control::order_frames(order).try_for_each(|request| agent.say(&request))?;
             agents.push(agent);
         }
         let mut conductor = Self { run, agents, programs: Programs::default(), ends, testbed, told, tell };
@@ -147,7 +156,7 @@ impl<'a> Conductor<'a> {
         self.told.try_iter().for_each(|message| message.tell(sink));
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
-        self.testbed.remove().map_err(failed)?;
+        self.testbed.remove()?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
         Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends) })
@@ -166,44 +175,54 @@ impl<'a> Conductor<'a> {
         let scenario = &self.run.scenario;
         let lasts = LEAD + scenario.duration + grace(scenario);
         let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos()) + REPORTING;
-        let (mut reports, mut waiting) = (Vec::new(), self.agents.len());
-        let awaited = |(flow, _): &&(u32, Side)| scenario.ends_with.contains(&(*flow as usize));
-        let mut busy: BTreeSet<_> = self.ends.iter().filter(awaited).copied().collect();
-        while waiting > 0 {
-            match self.hear(deadline, "does not report", cancel)? {
-                Heard::Findings(findings) if findings.is_drained() => {
-                    self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
+        let mut heard = Listened { reports: Vec::new(), waiting: self.agents.len(), busy: self.awaited() };
+        while heard.waiting > 0 {
+            let ends = match self.hear(deadline, "does not report", cancel)? {
+                Heard::Findings(findings) if findings.is_drained() => true,
+                Heard::Findings(findings) => {
+                    findings.tell(sink);
+                    false
                 }
-                Heard::Findings(findings) => findings.tell(sink),
-                Heard::Reply(Reply::Samples { columns }) => {
-                    for column in columns.into_iter().filter(|column| !self.is_seen_on_the_wire(column)) {
-                        let samples = column.samples().map_err(failed)?;
-                        samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
-                    }
-                }
-                Heard::Reply(Reply::Notes { lines }) => {
-                    if sink.wants_notes() {
-                        lines.into_iter().for_each(|line| sink.note(line.into()));
-                    }
-                }
-                Heard::Reply(Reply::Report { ends }) => {
-                    reports.extend(ends);
-                    waiting -= 1;
-                }
-                Heard::Reply(Reply::Idle { flow, side, idle: true }) => {
-                    if busy.remove(&(flow, side)) && busy.is_empty() {
-                        self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
-                    }
-                }
-                Heard::Reply(Reply::Idle { flow, side, idle: false }) => {
-                    if scenario.ends_with.contains(&(flow as usize)) {
-                        busy.insert((flow, side));
-                    }
-                }
-                Heard::Reply(_) => {}
+                Heard::Reply(reply) => self.take(reply, &mut heard, sink)?,
+            };
+            if ends {
+                self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
             }
         }
-        Ok(reports)
+        Ok(heard.reports)
+    }
+
+    /// The ends of flows with which the run ends.
+    fn awaited(&self) -> BTreeSet<(u32, Side)> {
+        let awaited = |(flow, _): &&(u32, Side)| self.run.scenario.ends_with.contains(&(*flow as usize));
+        self.ends.iter().filter(awaited).copied().collect()
+    }
+
+    /// Passes on what an agent told while the run lasts. Whether the run ends with it.
+    fn take(&self, reply: Reply, heard: &mut Listened, sink: &mut dyn Sink) -> Result<bool, RunError> {
+        match reply {
+            Reply::Samples { columns } => {
+                for column in columns.into_iter().filter(|column| !self.is_seen_on_the_wire(column)) {
+                    let samples = column.samples().map_err(RunError::because)?;
+                    samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
+                }
+            }
+            Reply::Notes { lines } if sink.wants_notes() => {
+                lines.into_iter().for_each(|line| sink.note(line.into()));
+            }
+            Reply::Report { end } => heard.reports.push(*end),
+            Reply::Reported => heard.waiting -= 1,
+            Reply::Idle { flow, side, idle: true } => {
+                return Ok(heard.busy.remove(&(flow, side)) && heard.busy.is_empty());
+            }
+            Reply::Idle { flow, side, idle: false }
+                if self.run.scenario.ends_with.contains(&(flow as usize)) =>
+            {
+                heard.busy.insert((flow, side));
+            }
+            _ => {}
+        }
+        Ok(false)
     }
 
     /// Whether the router tells it better than a socket, to which a segment comes when all before it are there.
@@ -250,7 +269,7 @@ impl AgentHandle {
     ) -> Result<Self, RunError> {
         let mut command = Command::new(program);
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = testbed.spawn(node, command).map_err(failed)?;
+        let mut process = testbed.spawn(node, command)?;
         let (Some(words), Some(mut replies)) = (process.stdin(), process.stdout()) else {
             return Err(RunError::Failed("an agent without pipes".into()));
         };
@@ -276,12 +295,8 @@ impl AgentHandle {
     fn part(mut self) -> Result<(), RunError> {
         self.say(&Request::Bye)?;
         drop(self.words);
-        self.process.stop(PARTING).map(drop).map_err(failed)
+        Ok(self.process.stop(PARTING).map(drop)?)
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
 }
 
 /// What the run says of itself.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use netrig_experiment::RunError;
+
 use crate::capabilities::Lack;
 
 /// What was done, where, and what the kernel said.
@@ -79,30 +81,12 @@ pub enum TestbedError {
         /// How long they were given.
         seconds: u64,
     },
-    /// A program ended while it was waited for.
-    #[error("`{program}` on {place} ended with {status} before it listened on {port}")]
-    Ended {
-        /// The program.
-        program: String,
-        /// The namespace.
-        place: String,
-        /// How it ended.
-        status: std::process::ExitStatus,
-        /// Where it should have listened.
-        port: String,
-    },
-    /// A program that does not come to listen.
-    #[error("`{program}` on {place} does not listen on {port} after {seconds:.1} s")]
-    NotReady {
-        /// The program.
-        program: String,
-        /// The namespace.
-        place: String,
-        /// Where it should have listened.
-        port: String,
-        /// How long it was given.
-        seconds: f64,
-    },
+}
+
+impl From<TestbedError> for RunError {
+    fn from(error: TestbedError) -> Self {
+        Self::because(error)
+    }
 }
 
 fn sentences(lacks: &[Lack]) -> String {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_agent::SERVED_FILE;
+use netrig_agent::{MOST_TRANSFERS, SERVED_FILE};
 use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported, server_port};
 use netrig_traffic::{Ftp, FtpDirection, Settings};
 
@@ -39,8 +39,14 @@ pub(crate) fn of(flow: &Flow) -> Option<&Ftp> {
 /// The servers of all flows of FTP.
 ///
 /// # Errors
-/// If vsftpd is not here, or a flow is not over TCP.
+/// If vsftpd is not here, a flow is not over TCP, or there are more than [`MOST_TRANSFERS`].
 pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
+    let count = scenario.flows.iter().filter(|flow| of(flow).is_some()).count();
+    if count > MOST_TRANSFERS {
+        return unsupported(format!(
+            "{count} flows are FTP, each of which takes a server and a thread here; {MOST_TRANSFERS} are the most"
+        ));
+    }
     let mut servers = Vec::new();
     for (number, flow) in (0..).zip(&scenario.flows) {
         let Some(ftp) = of(flow) else { continue };

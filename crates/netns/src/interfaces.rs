@@ -105,7 +105,7 @@ impl Interfaces {
                     .name("interfaces".into())
                     .spawn(move || happen(node, changes, clock, &shut, &stopped, &tell))
             });
-            let thread = started.map_err(|error| RunError::Failed(error.to_string()))?;
+            let thread = started?;
             let failed = |error| RunError::Failed(format!("no thread for the events of interfaces: {error}"));
             interfaces.threads.push(thread.map_err(failed)?);
             interfaces.stop.push(stop);

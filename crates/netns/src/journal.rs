@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::{TestbedError, Told};
 use crate::namespace::Inode;
@@ -92,6 +92,11 @@ impl Journals {
     /// Journals in another folder. Whoever looks into one knows nothing of the testbeds of another.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
+    }
+
+    /// Their folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Opens the folder for whoever holds the lock that comes with it: while a journal is made or the folder looked

@@ -103,38 +103,40 @@ fn available() -> Vec<String> {
     list.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
+/// "Bit 0 of tcp_recovery: RACK loss detection" (ip-sysctl); without it SACK's rules hold, and without SACK NewReno's.
+fn recovery(config: &Config, transport: &str) -> Result<&'static str, Unsupported> {
+    match config.recovery {
+        Recovery::Rack => Ok("1"),
+        Recovery::Sack if config.sack => Ok("0"),
+        Recovery::Newreno if !config.sack => Ok("0"),
+        other => unsupported(format!(
+            "the kernel's TCP has no recovery `{}` with `sack = {}` (transport `{transport}`)",
+            word(&other),
+            config.sack
+        )),
+    }
+}
+
+fn slow_start_after_idle(config: &Config, transport: &str) -> Result<&'static str, Unsupported> {
+    match config.idle_restart {
+        IdleRestart::None => Ok("0"),
+        IdleRestart::Decay => Ok("1"),
+        IdleRestart::InitialWindow => unsupported(format!(
+            "the kernel's TCP lets an idle window decay or stay, and transport `{transport}` sets it back"
+        )),
+    }
+}
+
 fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Unsupported> {
     let count = |limit: Limit| match limit {
         Limit::Count(n) => n.to_string(),
         // The most that these settings take (tcp(7)).
         Limit::Unbounded(_) => "255".to_owned(),
     };
-    // "Bit 0 of tcp_recovery: RACK loss detection" (ip-sysctl); without it SACK's rules hold, and without SACK NewReno's.
-    let recovery = match config.recovery {
-        Recovery::Rack => "1",
-        Recovery::Sack if config.sack => "0",
-        Recovery::Newreno if !config.sack => "0",
-        other => {
-            return unsupported(format!(
-                "the kernel's TCP has no recovery `{}` with `sack = {}` (transport `{transport}`)",
-                word(&other),
-                config.sack
-            ));
-        }
-    };
     let ecn = match config.ecn {
         EcnMode::Off => "0",
         EcnMode::Request => "1",
         EcnMode::Accept => "2",
-    };
-    let idle = match config.idle_restart {
-        IdleRestart::None => "0",
-        IdleRestart::Decay => "1",
-        IdleRestart::InitialWindow => {
-            return unsupported(format!(
-                "the kernel's TCP lets an idle window decay or stay, and transport `{transport}` sets it back"
-            ));
-        }
     };
     let switch = |on: bool| if on { "1" } else { "0" }.to_owned();
     let settings = [
@@ -143,11 +145,11 @@ fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Un
         ("tcp_timestamps", switch(config.timestamps)),
         ("tcp_window_scaling", switch(config.window_scaling)),
         ("tcp_ecn", ecn.to_owned()),
-        ("tcp_recovery", recovery.to_owned()),
+        ("tcp_recovery", recovery(config, transport)?.to_owned()),
         ("tcp_frto", if config.frto { "2" } else { "0" }.to_owned()),
         ("tcp_early_retrans", if config.tail_loss_probe { "3" } else { "0" }.to_owned()),
         ("tcp_reordering", config.dup_ack_threshold.to_string()),
-        ("tcp_slow_start_after_idle", idle.to_owned()),
+        ("tcp_slow_start_after_idle", slow_start_after_idle(config, transport)?.to_owned()),
         ("tcp_syn_retries", count(config.syn_retries)),
         ("tcp_retries2", count(config.data_retries)),
         // What one connection learned of a path is not for the next.

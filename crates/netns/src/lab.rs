@@ -70,7 +70,7 @@ impl From<RunError> for LabError {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Cancelled => Self::Cancelled,
-            RunError::Failed(why) => Self::Failed(why),
+            failed @ (RunError::Failed(_) | RunError::Because(_)) => Self::Failed(failed.to_string()),
         }
     }
 }

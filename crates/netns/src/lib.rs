@@ -60,7 +60,6 @@ pub use error::TestbedError;
 pub use journal::Journals;
 pub use lab::{Lab, LabError, Passed};
 pub use process::Process;
-pub use ready::{Listening, NoPort};
 pub use removal::{LeftBehind, left_behind};
 pub use ring::{Counts, Outlet, ReceivedFrame, Ring};
 pub use substrate::Namespaces;

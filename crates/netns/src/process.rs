@@ -11,7 +11,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 
 use crate::error::{TestbedError, Told};
 use crate::namespace::Namespace;
-use crate::ready::Listening;
 use crate::sys::die_with_starter;
 
 /// Every process of a testbed has this in its environment, with the testbed's identity, and so have those that it starts.
@@ -168,26 +167,6 @@ impl Process {
         ended.told(&self.node, || format!("wait for `{}`", self.program))?;
         let ended = self.end();
         ended.told(&self.node, || format!("end `{}`", self.program))
-    }
-
-    /// Waits until it listens, at most so long.
-    ///
-    /// # Errors
-    /// If it ends before, or the time is over.
-    pub fn ready(&mut self, listening: Listening, timeout: Duration) -> Result<(), TestbedError> {
-        let deadline = Instant::now() + timeout;
-        // Between two looks.
-        let pause = Duration::from_millis(5);
-        while !listening.is_so_for(self.id()).told(&self.node, || format!("look for {listening}"))? {
-            let (program, place, port) = (self.program.clone(), self.node.clone(), listening.to_string());
-            if let Some(status) = self.wait(pause)? {
-                return Err(TestbedError::Ended { program, place, status, port });
-            }
-            if Instant::now() >= deadline {
-                return Err(TestbedError::NotReady { program, place, port, seconds: timeout.as_secs_f64() });
-            }
-        }
-        Ok(())
     }
 
     /// Kills what lives of its group, and takes its status.

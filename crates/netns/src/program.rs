@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use netrig_agent::{Clock, monotonic_nanos};
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
-use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
+use netrig_experiment::{Program, RunError, Scenario, Unsupported};
 use sha2::{Digest, Sha256};
 
 use crate::ftp;
 use crate::orders::unsupported;
 use crate::process::Process;
-use crate::ready::Listening;
+use crate::ready::is_so_for;
 use crate::testbed::Testbed;
 
 /// How long a program has to become ready.
@@ -169,7 +169,7 @@ impl Programs {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            let folder = testbed.folder().map_err(failed)?.join(format!("program-{place}"));
+            let folder = testbed.folder()?.join(format!("program-{place}"));
             let mut program = Running::start(testbed, scenario, errand, tap.cloned(), &folder)?;
             program.await_ready(cancel)?;
             running.push(program);
@@ -211,7 +211,7 @@ impl Running {
         let arguments = errand.program.command.iter().skip(1);
         command.args(arguments.map(|argument| names.put_into(argument)).collect::<Result<Vec<_>, _>>()?);
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = testbed.spawn(errand.node, command).map_err(failed)?;
+        let mut process = testbed.spawn(errand.node, command)?;
         let (node, name) = (scenario.nodes[errand.node].name.clone(), errand.program.name().to_owned());
         let heard = tap.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) });
         let output = Output { heard, ..Output::default() };
@@ -229,15 +229,11 @@ impl Running {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            let is_ready = match &ready {
-                Ready::Tcp(port) => Listening::Tcp(*port).is_so_for(self.process.id()).map_err(failed)?,
-                Ready::Udp(port) => Listening::Udp(*port).is_so_for(self.process.id()).map_err(failed)?,
-                Ready::Says(text) => self.output.has_said(text),
-            };
-            if is_ready {
+            let has_said = |text: &str| self.output.has_said(text);
+            if is_so_for(&ready, self.process.id(), has_said).map_err(RunError::because)? {
                 return Ok(());
             }
-            if let Some(status) = self.process.wait(LOOK).map_err(failed)? {
+            if let Some(status) = self.process.wait(LOOK)? {
                 self.await_last_words();
                 return Err(self.failed(&format!("ended with {status} before it was ready ({ready})")));
             }
@@ -255,7 +251,7 @@ impl Running {
     }
 
     fn end(mut self, clock: Clock, sink: &mut dyn Sink) -> Result<(), RunError> {
-        let early = self.process.wait(Duration::ZERO).map_err(failed)?;
+        let early = self.process.wait(Duration::ZERO)?;
         let subject = Subject::Node(self.errand.node as u32);
         let name = self.errand.program.name().to_owned();
         let note = |at, text| Note { at, subject, text };
@@ -292,7 +288,7 @@ impl Running {
 
     /// Asks the program to end, and kills it with all that it started if it does not.
     fn ask_to_end(&mut self) -> Result<std::process::ExitStatus, RunError> {
-        self.process.ask_to_stop(PARTING).map_err(failed)
+        Ok(self.process.ask_to_stop(PARTING)?)
     }
 }
 
@@ -431,10 +427,6 @@ impl<'a> Names<'a> {
         }
         Ok(())
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
 }
 
 #[cfg(test)]

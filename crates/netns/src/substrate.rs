@@ -117,10 +117,9 @@ impl Substrate for Namespaces {
     }
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
-        let failed = |error: &dyn std::error::Error| RunError::Failed(error.to_string());
-        let errands = errands(&run.scenario).map_err(|error| failed(&error))?;
-        let orders = orders(run).map_err(|error| failed(&error))?;
-        let testbed = self.build(&run.scenario).map_err(|error| failed(&error))?;
+        let errands = errands(&run.scenario).map_err(RunError::because)?;
+        let orders = orders(run).map_err(RunError::because)?;
+        let testbed = self.build(&run.scenario).map_err(RunError::because)?;
         Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
     }
 }

@@ -47,7 +47,7 @@ fn set(namespace: &Namespace, key: &str, value: &str) -> Result<(), TestbedError
 
 /// The same by the name that sysctl(8) has for it, `net.mptcp.enabled`: one of the network's.
 pub(crate) fn set_named(namespace: &Namespace, name: &str, value: &str) -> Result<(), TestbedError> {
-    set(namespace, &name.trim_start_matches("net.").replace('.', "/"), value)
+    set(namespace, &name.strip_prefix("net.").unwrap_or(name).replace('.', "/"), value)
 }
 
 /// Sets up a node before it has interfaces.

@@ -42,7 +42,7 @@ pub(crate) fn execute(
     match caught {
         Ok(Ok(executed)) => Some(Executed { took, ..executed }),
         Ok(Err(RunError::Cancelled)) => None,
-        Ok(Err(RunError::Failed(why))) => Some(failed(why)),
+        Ok(Err(error)) => Some(failed(error.to_string())),
         Err(panic) => Some(failed(format!("a bug in netrig stopped the run: {}", message(&*panic)))),
     }
 }

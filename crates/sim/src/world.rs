@@ -2,10 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant, Seeds, Sink, Subject, Timeline, quantity};
-use netrig_experiment::{
-    Action, CLIENT_PORT, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent, server_port,
-};
+use netrig_core::{CLIENT_PORT, Duration, Instant, Seeds, Sink, Subject, Timeline, quantity};
+use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent, server_port};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, FlowContext};
 use netrig_transport::Whose;

@@ -187,9 +187,6 @@ fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
     Ok(socket.into())
 }
 
-/// No deadline: the pacer looks up every 50 ms.
-const NEVER: Instant = Instant::from_nanos(u64::MAX);
-
 /// Answers STAMP until told to end.
 fn reflect(
     mut socket: ProbeSocket,
@@ -209,7 +206,8 @@ fn reflect(
     let (mut arrived, mut more) = (Vec::new(), false);
     while !cancel.load(Ordering::Relaxed) {
         if !more {
-            pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
+            // The pacer looks up every 50 ms.
+            pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
         // Each batch is answered before the next is taken: what there is no time for stays in the socket, which counts it.
         let took = socket.receive(|incoming| {
@@ -280,7 +278,7 @@ fn accept<'scope>(
 ) -> Result<(), ProbeError> {
     let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     while !cancel.load(Ordering::Relaxed) {
-        pacer.wait(NEVER).map_err(ProbeError::kernel("ppoll"))?;
+        pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         // What a caller does wrong is no reason to stop.
         while let Ok((control, from)) = listener.accept() {
             if probes.fetch_add(1, Ordering::Relaxed) >= MOST_PROBES {

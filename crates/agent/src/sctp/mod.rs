@@ -12,7 +12,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Quantity, Seeds, Stream, StreamId,
+    CLIENT_PORT, CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Quantity, Seeds, Stream,
+    StreamId,
 };
 use netrig_traffic::ConnId;
 use netrig_transport::sctp::{
@@ -30,8 +31,7 @@ use crate::socket::{SocketError, drops};
 use crate::sys::ReceiveBatch;
 use crate::{AgentError, Clock, Lateness};
 
-/// The first port of a flow's first end: RFC 6335's dynamic ports, of which there are so many.
-const CLIENT_PORT: u16 = 49_152;
+/// As many ports as a flow's first end can have.
 const CLIENT_PORTS: u32 = 16_384;
 
 /// Bytes that are kept of a packet: as many as the longest has.
@@ -161,10 +161,13 @@ impl SctpEnd {
     }
 
     /// Begins to open an association; its place.
+    ///
+    /// # Errors
+    /// If all ports are in use, or the kernel refuses what it always grants.
     pub fn connect(&mut self, id: ConnId, clock: &Clock) -> Result<Option<u32>, AgentError> {
         let ConnId::Opened(number) = id else { return Ok(None) };
-        // Dynamic ports come round again; the earliest associations are over by then.
-        let client_port = CLIENT_PORT + (number % CLIENT_PORTS) as u16;
+        let no_port = || AgentError::NoPort { flow: self.name.clone(), associations: self.by_port.len() };
+        let client_port = free_port(number, &self.by_port).ok_or_else(no_port)?;
         let endpoints = Endpoints {
             local_port: client_port,
             remote_port: self.server_port,
@@ -386,5 +389,33 @@ impl SctpEnd {
         let dropped: Result<Vec<_>, _> = self.fds().map(drops).collect();
         let dropped = dropped.map_err(AgentError::kernel("SO_MEMINFO"))?.into_iter().sum();
         Ok(SctpReport { socket_dropped: dropped, no_room: self.no_room, lateness: self.lateness.clone() })
+    }
+}
+
+/// The port of a first end's association with this number: they come round again, but for those that are still in use.
+fn free_port(number: u32, used: &BTreeMap<u16, u32>) -> Option<u16> {
+    let mut ports =
+        (0..CLIENT_PORTS).map(|step| CLIENT_PORT + (number.wrapping_add(step) % CLIENT_PORTS) as u16);
+    ports.find(|port| !used.contains_key(port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_association_keeps_its_port_as_long_as_it_lives() {
+        let mut used: BTreeMap<u16, u32> = [(CLIENT_PORT, 0), (CLIENT_PORT + 1, 1), (u16::MAX, 9)].into();
+        assert_eq!(free_port(5, &used), Some(CLIENT_PORT + 5));
+        assert_eq!(
+            free_port(CLIENT_PORTS, &used),
+            Some(CLIENT_PORT + 2),
+            "those of the first two are in use"
+        );
+        assert_eq!(free_port(u32::MAX, &used), Some(CLIENT_PORT + 2), "after the last comes the first");
+        used.extend((CLIENT_PORT..=u16::MAX).map(|port| (port, 0)));
+        assert_eq!(free_port(7, &used), None);
+        used.remove(&(CLIENT_PORT + 3));
+        assert_eq!(free_port(7, &used), Some(CLIENT_PORT + 3));
     }
 }

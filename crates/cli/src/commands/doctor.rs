@@ -168,25 +168,28 @@ fn namespaces() -> Finding {
 /// Removes what runs that were killed left in the kernel, and tells of it. What cannot be removed keeps nothing else.
 #[cfg(target_os = "linux")]
 fn left_behind() -> Vec<Finding> {
-    use netrig_netns::{Journals, lacks, left_behind};
+    use netrig_netns::{lacks, left_behind};
+
+    use crate::request::journals;
 
     // Who may not make a testbed has none, and may not remove another's.
     if !lacks().is_empty() {
         return Vec::new();
     }
-    match left_behind(&Journals::default()) {
-        Ok(left) => left.into_iter().map(removed).collect(),
+    let journals = journals();
+    match left_behind(&journals) {
+        Ok(left) => left.into_iter().map(|left| removed(left, &journals)).collect(),
         Err(error) => vec![Finding {
             what: "left behind",
             is: format!("cannot be looked for: {error}"),
-            mend: Some("see that root can read /run/netrig".into()),
+            mend: Some(format!("see that root can read {}", journals.folder().display())),
         }],
     }
 }
 
 /// Removes what one testbed left.
 #[cfg(target_os = "linux")]
-fn removed(left: netrig_netns::LeftBehind) -> Finding {
+fn removed(left: netrig_netns::LeftBehind, journals: &netrig_netns::Journals) -> Finding {
     let of = left.owner().map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
     let testbed = format!("testbed {}{of}", left.id());
     let told = left.namespaces().and_then(|namespaces| Ok((namespaces, left.interfaces()?.len())));
@@ -203,7 +206,10 @@ fn removed(left: netrig_netns::LeftBehind) -> Finding {
         Err(error) => Finding {
             what: "left behind",
             is: format!("{testbed}: not removed: {error}"),
-            mend: Some("`ip netns delete` what is named netrig-… and nothing uses, then remove its file in /run/netrig".into()),
+            mend: Some(format!(
+                "`ip netns delete` what is named netrig-… and nothing uses, then remove its file in {}",
+                journals.folder().display()
+            )),
         },
     }
 }

@@ -21,6 +21,21 @@ struct Viewer<'a> {
     viewing: Viewing,
 }
 
+impl Viewer<'_> {
+    /// What is said of the picture of this number as it was seen.
+    fn says(&self, request: &ExperimentRequest, place: usize) -> String {
+        let made = match request.substrates.iter().find(|on| on.name() == self.substrate) {
+            Some(on) if !on.repeats() => "the packets that were received",
+            _ => "the clip without the packets that the simulation lost or delayed",
+        };
+        format!("{}; replication {}, {made}", self.viewing.says(place), self.replication)
+    }
+}
+
+fn picture(title: String, says: String, frame: &Frame) -> Result<Picture, Failure> {
+    Ok(Picture { title, says, png: png(frame).map_err(Failure::failed)? })
+}
+
 /// Adds a figure over pictures to a report, and a picture beside each other as it was sent and as each viewer saw it. It is
 /// made of what the store has kept of the first valid replication of each point.
 pub fn watched<'a>(
@@ -40,42 +55,30 @@ pub fn watched<'a>(
     let tells_flow = flows.iter().any(|flow| *flow != flows[0]);
     let design = &request.experiment.design;
     let is_psnr = spec.y.contains("psnr");
-    let runs: Vec<WatchedRun<'_>> = viewers
-        .iter()
-        .map(|viewer| WatchedRun {
-            substrate: viewer.substrate,
-            point: &viewer.run.point,
-            flow: tells_flow.then_some(viewer.flow.as_str()),
-            values: viewer
-                .viewing
-                .watched
-                .shown
-                .iter()
-                .map(|s| if is_psnr { s.psnr_db } else { s.ssim })
-                .collect(),
-        })
-        .collect();
+    let values = |viewer: &Viewer<'_>| {
+        let shown = viewer.viewing.watched.shown.iter();
+        shown.map(|shown| if is_psnr { shown.psnr_db } else { shown.ssim }).collect()
+    };
+    let runs = viewers.iter().map(|viewer| WatchedRun {
+        substrate: viewer.substrate,
+        point: &viewer.run.point,
+        flow: tells_flow.then_some(viewer.flow.as_str()),
+        values: values(viewer),
+    });
+    let runs: Vec<_> = runs.collect();
     let report = report.with_figure(spec.watched(id, design, &runs));
     let watched: Vec<&Watched> = viewers.iter().map(|viewer| &viewer.viewing.watched).collect();
     let (Some(place), Some(first)) = (worst(&watched, 0..usize::MAX), watched.first()) else {
         return Ok(report);
     };
     let Some(sent) = first.frame_sent(place) else { return Ok(report) };
-    let picture = |title: String, says: String, frame: &Frame| -> Result<Picture, Failure> {
-        Ok(Picture { title, says, png: png(frame).map_err(Failure::failed)? })
-    };
     let says = format!("picture {place} of the stream, the one that was damaged most to anybody");
     let mut pictures = vec![picture("as it was sent".to_owned(), says, sent)?];
     for viewer in &viewers {
         let Some(shown) = viewer.viewing.watched.shown.get(place) else { continue };
         let name = spec.name_of(design, &viewer.run.point, several.then_some(viewer.substrate));
         let title = if tells_flow { format!("{name}, {}", viewer.flow) } else { name };
-        let made = match request.substrates.iter().find(|on| on.name() == viewer.substrate) {
-            Some(on) if !on.repeats() => "the packets that were received",
-            _ => "the clip without the packets that the simulation lost or delayed",
-        };
-        let says = format!("{}; replication {}, {made}", viewer.viewing.says(place), viewer.replication);
-        pictures.push(picture(title, says, &shown.frame)?);
+        pictures.push(picture(title, viewer.says(request, place), &shown.frame)?);
     }
     Ok(report.with_pictures(id, pictures))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_core::{Direction, Ecn, FiveTuple, Header, protocol};
+use netrig_core::{CLIENT_PORT, Direction, Ecn, FiveTuple, Header, protocol};
 use netrig_link::conditioning::DscpSet;
 use netrig_link::{ShallowBucket, Shortfall};
 use netrig_traffic::Settings;
@@ -11,7 +11,7 @@ use netrig_transport::sctp::{self, Encapsulation};
 use super::conditioned::Way;
 use super::diagnostic::Diagnostic;
 use crate::experiment::Definition;
-use crate::scenario::{CLIENT_PORT, server_port};
+use crate::scenario::server_port;
 use crate::{Carrier, Flow, Hop, Route, Scenario};
 
 /// Bytes of the headers of TCP and IPv4; over IPv6 a segment is as much shorter as its header is longer.

@@ -225,12 +225,28 @@ impl Serialize for Hosts {
 
 impl<'de> Deserialize<'de> for Hosts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(match text.parse() {
-            Ok(prefix) => Self::Prefixes(vec![prefix]),
-            Err(_) if text.contains(['/', ':']) => return Err(de::Error::custom(PrefixError(text))),
-            Err(_) => Self::Node(text),
-        })
+        struct OneOrSeveral;
+        impl<'de> de::Visitor<'de> for OneOrSeveral {
+            type Value = Hosts;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a node, an address, a prefix such as `10.0.0.0/8`, or a list of prefixes")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Hosts, E> {
+                match text.parse() {
+                    Ok(prefix) => Ok(Hosts::Prefixes(vec![prefix])),
+                    Err(_) if text.contains(['/', ':']) => Err(E::custom(PrefixError(text.to_owned()))),
+                    Err(_) => Ok(Hosts::Node(text.to_owned())),
+                }
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Hosts, A::Error> {
+                let mut prefixes = Vec::new();
+                while let Some(text) = seq.next_element::<String>()? {
+                    prefixes.push(text.parse().map_err(de::Error::custom)?);
+                }
+                Ok(Hosts::Prefixes(prefixes))
+            }
+        }
+        deserializer.deserialize_any(OneOrSeveral)
     }
 }
 
@@ -240,9 +256,9 @@ impl JsonSchema for Hosts {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "type": "string",
-            "description": "A node of the file, an address, or a prefix.",
-            "examples": ["client", "10.0.0.0/8"]
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+            "description": "A node of the file, an address, a prefix, or a list of addresses and prefixes.",
+            "examples": ["client", "10.0.0.0/8", ["10.0.0.0/8", "fd00::/8"]]
         })
     }
 }

@@ -26,6 +26,11 @@ impl Events {
         events.drain(..).for_each(|event| sink.packet(&event));
     }
 
+    /// Memory that they take, bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.noted()[..])
+    }
+
     /// Shared by the links of one thread, so it is never waited for.
     fn noted(&self) -> MutexGuard<'_, Vec<PacketEvent>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

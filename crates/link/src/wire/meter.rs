@@ -162,6 +162,11 @@ impl Waits {
         let classifier = || (!classes.is_empty()).then(|| Classifier::new(classes));
         Self(wanted.then(|| Box::new(Noted { packets: Vec::new(), classifier: classifier() })))
     }
+
+    /// Memory that takes, bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |noted| size_of_val(&noted.packets[..]))
+    }
 }
 
 impl<P: PacketMeta> Observer<P> for Waits {

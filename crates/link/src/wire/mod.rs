@@ -122,6 +122,11 @@ impl<P: Numbered + Clone> Wire<P> {
         line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
     }
 
+    /// Memory that the waits take which are not told yet, bytes.
+    pub fn noted_bytes(&self) -> usize {
+        self.waits.bytes()
+    }
+
     /// Packets that wait or are on the line.
     pub fn inside(&self) -> usize {
         self.line.inside(Lane::ONLY)
@@ -156,13 +161,21 @@ impl WireMeters {
         Self {
             wire: WireMeter::new(link, name, direction, sink),
             classes: settings.classes.iter().zip(0..).map(of_class).collect(),
-            rules: (0..).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect(),
+            // As many as have a number; a range without an end would ask for the one after the last.
+            rules: (0..=u16::MAX).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect(),
         }
     }
 
     /// The link and the direction: `primary (forward)`.
     pub fn name(&self) -> &str {
         self.wire.name()
+    }
+
+    /// Reports by `now` what was noted of single packets of `at_work`, whose meters these are, before the interval is over:
+    /// it need not be kept so long. The wire has then caught up with the present, as [`Events::tell`] asks.
+    pub fn tell_noted<P: Numbered + Clone>(&self, now: Instant, at_work: &mut Wire<P>, sink: &mut dyn Sink) {
+        at_work.catch_up(now);
+        self.wire.report(&self.classes, &mut at_work.waits, sink);
     }
 
     /// Reports what `at_work`, whose meters these are, counted in the interval that ends at `now`.

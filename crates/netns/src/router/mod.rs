@@ -21,13 +21,13 @@ use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
 use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 
+use self::findings::FULL;
 pub(crate) use self::findings::{Findings, UNTAKEN};
 use self::parcel::Parcel;
 pub(crate) use self::recognition::Recognition;
 pub(crate) use self::report::RouterReport;
 pub(crate) use self::routing::Routing;
 use self::routing::Stop;
-use crate::error::TestbedError;
 use crate::interfaces::Shut;
 use crate::port::{PerPort, PortId};
 use crate::ring::{Outlet, Ring};
@@ -117,14 +117,13 @@ impl Router {
         sink: &dyn Sink,
         tell: Box<dyn FnMut(Findings) + Send>,
     ) -> Result<Self, RunError> {
-        let failed = |error: TestbedError| RunError::Failed(error.to_string());
         let scenario = &*run.scenario;
         let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
         let outlets = ends().map(|end| Outlet::open(testbed, end.index));
         let events = Events::default();
         let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
         Ok(Self {
-            outlets: outlets.collect::<Result<_, _>>().map_err(failed)?,
+            outlets: outlets.collect::<Result<_, _>>()?,
             told: ends().map(|_| Instant::ZERO).collect(),
             departing: Vec::new(),
             wires,
@@ -150,7 +149,7 @@ impl Router {
             drained: false,
             report: RouterReport::default(),
             // Last: what comes from here on is for the run.
-            ring: Ring::open(testbed, SLOTS).map_err(failed)?,
+            ring: Ring::open(testbed, SLOTS)?,
         })
     }
 
@@ -205,9 +204,11 @@ impl Router {
                     break;
                 }
                 self.depart(clock);
+                self.relieve();
             }
             self.advance(clock.now());
             self.depart(clock);
+            self.relieve();
             self.settle(clock.now());
             let wait = clock.left_until(self.next()).min(LONGEST_WAIT);
             let wait = std::time::Duration::from_nanos(wait.as_nanos());
@@ -337,6 +338,25 @@ impl Router {
         (self.tell)(std::mem::take(&mut self.findings));
     }
 
+    /// Tells before the next tick what was noted of single packets, if it has become much.
+    fn relieve(&mut self) {
+        let waits: usize = self.wires.iter().map(Wire::noted_bytes).sum();
+        let much = self.findings.bytes() + self.events.bytes() + waits >= FULL;
+        // After the last tick nothing is told any more.
+        if !much || self.next_tick == Instant::NEVER {
+            return;
+        }
+        // All that was due before has been done, and no frame that is read next came much before it.
+        let now = self.told.iter().copied().fold(Instant::ZERO, Instant::max);
+        for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut())
+        {
+            *told = now.max(*told);
+            meters.tell_noted(*told, wire, &mut self.findings);
+        }
+        self.events.tell(&mut self.findings);
+        (self.tell)(std::mem::take(&mut self.findings));
+    }
+
     /// Tells once, after the end of the run, that nothing is on its way any more.
     fn settle(&mut self, now: Instant) {
         let quiet = now > self.end.max(self.last) + SETTLING;
@@ -412,7 +432,7 @@ impl Router {
                 balance.delivered
             )));
         }
-        self.report.ring = self.ring.counts().map_err(|error| RunError::Failed(error.to_string()))?;
+        self.report.ring = self.ring.counts()?;
         Ok(self.report)
     }
 }

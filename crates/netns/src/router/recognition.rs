@@ -98,7 +98,7 @@ impl Recognition {
     pub fn finish(&mut self) {
         for flow in 0..self.last_data.len() {
             if let Some(last) = self.last_data[flow] {
-                // At most 20 000 flows.
+                // At most 10,000 flows.
                 self.mark(last, flow as u32, &quantity::DATA_PAUSED);
             }
         }

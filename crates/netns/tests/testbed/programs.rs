@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use netrig_netns::{Listening, TestbedError};
+use netrig_netns::TestbedError;
 
 use super::common::{build, has, has_root, journals, processes, says};
 
@@ -55,45 +55,19 @@ fn a_node_talks_to_itself_over_its_own_addresses() {
 }
 
 #[test]
-fn a_program_is_ready_when_it_listens() {
-    if !(has_root() && has("python3")) {
-        return;
-    }
-    let (_folder, journals) = journals();
-    let mut testbed = build(&journals);
-    let mut python = Command::new("python3");
-    python.args([
-        "-c",
-        "import socket, time\n\
-         time.sleep(0.2)\n\
-         a = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); a.bind(('::', 5060))\n\
-         b = socket.socket(); b.bind(('10.0.0.2', 80)); b.listen()\n\
-         time.sleep(1000)",
-    ]);
-    let mut server = testbed.spawn(2, python).unwrap();
-    for port in ["udp:5060", "tcp:80"] {
-        server.ready(port.parse().unwrap(), LONG).unwrap();
-    }
-    let other = server.ready(Listening::Tcp(5060), Duration::from_millis(20));
-    assert!(matches!(other, Err(TestbedError::NotReady { .. })), "{other:?}");
-    // SIGTERM.
-    use std::os::unix::process::ExitStatusExt as _;
-    assert_eq!(server.stop(LONG).unwrap().signal(), Some(15));
-}
-
-#[test]
-fn one_that_ends_before_it_is_ready_is_told() {
+fn one_that_cannot_be_started_is_told() {
     if !has_root() {
         return;
     }
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
-    let mut program = testbed.spawn(1, shell("exit 3")).unwrap();
-    let told = program.ready(Listening::Udp(9), LONG);
-    let Err(TestbedError::Ended { status, .. }) = told else { panic!("{told:?}") };
-    assert_eq!(status.code(), Some(3));
     let none = testbed.spawn(1, Command::new("/nonexistent/program")).err();
     assert!(none.unwrap().to_string().contains("cannot start `/nonexistent/program`"));
+    // SIGTERM ends one that heeds it.
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut sleep = Command::new("sleep");
+    sleep.arg("1000");
+    assert_eq!(testbed.spawn(1, sleep).unwrap().stop(LONG).unwrap().signal(), Some(15));
 }
 
 #[test]
