@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::transfer::{
-    FILE_BYTES, FtpDirection, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp,
+    FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp,
 };
+use netrig_traffic::FtpDirection;
 use serde_json::{Value, json};
 
 use super::super::target::resolve;
@@ -51,8 +52,8 @@ fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failur
         None => "netrig@".to_owned(),
     };
     let (direction, file, most) = match &arguments.ftp.download {
-        Some(name) => (FtpDirection::Download, name.clone(), u64::MAX),
-        None => (FtpDirection::Upload, format!("netrig-probe-{}", std::process::id()), FILE_BYTES),
+        Some(name) => (FtpDirection::Fetch, name.clone(), u64::MAX),
+        None => (FtpDirection::Store, format!("netrig-probe-{}", std::process::id()), FILE_BYTES),
     };
     let order = FtpOrder {
         server: resolve(&arguments.target, FTP_PORT)?,
