@@ -13,14 +13,14 @@ use std::time::Duration as StdDuration;
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::receiver::Remote;
-use netrig_agent::probe::stamp::{Format, Prefix};
+use netrig_agent::probe::stamp::Format;
 use netrig_agent::probe::transfer::{TcpOrder, TcpReport, tcp};
 use netrig_agent::probe::video::{
     Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_agent::probe::voice::{VoiceOrder, call};
 use netrig_agent::probe::{Delay, FarEnd, FarEndOrder, ProbeError, Tally};
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Prefix, Rate};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
