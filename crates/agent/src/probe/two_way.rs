@@ -409,25 +409,25 @@ mod tests {
         assert!(course.faults.iter().any(|fault| fault.contains("copies of answers")), "{:?}", course.faults);
     }
 
-    /// A talk over loopback of so many packets that were sent, and the far end that has them, in their order.
-    fn sent(count: u32) -> (Talk<Numbers>, UdpSocket, Vec<([u8; 4], SocketAddr)>) {
+    /// A talk over loopback of so many packets that were sent, and the far end that has taken them.
+    fn sent(count: u32) -> (Talk<Numbers>, UdpSocket) {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = far.local_addr().unwrap();
         let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
         socket.connect(target).unwrap();
+        far.connect(socket.local().unwrap()).unwrap();
         let gaps = Gaps::Periodic(Duration::from_millis(1));
         let plan = Plan { count, gaps, wait: Duration::from_secs(10), seed: 1 };
         let course = Course::new(plan);
         let mut talk = Talk { socket, target, exchange: Numbers, course, longest: Duration::ZERO };
         let clock = Clock::starting_in(Duration::ZERO);
-        let packets = (0..count).map(|_| {
+        for number in 0..count {
             talk.send(&clock).unwrap();
             let mut packet = [0; 4];
-            let (_, from) = far.recv_from(&mut packet).unwrap();
-            (packet, from)
-        });
-        let packets = packets.collect();
-        (talk, far, packets)
+            far.recv(&mut packet).unwrap();
+            assert_eq!(u32::from_be_bytes(packet), number);
+        }
+        (talk, far)
     }
 
     /// Until all packets have an answer as long as one may take; then three times the longest round trip, 100 ms at least,
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn copies_of_the_last_answer_are_waited_for_by_the_longest_round_trip() {
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
-        let (mut talk, ..) = sent(5);
+        let (mut talk, _far) = sent(5);
         talk.course.answered = 4;
         let mut copies = None;
         assert_eq!(talk.listens_until(at(300), &mut copies), at(10_000));
@@ -453,17 +453,16 @@ mod tests {
     /// What comes then is counted, and moves neither the answers nor the longest round trip.
     #[test]
     fn a_copy_of_the_last_answer_is_heard() {
-        let (mut talk, far, packets) = sent(5);
+        let (mut talk, far) = sent(5);
         let hear = |talk: &mut Talk<Numbers>, arrivals: usize| {
             while talk.course.arrivals.len() < arrivals {
                 talk.take().unwrap();
             }
         };
-        packets.iter().for_each(|(packet, from)| assert_eq!(far.send_to(packet, from).unwrap(), 4));
+        (0..5_u32).for_each(|number| assert_eq!(far.send(&number.to_be_bytes()).unwrap(), 4));
         hear(&mut talk, 5);
         let (answered, longest) = (talk.course.answered, talk.longest);
-        let (last, from) = packets[4];
-        assert_eq!(far.send_to(&last, from).unwrap(), 4);
+        assert_eq!(far.send(&4_u32.to_be_bytes()).unwrap(), 4);
         hear(&mut talk, 6);
         assert_eq!((answered, talk.course.answered, talk.longest), (5, 5, longest));
         assert_eq!(talk.course.arrivals, [0, 1, 2, 3, 4, 4]);
