@@ -3,7 +3,7 @@
 use std::sync::mpsc::SyncSender;
 
 use netrig_core::{Duration, Instant, Quantity, Sample, Subject, quantity};
-use netrig_traffic::{Ftp, FtpDirection as Way, Settings};
+use netrig_traffic::{Ftp, Settings};
 
 use crate::end::EndReport;
 use crate::event_loop::Progress;
@@ -11,7 +11,7 @@ use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::meter::Samples;
 use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
 use crate::precedence::Precedence;
-use crate::probe::transfer::{FtpDirection, FtpOrder, FtpReport, session};
+use crate::probe::transfer::{FtpOrder, FtpReport, session};
 use crate::{AgentError, Clock, RunSignals, TcpCounts, TcpOptions};
 
 /// Between two looks whether the run has ended.
@@ -95,10 +95,7 @@ impl FileTransfer {
             server: self.order.server,
             user: "anonymous".to_owned(),
             password: "netrig@".to_owned(),
-            direction: match self.ftp.direction {
-                Way::Store => FtpDirection::Upload,
-                Way::Fetch => FtpDirection::Download,
-            },
+            direction: self.ftp.direction,
             file: SERVED_FILE.to_owned(),
             bytes: self.ftp.size.bytes(),
             options: self.options.clone(),

@@ -322,7 +322,7 @@ impl Conn {
             }
             self.connected = true;
             if !self.multipath {
-                self.segment = TcpInfo::read(&self.socket).map_or(1, |info| info.segment.max(1));
+                self.segment = TcpInfo::read(&self.socket).map_or(1, |info| info.segment.max(1).into());
             }
             events.push(ConnectionEvent::Connected { peer: self.peer });
         }

@@ -15,12 +15,21 @@ const ESTABLISHED: u8 = 1;
 /// `TCP_CLOSE` of the kernel's states (include/net/tcp_states.h).
 const CLOSED: u8 = 7;
 
+/// `TCPI_OPT_TIMESTAMPS` (include/uapi/linux/tcp.h).
+const TIMESTAMPS: u8 = 1;
+
 /// A reading of `TCP_INFO`. What an older kernel does not tell is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
     state: u8,
-    /// Largest segment that is sent, bytes of data (`snd_mss`).
-    pub segment: u64,
+    /// Whether both ends put time stamps into every segment (RFC 7323).
+    pub has_timestamps: bool,
+    /// User bytes of a full segment: `snd_mss`, of which the options that every segment has are no part.
+    pub segment: u32,
+    /// The longest IP packet that the path is taken to carry, bytes.
+    pub path_mtu: u32,
+    /// The window that the peer offers, bytes.
+    pub window: u64,
     /// Congestion window, bytes: the kernel counts segments, each of `snd_mss`.
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `None` while it is unbounded.
@@ -111,7 +120,10 @@ impl TcpInfo {
         let ssthresh = Some(word(76)).filter(|segments| *segments < 0x7FFF_FFFF);
         Self {
             state: bytes.first().copied().unwrap_or(CLOSED),
-            segment: mss,
+            has_timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
+            segment: word(16),
+            path_mtu: word(60),
+            window: word(228).into(),
             cwnd: u64::from(word(80)) * mss,
             ssthresh: ssthresh.map(|segments| u64::from(segments) * mss),
             flight: flight * mss,
@@ -154,6 +166,8 @@ mod tests {
         put(offset_of!(tcp_info, tcpi_state), 7, 1);
         put(offset_of!(tcp_info, tcpi_rto), 204_000, 4);
         put(offset_of!(tcp_info, tcpi_snd_mss), 1448, 4);
+        put(offset_of!(tcp_info, tcpi_pmtu), 1500, 4);
+        put(offset_of!(tcp_info, tcpi_options), 0b101, 1);
         put(offset_of!(tcp_info, tcpi_unacked), 10, 4);
         put(offset_of!(tcp_info, tcpi_sacked), 3, 4);
         put(offset_of!(tcp_info, tcpi_lost), 2, 4);
@@ -166,6 +180,7 @@ mod tests {
         assert_eq!((info.cwnd, info.ssthresh, info.flight), (11 * 1448, Some(20 * 1448), 6 * 1448));
         assert_eq!(info.srtt, Some(Duration::from_millis(40)));
         assert_eq!(info.rto, Duration::from_millis(204));
+        assert_eq!((info.segment, info.path_mtu, info.has_timestamps), (1448, 1500, true));
     }
 
     #[test]

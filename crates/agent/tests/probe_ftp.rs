@@ -15,8 +15,9 @@ use std::time::{Duration as StdDuration, Instant};
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::ProbeError;
-use netrig_agent::probe::transfer::{self, FILE_BYTES, FtpDirection, FtpOrder, FtpReport};
+use netrig_agent::probe::transfer::{self, FILE_BYTES, FtpOrder, FtpReport};
 use netrig_core::Duration;
+use netrig_traffic::FtpDirection;
 
 /// To its end.
 fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeError> {
@@ -28,7 +29,7 @@ fn order(server: SocketAddr) -> FtpOrder {
         server,
         user: "anonymous".to_owned(),
         password: "netrig@".to_owned(),
-        direction: FtpDirection::Upload,
+        direction: FtpDirection::Store,
         file: "netrig.bin".to_owned(),
         bytes: FILE_BYTES,
         options: TcpOptions::default(),
@@ -108,7 +109,7 @@ fn a_file_to_vsftpd_and_back() {
 
         std::fs::write(server.file("there.bin"), vec![7; 100_000]).unwrap();
         let back = FtpOrder {
-            direction: FtpDirection::Download,
+            direction: FtpDirection::Fetch,
             file: "there.bin".to_owned(),
             ..order(server.address)
         };

@@ -13,14 +13,14 @@ use std::time::Duration as StdDuration;
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::receiver::Remote;
-use netrig_agent::probe::stamp::{Format, Prefix};
-use netrig_agent::probe::transfer::{TcpOrder, tcp};
+use netrig_agent::probe::stamp::Format;
+use netrig_agent::probe::transfer::{TcpOrder, TcpReport, tcp};
 use netrig_agent::probe::video::{
     Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_agent::probe::voice::{VoiceOrder, call};
 use netrig_agent::probe::{Delay, FarEnd, FarEndOrder, ProbeError, Tally};
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Prefix, Rate};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
@@ -70,6 +70,9 @@ fn without_ffmpeg() -> bool {
     missing
 }
 
+/// Much longer than any transfer here.
+const BETWEEN_READINGS: Duration = Duration::from_secs(600);
+
 #[test]
 fn bytes_by_tcp() {
     for (at, streams) in [("127.0.0.1", 1), ("::1", 3)] {
@@ -80,22 +83,35 @@ fn bytes_by_tcp() {
                 options: TcpOptions { congestion: Some("reno".to_owned()), ..TcpOptions::default() },
                 dscp: 0,
                 bottleneck_bits_per_s: None,
-                sample_every: Duration::from_millis(1),
+                sample_every: BETWEEN_READINGS,
             };
             let report = tcp(remote, &order, &NEVER).unwrap();
+            // Nobody waits for a reading.
+            assert!(report.samples.is_empty() && report.took_s < BETWEEN_READINGS.as_secs_f64());
             assert_eq!((report.bytes, report.congestion.as_str()), (20_000_001, "reno"));
             assert!(report.transfer_s > 0.0 && report.transfer_s <= report.took_s);
             let framework = report.framework.unwrap();
             assert!(framework.transfer_time_ratio.is_none(), "nobody said what the path carries");
             assert!(framework.efficiency <= 1.0 && report.segments > 0 && !report.round_trip.is_zero());
-            // The same with a bottleneck that is given: 1 MB/s of packets of 1500 B.
-            let given = TcpOrder { bottleneck_bits_per_s: Some(8e6), bytes: 1000, ..order.clone() };
+            // Loopback's packets are longer than Ethernet's, and the kernel says so: those of IPv4 have 52 B of headers with the
+            // time stamps, those of IPv6 72 B.
+            assert!(report.path_mtu > 1500 && report.segment <= report.path_mtu - 52, "{report:?}");
+            assert!(report.send_buffer > 0 && report.far_window > 0, "{report:?}");
+            // The same with a bottleneck that is given, 1 B/s: the path's is another.
+            let given = TcpOrder { bottleneck_bits_per_s: Some(8.0), bytes: 1000, ..order.clone() };
             let report = tcp(remote, &given, &NEVER).unwrap();
             let path = report.path.unwrap();
-            let ideal = 1000.0 / (1e6 * f64::from(path.segment) / 1500.0);
-            assert!((path.ideal_transfer_s(1000) - ideal).abs() < 1e-12);
+            assert_eq!((path.segment, path.headers), (report.segment, if at == "::1" { 72 } else { 52 }));
+            let ideal = 1000.0 * f64::from(path.segment + path.headers) / f64::from(path.segment);
+            assert!((path.ideal_transfer_s(1000) - ideal).abs() < 1e-9);
             let ratio = report.framework.unwrap().transfer_time_ratio.unwrap();
             assert!((ratio - report.transfer_s / ideal).abs() < 1e-9);
+            let blames =
+                |report: &TcpReport| report.faults.iter().any(|fault| fault.contains("stated bottleneck"));
+            assert!(blames(&report), "{:?}", report.faults);
+            // Of one that no loopback reaches it is said that it was not reached, and nothing else.
+            let given = TcpOrder { bottleneck_bits_per_s: Some(1e18), ..given };
+            assert!(!blames(&tcp(remote, &given, &NEVER).unwrap()));
         });
     }
 }
@@ -138,7 +154,7 @@ fn who_interrupts_does_not_wait() {
         options: TcpOptions::default(),
         dscp: 0,
         bottleneck_bits_per_s: None,
-        sample_every: Duration::from_millis(1),
+        sample_every: BETWEEN_READINGS,
     };
     let is_interrupted = |failure| matches!(failure, ProbeError::Interrupted);
     // What the far end says of who hangs up on it is its own affair.

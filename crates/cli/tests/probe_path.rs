@@ -19,7 +19,7 @@ use netrig_experiment::Experiment;
 use netrig_netns::{Journals, Namespaces, lacks};
 use serde_json::Value;
 
-/// 50 ms there and back.
+/// 50 ms there and back, in packets shorter than Ethernet's.
 const PATH: &str = r#"
 format = 1
 name = "path"
@@ -32,6 +32,7 @@ count = 1
 between = ["near", "far"]
 rate = "20 Mbit/s"
 delay = "25 ms"
+mtu = "1400 B"
 queue = { kind = "fifo", packets = 200 }
 [transport.udp]
 kind = "udp"
@@ -52,7 +53,7 @@ impl Sink for Unheard {
 }
 
 /// A kernel that gives its sockets 16 KB to send from fills a twentieth of the path: that is not the path's doing, and the
-/// probe says so. With what kernels give otherwise it blames no buffer of its own.
+/// probe says so. With what kernels give otherwise it blames no buffer of its own. How long packets may be the kernel tells.
 #[test]
 fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
     if let Some(lack) = lacks().first() {
@@ -89,6 +90,8 @@ fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
         |told: &Value| told["faults"].to_string().contains("than the sending socket's buffer held");
     let roomy = transfer();
     assert!(!blames_the_buffer(&roomy), "{roomy}");
+    // 40 B of headers of IPv4 and TCP, and 12 B of time stamps.
+    assert_eq!((&roomy["path_mtu_bytes"], &roomy["segment_bytes"]), (&1400.into(), &1348.into()));
     let small = inside("near", "sysctl").args(["-qw", "net.ipv4.tcp_wmem=4096 16384 16384"]).status();
     assert!(small.expect("sysctl starts").success());
     let told = transfer();

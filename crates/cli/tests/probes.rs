@@ -14,6 +14,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use far_end::{FarEnd, document, interrupt, notes, until_it_slept, value};
+use netrig_agent::probe::stamp::Format;
+use netrig_agent::realtime_nanos;
 use rustix::process::Signal;
 
 /// Few packets, close together.
@@ -204,6 +206,8 @@ fn authenticated_stamp_needs_the_key() {
     for other in [&["--key", &wrong][..], &[]] {
         let told = unanswered(&quick(&[&["stamp", target, "--wait", "200ms"], other].concat()));
         assert!(notes(&told).contains("no answer at all"), "{}", notes(&told));
+        let sent = if other.is_empty() { "without an HMAC" } else { "with the HMAC of this key" };
+        assert!(notes(&told).contains(&format!("these were sent {sent}")), "{}", notes(&told));
     }
     // Probes of netrig's own have to prove that they have it too, and so has the far end.
     let target = &far_end.probes[0];
@@ -223,6 +227,15 @@ fn authenticated_stamp_needs_the_key() {
     let tally = far_end.finish();
     assert_eq!(tally["unanswered"]["the packet's HMAC is wrong: it was changed, or the keys differ"], 40);
     let open = FarEnd::start(&[]);
+    // A reflector that does not authenticate answers what it takes for a packet without an HMAC.
+    for more in [&[][..], &["--size", "300B"], &["--answer-dscp", "cs1"]] {
+        let told = unanswered(&quick(
+            &[&["stamp", &open.stamp[0], "--key", &right, "--wait", "200ms"], more].concat(),
+        ));
+        let notes = notes(&told);
+        assert!(notes.contains("packets that arrived were answers without an HMAC"), "{notes}");
+        assert!(!notes.contains("no answer at all"), "{notes}");
+    }
     let output = quick(&["owd", &open.probes[0], "--key", &right]);
     assert!(
         output.status.code() == Some(1) && err(&output).contains("cannot prove who it is"),
@@ -247,7 +260,7 @@ fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
         (&["reflect", "--listen", "0.0.0.0"], "give a key"),
         (&["reflect", "--authenticated"], "needs a key"),
         (&["reflect", "--listen", "192.0.2.77", "--key-env", "PATH"], "no such address"),
-        (&["reflect", "--allow", "10.0.0.0/33"], "no address prefix"),
+        (&["reflect", "--allow", "10.0.0.0/33"], "not an address, nor a prefix"),
     ] {
         let output = probe(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", err(&output));
@@ -407,9 +420,9 @@ fn ping_measures_or_says_what_it_lacks() {
     }
 }
 
-/// A reflector that says it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.
-#[test]
-fn a_reflector_whose_times_cannot_be_is_not_believed() {
+/// A reflector on this host that answers 20 packets with the times of receiving and sending that `times` makes of the
+/// sender's (NTP's format), and the document of a probe that asked it.
+fn reflected(times: impl Fn(u64) -> [u64; 2] + Send + 'static) -> serde_json::Value {
     let reflector = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let target = reflector.local_addr().expect("its address").to_string();
     reflector.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
@@ -419,16 +432,53 @@ fn a_reflector_whose_times_cannot_be_is_not_believed() {
             let Ok((len, from)) = reflector.recv_from(&mut packet) else { return };
             assert_eq!(len, 44, "the base packet");
             let (sequence, time, rest) = (&packet[..4], &packet[4..12], &packet[12..16]);
-            let later = u64::from_be_bytes(time.try_into().expect("eight octets")) + (5 << 32);
-            let answer =
-                [sequence, &later.to_be_bytes(), rest, time, sequence, time, rest, &[63, 0, 0, 0]].concat();
+            let [received, sent] =
+                times(u64::from_be_bytes(time.try_into().expect("eight octets"))).map(u64::to_be_bytes);
+            let answer = [sequence, &sent, rest, &received, sequence, time, rest, &[63, 0, 0, 0]].concat();
             reflector.send_to(&answer, from).expect("the answer leaves");
         }
     });
-    let ended = probe(&["stamp", &target, "--count", "20", "--interval", "5ms", "--wait", "300ms", "--json"]);
+    let ended = probe(&["stamp", &target, "--count", "20", "--interval", "5ms", "--wait", "5s", "--json"]);
     answering.join().expect("it answers");
-    let document: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("a document");
+    serde_json::from_slice(&ended.stdout).expect("a document")
+}
+
+/// It says that it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.
+#[test]
+fn a_reflector_whose_times_cannot_be_is_not_believed() {
+    let document = reflected(|sent| [sent, sent + (5 << 32)]);
     assert_eq!(document["valid"], false, "{document}");
     assert!(document["faults"].to_string().contains("20 of 20 answers"), "{document}");
     assert!(!document.to_string().contains(":-"), "nothing takes less than nothing: {document}");
+}
+
+/// Its address is ours, and its clock an hour ahead or behind: what is known is what the round trip bounds.
+#[test]
+fn an_address_of_this_host_is_not_its_clock() {
+    const HOUR: i64 = 3_600_000_000_000;
+    for ahead in [HOUR, -HOUR] {
+        let document =
+            reflected(move |_| [Format::Ntp.encode(realtime_nanos().wrapping_add_signed(ahead)); 2]);
+        let notes = notes(&document);
+        assert!(!notes.contains("one clock") && notes.contains("its clock is another"), "{notes}");
+        assert!(notes.contains("half of the least round trip"), "{notes}");
+        let delay = |section| value(&document, section, "delay_p50");
+        let longest = value(&document, "round_trip", "delay_max_of_arrived");
+        for section in ["there", "back"] {
+            assert!(0.0 <= delay(section) && delay(section) <= longest, "{section}: {document}");
+        }
+    }
+}
+
+/// A reflector without a clock writes zeros: no one-way delay, and no verdict that there is.
+#[test]
+fn a_reflector_that_tells_no_times_is_said_to() {
+    let document = reflected(|_| [0; 2]);
+    assert_eq!((&document["valid"], value(&document, "round_trip", "lost")), (&false.into(), 0.0));
+    let faults = document["faults"].to_string();
+    assert!(faults.contains("20 of 20 answers do not tell when"), "{faults}");
+    for section in ["there", "back"] {
+        assert!(document["sections"][section]["delay_p50"]["value"].is_null(), "{document}");
+    }
+    assert!(notes(&document).contains("nothing bounds the offset of the clocks"), "{document}");
 }

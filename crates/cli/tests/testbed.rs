@@ -287,11 +287,13 @@ fn what_a_killed_run_leaves_doctor_reports_and_removes() {
     };
     let mut moments = Seeds::new(1).stream("test/kill");
     let mut left_something = false;
-    for _ in 0..10 {
+    for kill in 0..10 {
         // At random moments of the two seconds and a half that such a run takes.
         let after = moments.below(2500);
+        // A run that was over before it was killed is not made again.
+        let store = format!("killed-{kill}.db");
         let mut run =
-            netrig(&["run", "policed.toml", "--on", "netns", "--store", "killed.db", "--out", "killed.html"]);
+            netrig(&["run", "policed.toml", "--on", "netns", "--store", &store, "--out", "killed.html"]);
         run.stdout(Stdio::null()).stderr(Stdio::null());
         let mut run = run.spawn().expect("netrig starts");
         std::thread::sleep(Duration::from_millis(after));

@@ -26,6 +26,7 @@ mod link;
 mod packet;
 mod packet_event;
 pub mod pcapng;
+mod prefix;
 pub mod quantity;
 mod random;
 mod sample;
@@ -43,6 +44,7 @@ pub use link::{
 };
 pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
+pub use prefix::{Prefix, PrefixError};
 pub use random::{Seeds, Stream};
 pub use sample::{Direction, Kind, Note, Quantity, Sample, Sink, Subject, Timeline};
 pub use time::{Duration, Instant};

@@ -9,9 +9,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use common::{END, Packet, Polling, Record, Step, header, play};
 use netrig_core::{
     Delivery, DropReason, Dscp, Duration, Fraction, Header, InFlight, Instant, Lane, Link, LinkEvent,
-    Observer, PacketMeta, Rate, Seeds, Size, Waiting,
+    Observer, PacketMeta, Prefix, Rate, Seeds, Size, Waiting,
 };
-use netrig_link::conditioning::{Action, Hosts, Layer, Match, Meter, Prefix, Trtcm};
+use netrig_link::conditioning::{Action, Hosts, Layer, Match, Meter, Trtcm};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::codel::Codel;

@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_core::{Duration, Instant, Rate};
+use netrig_core::{Duration, Instant, Prefix, Rate};
 use rustix::net::{SocketType, ipproto};
 
 use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, RECORDS, Stream};
 use super::error::ProbeError;
 use super::one_way::{Direction, source_faults};
 use super::pacing::watching;
-use super::receiver;
+use super::receiver::{self, Memory};
 use super::socket::ProbeSocket;
 use super::stamp::reflect::Sessions;
-use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Prefix, Reflector, Unanswered};
+use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, Unanswered};
 use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
 use super::wire::{Wire, is_readable};
@@ -145,14 +145,15 @@ impl FarEnd {
     /// If the kernel refuses what it always grants.
     pub fn serve(self, cancel: &AtomicBool) -> Result<Tally, ProbeError> {
         let Self { order, stamps, listeners } = self;
-        let (order, tally, probes) = (&order, &Mutex::new(Tally::default()), &AtomicUsize::new(0));
+        let (order, tally) = (&order, &Mutex::new(Tally::default()));
+        let served = &Served::default();
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (socket, address) in stamps {
                 threads.push(scope.spawn(move || reflect(socket, address.port(), order, tally, cancel)));
             }
             for (listener, _) in listeners {
-                threads.push(scope.spawn(move || accept(scope, &listener, order, probes, tally, cancel)));
+                threads.push(scope.spawn(move || accept(scope, &listener, order, served, tally, cancel)));
             }
             let mut ended = Ok(());
             for thread in threads {
@@ -163,6 +164,13 @@ impl FarEnd {
         })?;
         Ok(std::mem::take(&mut locked(tally)))
     }
+}
+
+/// What is being served, and what it takes.
+#[derive(Default)]
+struct Served {
+    probes: AtomicUsize,
+    memory: Memory,
 }
 
 fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
@@ -272,7 +280,7 @@ fn accept<'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     listener: &TcpListener,
     order: &'scope FarEndOrder,
-    probes: &'scope AtomicUsize,
+    served: &'scope Served,
     tally: &'scope Mutex<Tally>,
     cancel: &'scope AtomicBool,
 ) -> Result<(), ProbeError> {
@@ -281,8 +289,8 @@ fn accept<'scope>(
         pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         // What a caller does wrong is no reason to stop.
         while let Ok((control, from)) = listener.accept() {
-            if probes.fetch_add(1, Ordering::Relaxed) >= MOST_PROBES {
-                probes.fetch_sub(1, Ordering::Relaxed);
+            if served.probes.fetch_add(1, Ordering::Relaxed) >= MOST_PROBES {
+                served.probes.fetch_sub(1, Ordering::Relaxed);
                 count_reason(
                     &mut locked(tally).failures,
                     format!("{MOST_PROBES} probes were there already"),
@@ -291,10 +299,10 @@ fn accept<'scope>(
                 continue;
             }
             scope.spawn(move || {
-                let served = serve(control, from, order, cancel);
-                probes.fetch_sub(1, Ordering::Relaxed);
+                let done = serve(control, from, order, &served.memory, cancel);
+                served.probes.fetch_sub(1, Ordering::Relaxed);
                 let mut tally = locked(tally);
-                match served {
+                match done {
                     Ok(streams) => tally.streams += streams,
                     Err(why) => count_reason(&mut tally.failures, why.to_string(), 1),
                 }
@@ -322,6 +330,7 @@ fn serve(
     mut control: TcpStream,
     from: SocketAddr,
     order: &FarEndOrder,
+    memory: &Memory,
     cancel: &AtomicBool,
 ) -> Result<u64, ServeError> {
     control.set_nodelay(true).map_err(ControlError::from)?;
@@ -332,17 +341,22 @@ fn serve(
     wire.until = None;
     let stream = match read_frame(&mut wire)? {
         Some(FromProbe::Stream(stream)) => stream,
-        Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), cancel)?),
+        Some(FromProbe::Media) => return Ok(receiver::serve(&control, from.ip(), memory, cancel)?),
         // Somebody looked whether the key is right.
         None => return Ok(0),
         _ => return Err(GreetingError::Unexpected.into()),
     };
     let set = control.set_nonblocking(false).and_then(|()| control.set_read_timeout(Some(PATIENCE)));
     set.and_then(|()| control.set_write_timeout(Some(PATIENCE))).map_err(ControlError::from)?;
-    if let Err(why) = check(&stream, order) {
-        write_frame(&mut control, &FromFarEnd::Refused { why: why.clone() })?;
-        return Err(ServeError::Refused(why));
-    }
+    let room = check(&stream, order)
+        .and_then(|()| memory.reserve(remembered(&stream)).map_err(|error| error.to_string()));
+    let _kept = match room {
+        Ok(kept) => kept,
+        Err(why) => {
+            write_frame(&mut control, &FromFarEnd::Refused { why: why.clone() })?;
+            return Err(ServeError::Refused(why));
+        }
+    };
     let local = SocketAddr::new(control.local_addr().map_err(ControlError::from)?.ip(), 0);
     let socket = ProbeSocket::udp(local, stream.dscp).map_err(ProbeError::from)?;
     let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
@@ -378,6 +392,17 @@ fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
     Ok(())
 }
 
+/// Arrivals of a stream that are kept: each packet, and a copy of it.
+const fn arrivals(stream: &Stream) -> usize {
+    2 * stream.count as usize
+}
+
+/// What is remembered of a stream until it has been told, bytes: a record of each arrival and of each packet sent, and the
+/// records once more while they are told.
+const fn remembered(stream: &Stream) -> usize {
+    2 * arrivals(stream) * size_of::<(u32, u64)>() + stream.count as usize * size_of::<u64>()
+}
+
 /// Carries a stream out, and tells of it.
 fn carry_out(
     control: &mut TcpStream,
@@ -386,7 +411,7 @@ fn carry_out(
     cancel: &AtomicBool,
 ) -> Result<(), ServeError> {
     let plan = stream.plan();
-    let mut log = Log { most: 2 * plan.count as usize, ..Log::default() };
+    let mut log = Log { most: arrivals(stream), ..Log::default() };
     let deadline = Clock::starting_in(stream.lasts() + plan.wait + SLACK);
     let over = |control: &TcpStream| {
         is_readable(control) || cancel.load(Ordering::Relaxed) || deadline.left_until(Instant::ZERO).is_zero()

@@ -5,7 +5,7 @@ use super::seconds_between;
 /// What is known of the far clock's offset from this one's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClockOffset {
-    /// Both ends are this host's, and read one clock.
+    /// Both ends are this host's, and by all that was seen they read one clock.
     Same,
     /// The far clock is ahead by this, within the bound.
     Bounded {
@@ -42,6 +42,17 @@ impl ClockOffset {
             return Self::Moved;
         }
         Self::Bounded { ahead: f64::midpoint(low, high), bound: 0.5 * (high - low) }
+    }
+
+    /// The same of ends that have one address, and so ought to read one clock. That is believed as long as no packet took less
+    /// than no time in either direction, but for what the timestamps are rounded by, seconds: a program may have a clock of its
+    /// own, or none.
+    pub fn of_one_address(exchanges: &[[u64; 4]], rounding_s: f64) -> Self {
+        let takes_time = |earlier: u64, later: u64| seconds_between(earlier, later) >= -rounding_s;
+        let is_one = exchanges.iter().all(|[sent, received, answered, returned]| {
+            takes_time(*sent, *received) && takes_time(*answered, *returned)
+        });
+        if is_one && !exchanges.is_empty() { Self::Same } else { Self::of(exchanges) }
     }
 
     /// The offset to take out of a one-way delay towards the far end, and how much the result may be wrong by, seconds;
@@ -85,6 +96,23 @@ mod tests {
         assert_eq!(ClockOffset::of(&exchanges), ClockOffset::Moved);
         // Or within one: the answer arrives before the packet was sent.
         assert_eq!(ClockOffset::of(&[[1_000, 1_100, 1_100, 900]]), ClockOffset::Moved);
+    }
+
+    #[test]
+    fn one_address_is_one_clock_only_if_packets_take_time_both_ways() {
+        let one = |exchanges: &[[u64; 4]]| ClockOffset::of_one_address(exchanges, 2e-9);
+        let [here, rounded] = [[1_000, 1_100, 1_120, 1_200], [2_000, 1_998, 2_020, 2_018]];
+        assert_eq!(one(&[here, rounded]), ClockOffset::Same);
+        // An hour off, ahead and behind: the round trip bounds what one address does not tell.
+        let hour = 3_600_000_000_000;
+        let ahead = [1_000, hour + 1_100, hour + 1_120, 1_200];
+        let behind = [hour + 1_000, 1_100, 1_120, hour + 1_200];
+        for exchange in [ahead, behind] {
+            assert!(matches!(one(&[exchange]), ClockOffset::Bounded { .. }));
+            assert_eq!(one(&[exchange]), ClockOffset::of(&[exchange]));
+        }
+        assert_eq!(one(&[here, ahead]), ClockOffset::Moved, "one packet is enough");
+        assert_eq!(one(&[]), ClockOffset::Unknown);
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use super::error::ProbeError;
 use super::icmp::{Echo, HEADER, MARK, Version};
 use super::report::Report;
 use super::socket::ProbeSocket;
-use super::two_way::{Exchange, Far, Plan, Sent, TwoWay};
+use super::two_way::{Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
 use super::{path_sections, random, seconds_between};
 use crate::SocketError;
 use crate::socket::LONGEST_DATAGRAM;
@@ -97,8 +97,8 @@ impl Exchange for Pings {
         Echo { token: self.token, number }.request(self.version, self.size)
     }
 
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)> {
-        let echo = Echo::reply(self.version, incoming.head)?;
-        (echo.token == self.token).then_some((echo.number, None))
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
+        let echo = Echo::reply(self.version, incoming.head).filter(|echo| echo.token == self.token);
+        echo.map(|echo| (echo.number, None)).ok_or(NoAnswer::Foreign)
     }
 }

@@ -9,7 +9,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::offset::ClockOffset;
-use super::two_way::Course;
+use super::two_way::{Course, NoAnswer};
 use crate::SourceReport;
 
 /// The confidence of all intervals.
@@ -196,7 +196,10 @@ impl Report {
             report.notes.push(format!(
                 "{times} packets to {target} were refused: {words}; does anybody listen there?"
             ));
-        } else if stamps.received == 0 && stamps.sent > 0 {
+        } else if stamps.received == 0
+            && stamps.sent > 0
+            && course.foreign.keys().all(|why| *why == NoAnswer::Foreign)
+        {
             report.notes.push(format!(
                 "no answer at all from {target}: nobody may listen there, or a firewall or the far end's list of allowed \
                  addresses keeps the answer back"

@@ -13,7 +13,7 @@ use super::socket::ProbeSocket;
 use super::stamp::packet::base;
 use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
 use super::stamp::{ErrorEstimate, Format, Key, Reflected, Test};
-use super::two_way::{Course, Exchange, Far, Plan, Sent, TwoWay};
+use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
 use super::{path_sections, random, seconds_between};
 use crate::socket::LONGEST_DATAGRAM;
 use crate::sys::{Incoming, KernelClock};
@@ -134,32 +134,51 @@ impl Exchange for Sender {
         packet
     }
 
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)> {
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
         let key = self.key.as_ref();
-        let told = Reflected::decode(incoming.head, key).ok()?;
-        let number = told.sender.sequence;
-        // An answer repeats what was sent; a reflector of TWAMP Light has no session to repeat.
-        let ours = self.timestamps.get(number as usize) == Some(&told.sender.timestamp);
-        if !ours || ![0, self.session].contains(&told.own.session) {
-            return None;
-        }
+        let told = Reflected::decode(incoming.head, key).ok().filter(|told| self.is_to_ours(told));
+        let told = told.ok_or_else(|| self.mistaken(incoming.head))?;
         let format = told.own.error.format;
-        let times = format.decode(told.received).zip(format.decode(told.own.timestamp));
+        // RFC 5905 section 6: zero is no time, but that none is known.
+        let time = |bits: u64| format.decode(bits).filter(|_| bits != 0);
         let extensions = incoming.head.get(base(key)..).filter(|_| self.answer_dscp.is_some()).unwrap_or(&[]);
         let trusted = key.is_none_or(|key| tlv::is_genuine(extensions, told.own.sequence, key));
         let class = tlv::parse(extensions).find(|tlv| tlv.kind == kind::CLASS_OF_SERVICE);
         // RFC 8972 section 4: what is marked is not used.
         let class =
             class.filter(|tlv| trusted && tlv.flags == 0).and_then(|tlv| ClassOfService::decode(tlv.value));
-        let far = times.map(|(received, sent)| Far {
-            received,
-            sent,
+        let far = Far {
+            times: time(told.received).zip(time(told.own.timestamp)).map(<[u64; 2]>::from),
             number: told.own.sequence,
             ttl: told.sender_ttl,
             error: told.own.error,
             class,
-        });
-        Some((number, far))
+        };
+        Ok((told.sender.sequence, Some(far)))
+    }
+}
+
+impl Sender {
+    /// Whether an answer repeats what was sent; a reflector of TWAMP Light has no session to repeat.
+    fn is_to_ours(&self, told: &Reflected) -> bool {
+        self.timestamps.get(told.sender.sequence as usize) == Some(&told.sender.timestamp)
+            && [0, self.session].contains(&told.own.session)
+    }
+
+    /// What a packet is that is no answer as it should be. A reflector of the other mode takes for our timestamp what stands in
+    /// its place there: zeros.
+    fn mistaken(&self, head: &[u8]) -> NoAnswer {
+        let is_ours = |told: &Reflected, zeros: bool| {
+            let sent = self.timestamps.get(told.sender.sequence as usize);
+            sent.is_some_and(|sent| *sent == told.sender.timestamp || zeros && told.sender.timestamp == 0)
+        };
+        let [open, authenticated] = [false, true].map(|mode| Reflected::claimed(head, mode));
+        match self.key {
+            Some(_) if authenticated.is_some_and(|told| is_ours(&told, false)) => NoAnswer::OtherKey,
+            Some(_) if open.is_some_and(|told| is_ours(&told, true)) => NoAnswer::Open,
+            None if authenticated.is_some_and(|told| is_ours(&told, true)) => NoAnswer::Authenticated,
+            _ => NoAnswer::Foreign,
+        }
     }
 }
 
@@ -170,31 +189,34 @@ const IMPOSSIBLE: f64 = 0.01;
 const ROUNDING_S: f64 = 2e-9;
 
 /// Whether the reflector held a packet for no less than nothing and no longer than it was away, ns since 1970.
-fn is_possible(sent: u64, far: &Far, back: u64) -> bool {
-    let held = seconds_between(far.received, far.sent);
+fn is_possible(sent: u64, [received, answered]: [u64; 2], back: u64) -> bool {
+    let held = seconds_between(received, answered);
     (-ROUNDING_S..=seconds_between(sent, back) + ROUNDING_S).contains(&held)
 }
 
 fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Report, ProbeError> {
     let wait = order.plan.wait;
     let told = |packet: &Sent| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
-    let far = |packet: &Sent| told(packet).filter(|(answer, far)| is_possible(packet.at(), far, answer.at));
-    let exchanges: Vec<_> = course
-        .sent
-        .iter()
-        .filter_map(|packet| {
-            far(packet).map(|(answer, far)| [packet.at(), far.received, far.sent, answer.at])
-        })
-        .collect();
-    let offset =
-        if local.ip() == order.target.ip() { ClockOffset::Same } else { ClockOffset::of(&exchanges) };
+    let exchange = |packet: &Sent| {
+        let (answer, far) = told(packet)?;
+        let [received, answered] = far.times.filter(|times| is_possible(packet.at(), *times, answer.at))?;
+        Some([packet.at(), received, answered, answer.at])
+    };
+    let exchanges: Vec<_> = course.sent.iter().filter_map(exchange).collect();
+    let one_address = local.ip() == order.target.ip();
+    let offset = if one_address {
+        ClockOffset::of_one_address(&exchanges, ROUNDING_S)
+    } else {
+        ClockOffset::of(&exchanges)
+    };
     // RFC 2681 with the time at the reflector taken out: T4 - T1 less T3 - T2, where that can be believed.
     let round_trip = |packet: &Sent| {
-        let held = far(packet).map_or(0.0, |(_, far)| seconds_between(far.received, far.sent));
+        let held =
+            exchange(packet).map_or(0.0, |[_, received, answered, _]| seconds_between(received, answered));
         told(packet).map(|(answer, _)| seconds_between(packet.at(), answer.at) - held)
     };
-    let there = |packet: &Sent| far(packet).map(|(_, far)| seconds_between(packet.at(), far.received));
-    let back = |packet: &Sent| far(packet).map(|(answer, far)| seconds_between(far.sent, answer.at));
+    let there = |packet: &Sent| exchange(packet).map(|[sent, received, ..]| seconds_between(sent, received));
+    let back = |packet: &Sent| exchange(packet).map(|[.., answered, at]| seconds_between(answered, at));
     let column = |of: &dyn Fn(&Sent) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
 
     let mut report = Report::of_course("stamp", order.target, course);
@@ -208,22 +230,55 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
         report.sections.push(by_direction(course)?);
     }
     report.told_of_path(course, order.dscp, order.answer_dscp);
-    let answered = course.sent.iter().filter(|packet| told(packet).is_some()).count();
-    let impossible = answered - exchanges.len();
-    if impossible > 0 {
-        let say = format!(
-            "{impossible} of {answered} answers tell that the reflector held the packet for less than nothing, or for \
-             longer than the whole round trip took; its times are not used"
-        );
-        // A clock that is stepped once spoils what is on its way then.
-        let often = impossible as f64 > IMPOSSIBLE * answered as f64;
-        if often { report.fault(say) } else { report.notes.push(say) }
-    }
-    if course.foreign > 0 {
-        report.notes.push(format!("{} packets that arrived were no answers to these", course.foreign));
+    let answered: Vec<Far> = course.sent.iter().filter_map(|packet| Some(told(packet)?.1)).collect();
+    tell_of_times(&mut report, &answered, exchanges.len());
+    tell_of_strangers(&mut report, course, order.key.is_some());
+    if one_address && offset != ClockOffset::Same && !exchanges.is_empty() {
+        let say = "the reflector's address is this host's, and its clock is another: packets would have taken less than no time";
+        report.notes.push(say.into());
     }
     report.offset(&offset);
     Ok(report)
+}
+
+/// Says of how many answers the times are not used, and why.
+fn tell_of_times(report: &mut Report, answered: &[Far], used: usize) {
+    let of = answered.len();
+    let timeless = answered.iter().filter(|far| far.times.is_none()).count();
+    let impossible = of - timeless - used;
+    for (count, say) in [
+        (
+            timeless,
+            "do not tell when the reflector received the packet and sent the answer; the time between is part of their round \
+             trip",
+        ),
+        (
+            impossible,
+            "tell that the reflector held the packet for less than nothing, or for longer than the whole round trip took; its \
+             times are not used",
+        ),
+    ] {
+        let say = format!("{count} of {of} answers {say}");
+        // A clock that is stepped once spoils what is on its way then.
+        if count as f64 > IMPOSSIBLE * of as f64 {
+            report.fault(say);
+        } else if count > 0 {
+            report.notes.push(say);
+        }
+    }
+}
+
+/// Says what arrived that was no answer; and of one that authenticates that it answers nobody else, if nothing did.
+fn tell_of_strangers(report: &mut Report, course: &Course, with_key: bool) {
+    for (why, count) in &course.foreign {
+        report.notes.push(format!("{count} packets that arrived were {why}"));
+    }
+    if course.foreign.is_empty() && course.refused == 0 && !report.is_answered() {
+        let sent = if with_key { "with the HMAC of this key" } else { "without an HMAC" };
+        report.notes.push(format!(
+            "a reflector that authenticates answers no packet without its key's HMAC: these were sent {sent}"
+        ));
+    }
 }
 
 /// Delay in one direction, and its variation, which needs no clock. Loss is of both directions: a packet whose answer did not
@@ -266,4 +321,71 @@ fn by_direction(course: &Course) -> Result<Section, ProbeError> {
     section.push(Measure::interval("loss_there", "1", &ratio(sent - reached, sent)?));
     section.push(Measure::interval("loss_back", "1", &ratio(reached - back, reached)?));
     Ok(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::schedule::Gaps;
+    use crate::probe::stamp::Key;
+    use netrig_core::Duration;
+
+    /// A sender that has sent packet 0, and the packet.
+    fn sent(key: Option<&[u8]>) -> (Sender, Vec<u8>) {
+        let gaps = Gaps::Periodic(Duration::from_millis(1));
+        let order = StampOrder {
+            target: ([127, 0, 0, 1], 862).into(),
+            plan: Plan { count: 1, gaps, wait: Duration::from_secs(1), seed: 1 },
+            size: Some(200),
+            dscp: 0,
+            answer_dscp: None,
+            key: key.map(|octets| Key::new(octets).unwrap()),
+            format: Format::Ntp,
+            stateful: false,
+        };
+        let mut sender = Sender::new(&order, 7);
+        let packet = sender.packet(0, 1_790_000_000_000_000_000);
+        (sender, packet)
+    }
+
+    /// What a reflector makes of a packet if it believes any HMAC: RFC 8762 figures 5 and 6.
+    fn reflection(packet: &[u8], key: Option<&Key>) -> Vec<u8> {
+        let mut seen = packet.to_vec();
+        if key.is_some() {
+            // What it takes to be zeros it does not look at.
+            seen[4..16].fill(0);
+        }
+        let own = Reflected::claimed(&seen, key.is_some()).unwrap().own;
+        let time = Format::Ntp.encode(1_790_000_000_000_100_000);
+        let told =
+            Reflected { own: Test { timestamp: time, ..own }, received: time, sender: own, sender_ttl: 64 };
+        let mut bytes = told.encode(key);
+        bytes.extend(&packet[bytes.len()..]);
+        bytes
+    }
+
+    /// Each end as it may be set up, and what the sender takes the other's answers for.
+    #[test]
+    fn answers_of_the_other_mode_are_known_for_what_they_are() {
+        let (right, wrong) = (&b"0123456789abcdef"[..], &b"fedcba9876543210"[..]);
+        for (ours, theirs, expected) in [
+            (None, None, None),
+            (Some(right), Some(right), None),
+            (Some(right), Some(wrong), Some(NoAnswer::OtherKey)),
+            (Some(right), None, Some(NoAnswer::Open)),
+            (None, Some(right), Some(NoAnswer::Authenticated)),
+        ] {
+            let (sender, packet) = sent(ours);
+            let bytes = reflection(&packet, theirs.and_then(Key::new).as_ref());
+            let told = Reflected::decode(&bytes, sender.key.as_ref());
+            let is_answer = told.is_ok_and(|told| sender.is_to_ours(&told));
+            let known = (!is_answer).then(|| sender.mistaken(&bytes));
+            assert_eq!(known, expected, "{ours:?} and {theirs:?}");
+            // What is to somebody else's packet is nobody's fault.
+            let mut strange = bytes;
+            [24, 48].into_iter().for_each(|at| strange[at] = 9);
+            assert_eq!(sender.mistaken(&strange), NoAnswer::Foreign);
+            assert_eq!(sender.mistaken(&strange[..40]), NoAnswer::Foreign);
+        }
+    }
 }

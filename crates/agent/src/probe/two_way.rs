@@ -1,5 +1,6 @@
 //! Packets that somebody answers: sent by a schedule, matched with their answers.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -65,10 +66,8 @@ impl Plan {
 /// What a far end says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Far {
-    /// When it received the packet, by its clock, ns since 1970.
-    pub received: u64,
-    /// When it sent the answer, by its clock, ns since 1970.
-    pub sent: u64,
+    /// When it received the packet and when it sent the answer, by its clock, ns since 1970; nothing if it does not tell.
+    pub times: Option<[u64; 2]>,
     /// The number that it gave the answer.
     pub number: u32,
     /// TTL with which the packet arrived.
@@ -77,6 +76,28 @@ pub(crate) struct Far {
     pub error: ErrorEstimate,
     /// Class of service as it says it arrived.
     pub class: Option<ClassOfService>,
+}
+
+/// Why what arrived is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    /// It has nothing to do with what was sent.
+    #[error("no answers to these packets")]
+    Foreign,
+    /// We have a key, and the reflector answers as those do that have none.
+    #[error(
+        "answers without an HMAC, which are not used: the reflector does not authenticate; give it the key \
+         (`probe reflect --key FILE --authenticated`), or measure without --key"
+    )]
+    Open,
+    /// We have a key, and the reflector signs with another one.
+    #[error(
+        "answers whose HMAC is wrong, which are not used: the reflector's key is another one, or they were changed"
+    )]
+    OtherKey,
+    /// We have no key, and the reflector answers as those do that have one.
+    #[error("answers with an HMAC, which are not used: the reflector authenticates; give its key with --key")]
+    Authenticated,
 }
 
 /// The first answer to a packet.
@@ -125,8 +146,8 @@ pub(crate) struct Course {
     /// Packets with an answer.
     pub answered: usize,
     pub source: SourceReport,
-    /// Packets that were no answers.
-    pub foreign: u64,
+    /// Packets that were no answers, by what they were.
+    pub foreign: BTreeMap<NoAnswer, u64>,
     /// How often a host on the way refused a packet, and with which words.
     pub refused: u64,
     pub refusal: String,
@@ -147,7 +168,7 @@ impl Course {
             uncounted: 0,
             answered: 0,
             source: SourceMeter::new(plan.gaps.asked()).report(),
-            foreign: 0,
+            foreign: BTreeMap::new(),
             refused: 0,
             refusal: String::new(),
             no_room: 0,
@@ -162,8 +183,8 @@ pub(crate) trait Exchange {
     /// Packet `number`, to be sent at `now` (ns since 1970).
     fn packet(&mut self, number: u32, now: u64) -> Vec<u8>;
 
-    /// Which packet this is the answer to, and what the far end says of it; nothing of what is no answer.
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)>;
+    /// Which packet this is the answer to, and what the far end says of it; or why it is none.
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer>;
 }
 
 /// Carries a plan out over a connected socket.
@@ -184,14 +205,13 @@ impl<E: Exchange> TwoWay<'_, E> {
         let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
         let (_, meter) = pacing::keep(&mut talk, schedule, plan.gaps.asked(), is_over)?;
         let mut copies = None;
-        pacing::linger(&mut talk, SPIN, |talk, now| {
-            let course = &talk.course;
-            if course.answered == course.sent.len() {
-                copies.get_or_insert(now + talk.copies_come_within());
-            }
-            let last = Instant::ZERO + plan.wait;
-            if is_over() { now } else { copies.map_or(last, |copies| last.min(copies)) }
-        })?;
+        pacing::linger(
+            &mut talk,
+            SPIN,
+            |talk, now| {
+                if is_over() { now } else { talk.listens_until(now, &mut copies) }
+            },
+        )?;
         talk.course.interrupted = is_over();
         talk.course.source = meter.report();
         talk.judge(&offset)?;
@@ -254,9 +274,14 @@ impl<E: Exchange> Listen for Talk<E> {
 }
 
 impl<E: Exchange> Talk<E> {
-    /// How long after its first answer a copy of the last may come.
-    fn copies_come_within(&self) -> Duration {
-        LEAST_LINGER.max(self.longest * LINGER)
+    /// Until when answers are waited for, `now` after the last packet was sent: as long as one may take, or from the moment at
+    /// which all had come, which `copies` keeps, as long as a copy of the last may.
+    fn listens_until(&self, now: Instant, copies: &mut Option<Instant>) -> Instant {
+        if self.course.answered == self.course.sent.len() {
+            copies.get_or_insert(now + LEAST_LINGER.max(self.longest * LINGER));
+        }
+        let last = Instant::ZERO + self.course.plan.wait;
+        copies.map_or(last, |copies| last.min(copies))
     }
 
     /// Takes a batch of answers; whether there may be more.
@@ -266,8 +291,13 @@ impl<E: Exchange> Talk<E> {
         let Course { sent, arrivals, uncounted, answered, foreign, refused, refusal, .. } = course;
         let took = socket.receive(|incoming| {
             let now = realtime_nanos();
-            let Some((number, far)) = exchange.answer(incoming) else { return *foreign += 1 };
-            let Some(packet) = sent.get_mut(number as usize) else { return *foreign += 1 };
+            let answer = exchange.answer(incoming).and_then(|(number, far)| {
+                Ok((number, far, sent.get_mut(number as usize).ok_or(NoAnswer::Foreign)?))
+            });
+            let (number, far, packet) = match answer {
+                Ok(answer) => answer,
+                Err(why) => return *foreign.entry(why).or_default() += 1,
+            };
             if arrivals.len() < most {
                 arrivals.push(number.into());
             } else {
@@ -342,8 +372,9 @@ mod tests {
             number.to_be_bytes().into()
         }
 
-        fn answer(&mut self, incoming: &Incoming<'_>) -> Option<(u32, Option<Far>)> {
-            Some((u32::from_be_bytes(*incoming.head.first_chunk()?), None))
+        fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
+            let number = incoming.head.first_chunk().ok_or(NoAnswer::Foreign)?;
+            Ok((u32::from_be_bytes(*number), None))
         }
     }
 
@@ -378,35 +409,62 @@ mod tests {
         assert!(course.faults.iter().any(|fault| fault.contains("copies of answers")), "{:?}", course.faults);
     }
 
-    /// Whose copy of the last answer comes when all packets have been answered, is heard.
-    #[test]
-    fn a_copy_of_the_last_answer_is_waited_for() {
-        const COUNT: u32 = 5;
-        /// The path takes so long there and back; the copy comes a third of what is waited for later.
-        const TAKES: std::time::Duration = std::time::Duration::from_millis(200);
+    /// A talk over loopback of so many packets that were sent, and the far end that has taken them.
+    fn sent(count: u32) -> (Talk<Numbers>, UdpSocket) {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = far.local_addr().unwrap();
         let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
         socket.connect(target).unwrap();
+        far.connect(socket.local().unwrap()).unwrap();
         let gaps = Gaps::Periodic(Duration::from_millis(1));
-        let plan = Plan { count: COUNT, gaps, wait: Duration::from_secs(10), seed: 1 };
-        let cancel = AtomicBool::new(false);
-        let course = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut packet = [0; 4];
-                let packets = [(); COUNT as usize].map(|()| {
-                    let (_, from) = far.recv_from(&mut packet).unwrap();
-                    (packet, from)
-                });
-                std::thread::sleep(TAKES);
-                packets.iter().for_each(|(packet, from)| assert_eq!(far.send_to(packet, from).unwrap(), 4));
-                std::thread::sleep(TAKES);
-                let (last, from) = packets[packets.len() - 1];
-                assert_eq!(far.send_to(&last, from).unwrap(), 4);
-            });
-            TwoWay { socket, target, exchange: Numbers, cancel: &cancel }.run(plan).unwrap()
-        });
-        assert_eq!((course.answered, course.interrupted), (COUNT as usize, false));
-        assert_eq!(course.arrivals, [0, 1, 2, 3, 4, 4]);
+        let plan = Plan { count, gaps, wait: Duration::from_secs(10), seed: 1 };
+        let course = Course::new(plan);
+        let mut talk = Talk { socket, target, exchange: Numbers, course, longest: Duration::ZERO };
+        let clock = Clock::starting_in(Duration::ZERO);
+        for number in 0..count {
+            talk.send(&clock).unwrap();
+            let mut packet = [0; 4];
+            far.recv(&mut packet).unwrap();
+            assert_eq!(u32::from_be_bytes(packet), number);
+        }
+        (talk, far)
+    }
+
+    /// Until all packets have an answer as long as one may take; then three times the longest round trip, 100 ms at least,
+    /// and no longer than that. The time is told here, not taken.
+    #[test]
+    fn copies_of_the_last_answer_are_waited_for_by_the_longest_round_trip() {
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        let (mut talk, _far) = sent(5);
+        talk.course.answered = 4;
+        let mut copies = None;
+        assert_eq!(talk.listens_until(at(300), &mut copies), at(10_000));
+        talk.course.answered = 5;
+        for (longest, all_there, until) in
+            [(200, 300, 900), (200, 9_700, 10_000), (33, 300, 400), (34, 300, 402)]
+        {
+            (talk.longest, copies) = (Duration::from_millis(longest), None);
+            assert_eq!(talk.listens_until(at(all_there), &mut copies), at(until));
+            // Once all are there the end does not move.
+            assert_eq!(talk.listens_until(at(all_there + 50), &mut copies), at(until));
+        }
+    }
+
+    /// What comes then is counted, and moves neither the answers nor the longest round trip.
+    #[test]
+    fn a_copy_of_the_last_answer_is_heard() {
+        let (mut talk, far) = sent(5);
+        let hear = |talk: &mut Talk<Numbers>, arrivals: usize| {
+            while talk.course.arrivals.len() < arrivals {
+                talk.take().unwrap();
+            }
+        };
+        (0..5_u32).for_each(|number| assert_eq!(far.send(&number.to_be_bytes()).unwrap(), 4));
+        hear(&mut talk, 5);
+        let (answered, longest) = (talk.course.answered, talk.longest);
+        assert_eq!(far.send(&4_u32.to_be_bytes()).unwrap(), 4);
+        hear(&mut talk, 6);
+        assert_eq!((answered, talk.course.answered, talk.longest), (5, 5, longest));
+        assert_eq!(talk.course.arrivals, [0, 1, 2, 3, 4, 4]);
     }
 }

@@ -77,8 +77,9 @@ pub(crate) struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Buffers that keep the first `keep` bytes of each datagram.
+    /// Buffers that keep the first `keep` bytes of each datagram, at least one.
     pub fn new(keep: usize) -> Self {
+        assert!(keep > 0, "buffers of no bytes");
         let controls = [Control([0; CONTROL]); BATCH];
         Self {
             keep,
@@ -101,25 +102,28 @@ impl ReceiveBatch {
 
     #[expect(unsafe_code, reason = "no safe wrapper resets the lengths that the kernel overwrites")]
     fn take(&mut self, socket: impl AsFd, queue: i32) -> io::Result<usize> {
-        let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|at| libc::iovec {
-            iov_base: self.buffers[at * self.keep..].as_mut_ptr().cast(),
-            iov_len: self.keep,
+        // One borrow, cut into as many: to borrow all of it again for each would end the borrows behind earlier pointers.
+        let mut buffers = self.buffers.chunks_exact_mut(self.keep);
+        let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|_| {
+            let buffer = buffers.next().unwrap_or_default();
+            libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() }
         });
         // SAFETY: all zeros is a valid `mmsghdr`: null pointers and lengths of zero.
         let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-        for (at, header) in headers.iter_mut().enumerate() {
+        let places = self.names.iter_mut().zip(&mut self.controls).zip(&mut vectors);
+        for (header, ((name, control), vector)) in headers.iter_mut().zip(places) {
             let header = &mut header.msg_hdr;
-            header.msg_name = self.names[at].0.as_mut_ptr().cast();
+            header.msg_name = name.0.as_mut_ptr().cast();
             header.msg_namelen = NAME as libc::socklen_t;
-            header.msg_iov = &raw mut vectors[at];
+            header.msg_iov = vector;
             header.msg_iovlen = 1;
-            header.msg_control = self.controls[at].0.as_mut_ptr().cast();
+            header.msg_control = control.0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC | queue;
         let fd = socket.as_fd().as_raw_fd();
-        // SAFETY: the descriptor is borrowed; each of the `BATCH` headers points to a name, a vector with one buffer of
-        // `keep` bytes and space for control messages, with their lengths, all of which outlive the call; no time-out.
+        // SAFETY: the descriptor is borrowed; each of the `BATCH` headers points to a name, a vector with one buffer, as long
+        // as it says, and space for control messages, with their lengths, all of which outlive the call; no time-out.
         let received =
             unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as _, flags as _, std::ptr::null_mut()) };
         let received = match usize::try_from(received) {
@@ -340,6 +344,38 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Each datagram lies in a buffer of its own, cut to what is kept.
+    #[test]
+    fn every_datagram_has_its_buffer() {
+        let [near, far] = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut batch = ReceiveBatch::new(2);
+        for round in [0, 100] {
+            for number in 0..BATCH as u8 + 1 {
+                far.send_to(
+                    &[round + number, number, 7][..1 + usize::from(number) % 3],
+                    near.local_addr().unwrap(),
+                )
+                .unwrap();
+            }
+            assert_eq!(batch.receive(&near).unwrap(), BATCH);
+            for number in 0..BATCH {
+                let incoming = batch.get(number).unwrap();
+                let expected = [round + number as u8, number as u8];
+                assert_eq!(
+                    (incoming.head, incoming.len),
+                    (&expected[..(1 + number % 3).min(2)], 1 + number % 3)
+                );
+            }
+            assert_eq!(batch.receive(&near).unwrap(), 1);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "buffers of no bytes")]
+    fn buffers_of_no_bytes_are_none() {
+        ReceiveBatch::new(0);
+    }
 
     proptest! {
         #[test]

@@ -7,8 +7,9 @@ use std::sync::Mutex;
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::ProbeError;
-use netrig_agent::probe::transfer::{FtpDirection, FtpOrder, converse};
+use netrig_agent::probe::transfer::{FtpOrder, converse};
 use netrig_core::Duration;
+use netrig_traffic::FtpDirection;
 
 /// What is uploaded, and what the server gives, bytes.
 const BYTES: u64 = 100;
@@ -26,7 +27,7 @@ pub fn sessions(bytes: &[u8]) -> usize {
     for at in ["127.0.0.1:0", "[::1]:0"] {
         let listener = TcpListener::bind(at).expect("loopback has both versions of IP");
         let server = listener.local_addr().expect("it is bound");
-        for direction in [FtpDirection::Upload, FtpDirection::Download] {
+        for direction in [FtpDirection::Store, FtpDirection::Fetch] {
             succeeded += usize::from(succeeds(&listener, &order(server, direction), bytes));
         }
     }
@@ -49,7 +50,7 @@ fn order(server: SocketAddr, direction: FtpDirection) -> FtpOrder {
 
 fn succeeds(listener: &TcpListener, order: &FtpOrder, says: &[u8]) -> bool {
     let (near, mut far) = pair(listener);
-    let downloads = order.direction == FtpDirection::Download;
+    let downloads = order.direction == FtpDirection::Fetch;
     let talk = std::thread::scope(|scope| {
         scope.spawn(|| {
             // A client that has had enough hangs up.

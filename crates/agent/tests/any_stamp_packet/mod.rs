@@ -3,8 +3,9 @@
 
 use netrig_agent::probe::stamp::reflect::Sessions;
 use netrig_agent::probe::stamp::{
-    ErrorEstimate, Format, Ingress, Key, Prefix, Reflected, Reflector, Test, packet, tlv,
+    ErrorEstimate, Format, Ingress, Key, Reflected, Reflector, Test, packet, tlv,
 };
+use netrig_core::Prefix;
 
 /// A moment of 2026, ns since 1970.
 const NOW: u64 = 1_790_000_000_000_000_000;

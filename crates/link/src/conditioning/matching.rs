@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use netrig_core::{Dscp, Header, protocol};
+use netrig_core::{Dscp, Header, Prefix, protocol};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -232,9 +232,9 @@ impl<'de> Deserialize<'de> for Hosts {
                 f.write_str("a node, an address, a prefix such as `10.0.0.0/8`, or a list of prefixes")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Hosts, E> {
-                match text.parse() {
+                match text.parse::<Prefix>() {
                     Ok(prefix) => Ok(Hosts::Prefixes(vec![prefix])),
-                    Err(_) if text.contains(['/', ':']) => Err(E::custom(PrefixError(text.to_owned()))),
+                    Err(error) if text.contains(['/', ':']) => Err(E::custom(error)),
                     Err(_) => Ok(Hosts::Node(text.to_owned())),
                 }
             }
@@ -260,71 +260,6 @@ impl JsonSchema for Hosts {
             "description": "A node of the file, an address, a prefix, or a list of addresses and prefixes.",
             "examples": ["client", "10.0.0.0/8", ["10.0.0.0/8", "fd00::/8"]]
         })
-    }
-}
-
-/// A network: the addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    network: IpAddr,
-    length: u8,
-}
-
-impl Prefix {
-    /// Whether the address begins with it. Addresses of the other version of IP do not.
-    pub fn contains(self, address: IpAddr) -> bool {
-        let bits = match (self.network, address) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-            (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-            _ => return false,
-        };
-        bits >= u32::from(self.length)
-    }
-
-    fn covers(self, other: Self) -> bool {
-        self.length <= other.length && self.contains(other.network)
-    }
-}
-
-impl From<IpAddr> for Prefix {
-    /// That one address.
-    fn from(network: IpAddr) -> Self {
-        Self { network, length: if network.is_ipv4() { 32 } else { 128 } }
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::from(self.network) {
-            self.network.fmt(f)
-        } else {
-            write!(f, "{}/{}", self.network, self.length)
-        }
-    }
-}
-
-/// Why a text is no prefix.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an address, nor a prefix such as `10.0.0.0/8` with no bits behind its length")]
-pub struct PrefixError(String);
-
-impl FromStr for Prefix {
-    type Err = PrefixError;
-
-    fn from_str(text: &str) -> Result<Self, PrefixError> {
-        let wrong = || PrefixError(text.to_owned());
-        let (network, length) = match text.split_once('/') {
-            Some((network, length)) => (network, Some(length)),
-            None => (text, None),
-        };
-        let whole = Self::from(network.parse::<IpAddr>().map_err(|_| wrong())?);
-        let Some(length) = length else { return Ok(whole) };
-        let length: u8 = length.parse().map_err(|_| wrong())?;
-        let bits_behind = match whole.network {
-            IpAddr::V4(network) => network.to_bits().checked_shl(length.into()).unwrap_or(0) != 0,
-            IpAddr::V6(network) => network.to_bits().checked_shl(length.into()).unwrap_or(0) != 0,
-        };
-        if length > whole.length || bits_behind { Err(wrong()) } else { Ok(Self { length, ..whole }) }
     }
 }
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::error::{check_name, ensure};
 use crate::{Framing, SettingsError, Tally};
 
-pub use matching::{DscpSet, Hosts, Match, NumberError, Ports, Prefix, PrefixError, Protocol};
+pub use matching::{DscpSet, Hosts, Match, NumberError, Ports, Protocol};
 pub use meter::{Bucket, Layer, Meter, Metering, Srtcm, TokenBucket, Trtcm};
 
 /// A rule of a traffic conditioner. Of all rules of a line the first that matches holds for a packet; a packet that none

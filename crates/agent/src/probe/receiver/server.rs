@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 use netrig_core::Duration;
 
 use super::protocol::{Answer, Arrival, Request, write_arrival};
-use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
+use super::{Kept, LONGEST, MOST_BYTES, MOST_CONNECTIONS, Memory};
 use crate::clock::RealtimeOffset;
 use crate::control::{ControlError, read_frame, write_frame};
 use crate::monotonic_nanos;
@@ -21,8 +21,13 @@ const PATIENCE: StdDuration = StdDuration::from_secs(30);
 /// How long is waited for stragglers after all was sent.
 const GRACE: StdDuration = StdDuration::from_secs(1);
 
+/// Bytes that are read from a connection of a transfer at a time.
+const SWALLOW: usize = 256 << 10;
+
 /// One probe's talk with us.
 struct Talk<'a> {
+    /// What all probes share.
+    memory: &'a Memory,
     peer: IpAddr,
     local: IpAddr,
     reader: BufReader<Wire<'a>>,
@@ -36,11 +41,13 @@ struct Talk<'a> {
 pub(in crate::probe) fn serve(
     stream: &TcpStream,
     peer: IpAddr,
+    memory: &Memory,
     stop: &AtomicBool,
 ) -> Result<u64, ControlError> {
     let wire = Wire::new(stream, stop, PATIENCE)?;
     let local = stream.local_addr()?.ip();
-    let mut talk = Talk { peer, local, reader: BufReader::new(wire), writer: BufWriter::new(wire) };
+    let (reader, writer) = (BufReader::new(wire), BufWriter::new(wire));
+    let mut talk = Talk { memory, peer, local, reader, writer };
     let mut served = 0;
     loop {
         let request = match read_frame(&mut talk.reader) {
@@ -80,7 +87,7 @@ impl Talk<'_> {
 
     /// Takes datagrams on a thread of its own until the probe has sent all, or its time is over.
     fn receive(&mut self, lasts_ms: u64, keep: u16, stop: &AtomicBool) -> Result<(), ControlError> {
-        let mut ear = match Ear::open(self.local, self.peer, keep.into()) {
+        let mut ear = match Ear::open(self.local, self.peer, keep.into(), self.memory.none()) {
             Ok(ear) => ear,
             Err(error) => return self.refuse(&error),
         };
@@ -130,6 +137,10 @@ impl Talk<'_> {
             let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
             return self.say(&Answer::Error { why });
         }
+        let _kept = match self.memory.reserve(usize::from(connections) * SWALLOW) {
+            Ok(kept) => kept,
+            Err(error) => return self.refuse(&error),
+        };
         let listener = match TcpListener::bind((self.local, 0)) {
             Ok(listener) => listener,
             Err(error) => return self.refuse(&error),
@@ -180,7 +191,7 @@ fn is_passing(error: &io::Error) -> bool {
 /// Reads to the end of a connection; how many bytes came.
 fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut bytes = 0;
-    let mut buffer = vec![0; 256 << 10];
+    let mut buffer = vec![0; SWALLOW];
     stream.set_nonblocking(true)?;
     while !is_over() {
         if !readable(&stream)? {
@@ -197,20 +208,21 @@ fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64>
 }
 
 /// A UDP socket that listens to one address.
-struct Ear {
+struct Ear<'a> {
     socket: ProbeSocket,
     port: u16,
     from: IpAddr,
     keep: usize,
     arrivals: Vec<Arrival>,
-    cost: usize,
+    /// What they take.
+    kept: Kept<'a>,
 }
 
-impl Ear {
-    fn open(local: IpAddr, from: IpAddr, keep: usize) -> Result<Self, ProbeError> {
+impl<'a> Ear<'a> {
+    fn open(local: IpAddr, from: IpAddr, keep: usize, kept: Kept<'a>) -> Result<Self, ProbeError> {
         let socket = ProbeSocket::udp((local, 0).into(), 0)?;
         let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
-        Ok(Self { socket, port, from, keep, arrivals: Vec::new(), cost: 0 })
+        Ok(Self { socket, port, from, keep, arrivals: Vec::new(), kept })
     }
 
     /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
@@ -228,25 +240,26 @@ impl Ear {
 
     /// Takes what waits; whether there was something.
     fn take(&mut self, offset: &RealtimeOffset) -> io::Result<bool> {
-        let Self { socket, from, keep, arrivals, cost, .. } = self;
-        let mut some = false;
+        let Self { socket, from, keep, arrivals, kept, .. } = self;
+        let (mut some, mut full) = (false, None);
         socket.receive(|incoming| {
             some = true;
-            if incoming.from.ip() != *from || *cost > MOST_BYTES {
+            if incoming.from.ip() != *from || full.is_some() {
                 return;
             }
             let at_ns = incoming.stamp.map_or_else(monotonic_nanos, |stamp| offset.monotonic(stamp));
             let len = u32::try_from(incoming.len).unwrap_or(u32::MAX);
             let head = incoming.head[..incoming.head.len().min(*keep)].to_vec();
             let arrival = Arrival { at_ns, len, head };
-            *cost += arrival.cost();
-            arrivals.push(arrival);
+            if kept.bytes() + arrival.cost() > MOST_BYTES {
+                full = Some(format!("more came than the {MOST_BYTES} B that a receiver keeps"));
+            } else if let Err(error) = kept.grow(arrival.cost()) {
+                full = Some(error.to_string());
+            } else {
+                arrivals.push(arrival);
+            }
         })?;
-        if *cost > MOST_BYTES {
-            let why = format!("more came than the {MOST_BYTES} B that a receiver keeps");
-            return Err(io::Error::other(why));
-        }
-        Ok(some)
+        full.map_or(Ok(some), |why| Err(io::Error::other(why)))
     }
 }
 

@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Prefix, Rate};
 
 use super::*;
-use crate::control::write_frame;
-use crate::probe::control::{FromProbe, greet_far_end};
-use crate::probe::stamp::{ErrorEstimate, Format, Key, Prefix, Test};
-use crate::probe::{FarEnd, FarEndOrder, Tally};
+use crate::control::{read_frame, write_frame};
+use crate::probe::control::{Call, FromFarEnd, FromProbe, Stream, call, greet_far_end};
+use crate::probe::stamp::{ErrorEstimate, Format, Key, Test};
+use crate::probe::{Direction, FarEnd, FarEndOrder, MOST_PACKETS, Tally};
 use crate::{monotonic_nanos, realtime_nanos};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
@@ -146,6 +146,39 @@ fn more_connections_than_are_granted_are_refused_in_words() {
             let why = sink(connections).unwrap_err().to_string();
             assert!(why.ends_with(&format!("{connections} connections: expected at most 64")), "{why}");
         }
+    });
+}
+
+/// Three streams of as many packets as there may be leave no room for a fourth, until one of them has gone; a probe that needs
+/// little is served all the while.
+#[test]
+fn probes_share_what_a_far_end_may_keep() {
+    let stream = Stream {
+        direction: Direction::There,
+        token: 1,
+        count: MOST_PACKETS,
+        poisson: false,
+        gap_ns: 1_000_000,
+        wait_ns: 1_000_000_000,
+        seed: 1,
+        size: 100,
+        dscp: 0,
+    };
+    with_far_end(LOOPBACK[0], None, |address| {
+        let ask = || {
+            let Call { stream: mut control, .. } = call(address, None).unwrap();
+            write_frame(&mut control, &FromProbe::Stream(stream.clone())).unwrap();
+            let answer: FromFarEnd = read_frame(&mut control).unwrap().unwrap();
+            (control, answer)
+        };
+        let mut asked: Vec<_> = (0..3).map(|_| ask()).collect();
+        assert!(asked.iter().all(|(_, answer)| matches!(answer, FromFarEnd::Ready { .. })));
+        let (_, FromFarEnd::Refused { why }) = ask() else { panic!("a fourth was taken") };
+        assert!(why.starts_with("all probes here together keep no more than 268435456 B"), "{why}");
+        assert!(Remote::connect(address, None).unwrap().sink(1, Duration::from_secs(5)).is_ok());
+        drop(asked.pop());
+        // It takes the far end a moment to see that.
+        while !matches!(ask().1, FromFarEnd::Ready { .. }) {}
     });
 }
 

@@ -15,7 +15,7 @@ pub mod timestamp;
 pub mod tlv;
 
 pub use packet::{Key, PacketError, Reflected, Test};
-pub use reflect::{Ingress, Prefix, Reflector, Reply, Unanswered};
+pub use reflect::{Ingress, Reflector, Reply, Unanswered};
 pub use timestamp::{ErrorEstimate, Format};
 
 /// The port on which a reflector receives by default (RFC 8762 section 4.1).

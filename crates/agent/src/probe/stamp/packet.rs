@@ -114,8 +114,8 @@ const AUTHENTICATED: Layout = Layout {
     sender_ttl: 80,
 };
 
-const fn layout(key: Option<&Key>) -> &'static Layout {
-    if key.is_some() { &AUTHENTICATED } else { &OPEN }
+const fn layout(authenticated: bool) -> &'static Layout {
+    if authenticated { &AUTHENTICATED } else { &OPEN }
 }
 
 /// What a sender's test packet says.
@@ -146,17 +146,20 @@ impl Test {
     /// If they are too few, or changed.
     pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
         check(bytes, key)?;
-        let layout = layout(key);
-        Ok(Self {
+        Ok(Self::read(bytes, layout(key.is_some())))
+    }
+
+    fn read(bytes: &[u8], layout: &Layout) -> Self {
+        Self {
             sequence: u32::from_be_bytes(octets(bytes, 0)),
             timestamp: u64::from_be_bytes(octets(bytes, layout.timestamp)),
             error: ErrorEstimate::decode(octets(bytes, layout.error)),
             session: u16::from_be_bytes(octets(bytes, layout.session)),
-        })
+        }
     }
 
     fn write(&self, bytes: &mut [u8], key: Option<&Key>) {
-        let layout = layout(key);
+        let layout = layout(key.is_some());
         put(bytes, 0, &self.sequence.to_be_bytes());
         put(bytes, layout.timestamp, &self.timestamp.to_be_bytes());
         put(bytes, layout.error, &self.error.encode());
@@ -181,7 +184,7 @@ pub struct Reflected {
 impl Reflected {
     /// The base packet; what must be zero is (RFC 8762 section 4.3).
     pub fn encode(&self, key: Option<&Key>) -> Vec<u8> {
-        let layout = layout(key);
+        let layout = layout(key.is_some());
         let mut bytes = vec![0; base(key)];
         self.own.write(&mut bytes, key);
         put(&mut bytes, layout.received, &self.received.to_be_bytes());
@@ -198,9 +201,22 @@ impl Reflected {
     /// # Errors
     /// If they are too few, or changed.
     pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
-        let own = Test::decode(bytes, key)?;
-        let layout = layout(key);
-        Ok(Self {
+        check(bytes, key)?;
+        Ok(Self::read(bytes, layout(key.is_some())))
+    }
+
+    /// What the first octets would say if they were of this mode, whoever wrote them: enough to see what a reflector took a
+    /// packet for, and not to be measured by. Nothing of what cannot be of it.
+    pub fn claimed(bytes: &[u8], authenticated: bool) -> Option<Self> {
+        let least = if authenticated { BASE_AUTHENTICATED } else { LEAST };
+        // RFC 8762 figure 6: with authentication zeros follow the number.
+        let is_of_mode = bytes.len() >= least && (!authenticated || bytes[4..16] == [0; 12]);
+        is_of_mode.then(|| Self::read(bytes, layout(authenticated)))
+    }
+
+    fn read(bytes: &[u8], layout: &Layout) -> Self {
+        let own = Test::read(bytes, layout);
+        Self {
             own,
             received: u64::from_be_bytes(octets(bytes, layout.received)),
             sender: Test {
@@ -210,7 +226,7 @@ impl Reflected {
                 session: own.session,
             },
             sender_ttl: octets::<1>(bytes, layout.sender_ttl)[0],
-        })
+        }
     }
 }
 
@@ -361,6 +377,7 @@ pub(crate) mod tests {
         fn any_bytes_are_a_packet_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), secret: bool) {
             let key = secret.then(key);
             let _ = (Test::decode(&bytes, key.as_ref()), Reflected::decode(&bytes, key.as_ref()));
+            let _ = Reflected::claimed(&bytes, secret);
         }
     }
 

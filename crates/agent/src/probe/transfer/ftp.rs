@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::Duration;
+use netrig_traffic::FtpDirection;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
@@ -25,15 +26,6 @@ const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
 /// How long it may take to delete a file that a broken session left at the server.
 const CLEARING: StdDuration = StdDuration::from_secs(10);
 
-/// Which way the file goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FtpDirection {
-    /// To the server; it is deleted there afterwards, whatever happened.
-    Upload,
-    /// From the server, where it must be.
-    Download,
-}
-
 /// A transfer that is to be made.
 #[derive(Clone, Debug)]
 pub struct FtpOrder {
@@ -43,11 +35,11 @@ pub struct FtpOrder {
     pub user: String,
     /// The password.
     pub password: String,
-    /// Which way.
+    /// Which way: what is stored is deleted at the server afterwards, whatever happened; what is fetched must be there.
     pub direction: FtpDirection,
     /// Name of the file at the server.
     pub file: String,
-    /// Bytes to upload; of a download at most so many are taken.
+    /// Bytes to store; of a file that is fetched at most so many are taken.
     pub bytes: u64,
     /// What the connection of the data is made with.
     pub options: TcpOptions,
@@ -74,7 +66,7 @@ pub struct FtpReport {
     pub faults: Vec<String>,
 }
 
-/// Transfers one file. A file that was uploaded, or a part of it, does not stay at the server, also if something fails or
+/// Transfers one file. A file that was stored, or a part of it, does not stay at the server, also if something fails or
 /// `cancel` is set: it is deleted then in a session of its own.
 ///
 /// # Errors
@@ -261,8 +253,8 @@ impl Session<'_> {
         });
         let (watch, wanted_s) = (Watch::start(), processor_wanted_s());
         let (bytes, transfer_s) = match order.direction {
-            FtpDirection::Upload => self.upload(&mut session, rest)?,
-            FtpDirection::Download => self.download(&mut session)?,
+            FtpDirection::Store => self.store(&mut session, rest)?,
+            FtpDirection::Fetch => self.fetch(&mut session)?,
         };
         let data = self.sockets.last();
         let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
@@ -275,7 +267,7 @@ impl Session<'_> {
     }
 
     /// Puts the file there and deletes it; `rest` tells what would stay there now.
-    fn upload(&self, session: &mut FtpStream, rest: &Cell<Left>) -> Result<(u64, f64), ProbeError> {
+    fn store(&self, session: &mut FtpStream, rest: &Cell<Left>) -> Result<(u64, f64), ProbeError> {
         let stored = session.put_with_stream(&self.order.file);
         rest.set(match &stored {
             Ok(_) => Left::Something,
@@ -300,7 +292,7 @@ impl Session<'_> {
         Ok((self.order.bytes, took))
     }
 
-    fn download(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeError> {
+    fn fetch(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeError> {
         let mut data = session.retr_as_stream(&self.order.file).map_err(self.at("RETR"))?;
         let first = monotonic_nanos();
         let mut buffer = vec![0; BLOCK];

@@ -33,6 +33,10 @@ impl Path {
     }
 }
 
+/// No transfer takes less than the ideal time. A ratio below this is no rounding of the bottleneck that was stated: it is
+/// not the path's.
+const POSSIBLE: f64 = 0.95;
+
 /// The three metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Framework {
@@ -65,6 +69,16 @@ impl Framework {
             transfer_time_ratio: path.map(|path| took_s / path.ideal_transfer_s(bytes)),
             efficiency: bytes as f64 / sent as f64,
             buffer_delay: buffer_delay.map(|(mean_s, idle_s)| (mean_s - idle_s) / idle_s),
+        })
+    }
+
+    /// Why they say nothing of the path: its bottleneck is another than the one that was stated.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.transfer_time_ratio.filter(|ratio| *ratio < POSSIBLE).map(|ratio| {
+            format!(
+                "it took {ratio:.3} of the least time that the stated bottleneck allows: the path carries more, or let more \
+                 through for a while, and ratio and bandwidth-delay product are not this path's"
+            )
         })
     }
 }
@@ -116,5 +130,27 @@ mod tests {
         // 1460 of 1500 bytes of 12 Mbit/s are payload: 1.46 MB/s, and 100 KB take 68.5 ms.
         near(metrics.transfer_time_ratio.unwrap(), 0.1 * 1.46e6 / 1e5, 1e-9);
         assert_eq!(Framework::of(Some(&path), 0, 0.1, 0, [None, None]), None);
+    }
+
+    /// Faster than the bottleneck is no path with that bottleneck; what its last digit was rounded by is no fault.
+    #[test]
+    fn a_bottleneck_that_cannot_be_is_said_to_be_none() {
+        let path = Path {
+            round_trip: Duration::from_millis(25),
+            bottleneck_bits_per_s: 12e6,
+            segment: 1460,
+            headers: 40,
+        };
+        let fault = |share: f64, path: Option<&Path>| {
+            let took_s = share * 1e5 / 1.46e6;
+            Framework::of(path, 100_000, took_s, 0, [None; 2]).unwrap().fault()
+        };
+        assert_eq!([0.951, 1.0, 3.0].map(|share| fault(share, Some(&path))), [None, None, None]);
+        let told = fault(0.006, Some(&path)).unwrap();
+        assert!(
+            told.starts_with("it took 0.006 of the least time that the stated bottleneck allows"),
+            "{told}"
+        );
+        assert_eq!(fault(0.006, None), None, "nobody stated one");
     }
 }

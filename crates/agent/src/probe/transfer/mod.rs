@@ -6,7 +6,7 @@ mod tcp;
 mod verdict;
 
 pub(crate) use ftp::transfer as session;
-pub use ftp::{FtpDirection, FtpOrder, FtpReport, converse, ftp};
+pub use ftp::{FtpOrder, FtpReport, converse, ftp};
 pub use metrics::{Framework, Path};
 pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};
 

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 
 use netrig_core::Duration;
 use rustix::io::Errno;
@@ -20,8 +21,6 @@ use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
 const CONNECT_PATIENCE: u64 = 10_000_000_000;
 /// Given to the kernel at a time.
 const BLOCK: usize = 64 << 10;
-/// A full segment without options over Ethernet, and its headers, where the kernel does not tell.
-const ETHERNET_IP: u32 = 1500;
 
 /// A transfer that is to be made.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ pub struct TcpOrder {
     pub dscp: u8,
     /// What the path carries at most, bits of IP packets per second, if it is known.
     pub bottleneck_bits_per_s: Option<f64>,
-    /// How often TCP_INFO is read.
+    /// How often TCP_INFO is read until the receiver has everything.
     pub sample_every: Duration,
 }
 
@@ -55,6 +54,8 @@ pub struct TcpSample {
     pub delivery_bytes_per_s: u64,
     /// User bytes sent again since the start.
     pub sent_again: u64,
+    /// Windows that the far end offers, bytes.
+    pub window: u64,
 }
 
 /// What became of a transfer.
@@ -71,6 +72,16 @@ pub struct TcpReport {
     pub round_trip: Duration,
     /// What the path could carry, if its bottleneck is known.
     pub path: Option<Path>,
+    /// The longest IP packet that the kernel took the path to carry, bytes (RFC 6349 section 3.1); of several connections the
+    /// least.
+    pub path_mtu: u32,
+    /// Bytes of the file in a full segment, by the same kernel; of several connections the least.
+    pub segment: u32,
+    /// What the kernel let the sockets hold of what was to be sent, at the end, bytes of its own book-keeping included
+    /// (`SO_SNDBUF`), of all connections together.
+    pub send_buffer: u64,
+    /// The largest window that the far end offered, bytes, of all connections together; 0 if the kernel does not tell.
+    pub far_window: u64,
     /// RFC 6349's metrics.
     pub framework: Option<Framework>,
     /// The congestion control that the kernel used.
@@ -107,14 +118,13 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let round_trip =
         opening.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
     let (watch, first) = (Watch::start(), monotonic_nanos());
-    let (samples, wanted_s) = carry(&connections, order, first, cancel)?;
-    let interrupted = cancel.load(Ordering::Relaxed);
-    let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
-    let ended = monotonic_nanos();
+    let Carried { samples, wanted_s, sunk, ended } = carry(&connections, remote, order, first, cancel)?;
+    let interrupted = sunk.is_none();
     let last = infos(&connections)?;
     let bytes = sunk.or_else(|| acknowledged(&opening, &last)).ok_or(ProbeError::Interrupted)?;
     let transfer_s = (ended - first) as f64 * 1e-9;
-    let path = order.bottleneck_bits_per_s.map(|rate| path_over(to, round_trip, rate));
+    let segment = last.iter().min_by_key(|info| info.segment).copied().unwrap_or_default();
+    let path = order.bottleneck_bits_per_s.map(|rate| path_over(to, &segment, round_trip, rate));
     let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
         all += info.counts;
         all
@@ -124,13 +134,19 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let mut seen = Seen { wanted_s, trips, ..Seen::default() };
     last.iter().for_each(|info| seen.add(info));
     let mut faults = watch.faults(last.len(), &seen);
+    faults.extend(framework.and_then(|framework| framework.fault()));
     faults.extend(interrupted.then(|| format!("it was interrupted after {bytes} B of {} B", order.bytes)));
+    let windows = samples.iter().map(|sample| sample.window).chain([windows(&last)]);
     Ok(TcpReport {
         bytes,
         took_s: (ended - begun) as f64 * 1e-9,
         transfer_s,
         round_trip,
         path,
+        path_mtu: last.iter().map(|info| info.path_mtu).min().unwrap_or_default(),
+        segment: segment.segment,
+        send_buffer: send_buffers(&connections)?,
+        far_window: windows.max().unwrap_or_default(),
         framework,
         congestion: String::from_utf8_lossy(congestion.as_ref()).into_owned(),
         segments: counts.data_segments_sent,
@@ -158,11 +174,21 @@ fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
     Ok(bytes)
 }
 
-/// What is known of the way to an address.
-fn path_over(to: SocketAddr, round_trip: Duration, bottleneck_bits_per_s: f64) -> Path {
-    // Every kernel has time stamps on (RFC 7323): twelve bytes of options.
-    let headers = if to.is_ipv4() { 40 } else { 60 } + 12;
-    Path { round_trip, bottleneck_bits_per_s, segment: ETHERNET_IP - headers, headers }
+/// What is known of the way to an address, over which the kernel sends segments like this one.
+fn path_over(to: SocketAddr, last: &TcpInfo, round_trip: Duration, bottleneck_bits_per_s: f64) -> Path {
+    // IP and TCP, and the time stamps (RFC 7323) if both ends have agreed on them.
+    let headers = if to.is_ipv4() { 40 } else { 60 } + if last.has_timestamps { 12 } else { 0 };
+    Path { round_trip, bottleneck_bits_per_s, segment: last.segment, headers }
+}
+
+fn windows(infos: &[TcpInfo]) -> u64 {
+    infos.iter().map(|info| info.window).sum()
+}
+
+fn send_buffers(connections: &[TcpStream]) -> Result<u64, ProbeError> {
+    let size = |stream| rustix::net::sockopt::socket_send_buffer_size(stream).map(|size| size as u64);
+    let all: Result<u64, Errno> = connections.iter().map(size).sum();
+    all.map_err(|error| ProbeError::kernel("SO_SNDBUF")(error.into()))
 }
 
 /// The mean smoothed round trip during a transfer, s: at its end if it was too short to be watched.
@@ -212,41 +238,63 @@ fn connect(
     }
 }
 
-/// Sends everything, a thread for each connection, and reads TCP_INFO all the while. What was read, and for how long the
-/// threads wanted a processor, s.
+/// How everything was sent.
+struct Carried {
+    samples: Vec<TcpSample>,
+    /// For how long the threads wanted a processor, s.
+    wanted_s: f64,
+    /// Bytes that the receiver got; nothing if somebody interrupted the sending.
+    sunk: Option<u64>,
+    /// When it had them, ns of `CLOCK_MONOTONIC`.
+    ended: u64,
+}
+
+/// Sends everything, a thread for each connection, and reads TCP_INFO until the receiver has it. Nobody waits for a reading.
 fn carry(
     connections: &[TcpStream],
+    remote: &mut Remote,
     order: &TcpOrder,
     first: u64,
     cancel: &AtomicBool,
-) -> Result<(Vec<TcpSample>, f64), ProbeError> {
+) -> Result<Carried, ProbeError> {
     let left = Mutex::new(order.bytes);
     // Of each thread all, for it does nothing else.
     let pour = |stream| pour(stream, &left, cancel).map(|()| processor_wanted_s());
-    let carried = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
+        // Whatever way this ends, the other end of the channel goes with it, and so does the watching.
+        let (over, is_over) = mpsc::channel();
+        let watching = scope.spawn(move || watch(connections, order.sample_every, first, &is_over));
         let senders: Vec<_> = connections.iter().map(|stream| scope.spawn(move || pour(stream))).collect();
-        let mut samples = Vec::new();
-        while senders.iter().any(|sender| !sender.is_finished()) {
-            std::thread::sleep(order.sample_every.into());
-            samples.push(sample(&infos(connections)?, first));
-        }
         let mut wanted_s = 0.0;
         for sender in senders {
             let poured = sender.join().map_err(|_| ProbeError::Panicked)?;
             wanted_s += poured.map_err(ProbeError::kernel("send"))?;
         }
-        Ok::<_, ProbeError>((samples, wanted_s))
-    })?;
-    if !cancel.load(Ordering::Relaxed) {
-        // Nothing more comes from here: the receiver sees the end of each.
-        for stream in connections {
-            stream.shutdown(Shutdown::Write).map_err(ProbeError::kernel("shutdown"))?;
-        }
-    }
-    Ok(carried)
+        let interrupted = cancel.load(Ordering::Relaxed);
+        let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
+        let ended = monotonic_nanos();
+        drop(over);
+        let samples = watching.join().map_err(|_| ProbeError::Panicked)??;
+        Ok(Carried { samples, wanted_s, sunk, ended })
+    })
 }
 
-/// Sends blocks while there are some, until `cancel` is set; connections that are faster send more.
+/// Reads TCP_INFO until nobody holds the other end of the channel.
+fn watch(
+    connections: &[TcpStream],
+    every: Duration,
+    first: u64,
+    is_over: &Receiver<()>,
+) -> Result<Vec<TcpSample>, ProbeError> {
+    let mut samples = Vec::new();
+    while is_over.recv_timeout(every.into()) == Err(RecvTimeoutError::Timeout) {
+        samples.push(sample(&infos(connections)?, first));
+    }
+    Ok(samples)
+}
+
+/// Sends blocks while there are some, and then the end, at once; or until `cancel` is set. Connections that are faster send
+/// more.
 fn pour(mut stream: &TcpStream, left: &Mutex<u64>, cancel: &AtomicBool) -> io::Result<()> {
     let zeros = vec![0; BLOCK];
     loop {
@@ -257,7 +305,7 @@ fn pour(mut stream: &TcpStream, left: &Mutex<u64>, cancel: &AtomicBool) -> io::R
             size as usize
         };
         if size == 0 {
-            return Ok(());
+            return stream.shutdown(Shutdown::Write);
         }
         let mut block = &zeros[..size];
         while !block.is_empty() {
@@ -284,5 +332,6 @@ fn sample(infos: &[TcpInfo], first: u64) -> TcpSample {
         srtt_s: mean(infos.iter().filter_map(srtt_s).collect()),
         delivery_bytes_per_s: infos.iter().map(|info| info.delivery_rate).sum(),
         sent_again: infos.iter().map(|info| info.counts.bytes_retransmitted).sum(),
+        window: windows(infos),
     }
 }

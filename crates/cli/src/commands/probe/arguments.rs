@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use super::media::arguments::{Transfer, Video, Voice};
 use clap::{Args, Subcommand, ValueEnum};
-use netrig_agent::probe::stamp::Prefix;
 use netrig_agent::probe::{self as agent, control};
-use netrig_core::{Dscp, Duration, Rate, Size};
+use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
 
 /// `netrig probe`.
 #[derive(Debug, Args)]

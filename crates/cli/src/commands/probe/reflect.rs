@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::ExitCode;
 
-use netrig_agent::probe::stamp::Prefix;
 use netrig_agent::probe::{FarEnd, FarEndOrder, Tally};
+use netrig_core::Prefix;
 use serde_json::json;
 
 use super::arguments::Reflect;

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use netrig_agent::TcpOptions;
 use netrig_agent::probe::transfer::{
-    FILE_BYTES, FtpDirection, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp,
+    FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp,
 };
+use netrig_traffic::FtpDirection;
 use serde_json::{Value, json};
 
 use super::super::target::resolve;
@@ -51,8 +52,8 @@ fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failur
         None => "netrig@".to_owned(),
     };
     let (direction, file, most) = match &arguments.ftp.download {
-        Some(name) => (FtpDirection::Download, name.clone(), u64::MAX),
-        None => (FtpDirection::Upload, format!("netrig-probe-{}", std::process::id()), FILE_BYTES),
+        Some(name) => (FtpDirection::Fetch, name.clone(), u64::MAX),
+        None => (FtpDirection::Store, format!("netrig-probe-{}", std::process::id()), FILE_BYTES),
     };
     let order = FtpOrder {
         server: resolve(&arguments.target, FTP_PORT)?,
@@ -112,7 +113,7 @@ fn tcp_json(report: &TcpReport) -> Value {
     let sample = |s: &TcpSample| {
         json!({
             "at_s": s.at_s, "cwnd_bytes": s.cwnd, "flight_bytes": s.flight, "srtt_s": s.srtt_s,
-            "delivery_bytes_per_s": s.delivery_bytes_per_s, "sent_again_bytes": s.sent_again,
+            "delivery_bytes_per_s": s.delivery_bytes_per_s, "sent_again_bytes": s.sent_again, "window_bytes": s.window,
         })
     };
     json!({
@@ -120,6 +121,8 @@ fn tcp_json(report: &TcpReport) -> Value {
         "goodput_bytes_per_s": report.bytes as f64 / report.transfer_s,
         "congestion": report.congestion,
         "round_trip_s": report.round_trip.as_secs_f64(),
+        "path_mtu_bytes": report.path_mtu, "segment_bytes": report.segment,
+        "send_buffer_bytes": report.send_buffer, "far_window_bytes": report.far_window,
         "bottleneck_bits_per_s": report.path.map(|path| path.bottleneck_bits_per_s),
         "bandwidth_delay_bytes": report.path.map(|path| path.bandwidth_delay_bytes()),
         "rfc6349": report.framework.map(|f| json!({
@@ -133,12 +136,18 @@ fn tcp_json(report: &TcpReport) -> Value {
 fn tcp_text(report: &TcpReport) -> String {
     let mut text = format!(
         "{} B by TCP ({}) in {:.3} s: {:.0} B/s of application bytes\n\
-         baseline round trip      {:.3} ms\n",
+         baseline round trip      {:.3} ms\n\
+         path MTU                 {} B, {} B of them the file's\n\
+         buffers                  {} B to send from, a window of {} B at the far end\n",
         report.bytes,
         report.congestion,
         report.transfer_s,
         report.bytes as f64 / report.transfer_s,
         report.round_trip.as_secs_f64() * 1e3,
+        report.path_mtu,
+        report.segment,
+        report.send_buffer,
+        report.far_window,
     );
     if let Some(path) = &report.path {
         text += &format!(
