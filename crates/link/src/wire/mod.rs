@@ -122,6 +122,11 @@ impl<P: Numbered + Clone> Wire<P> {
         line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
     }
 
+    /// As [`Line::clear_at`].
+    pub fn clear_at(&self) -> Instant {
+        self.line.clear_at()
+    }
+
     /// Packets that wait or are on the line.
     pub fn inside(&self) -> usize {
         self.line.inside(Lane::ONLY)
