@@ -147,6 +147,9 @@ impl<'a> Conductor<'a> {
         self.told.try_iter().for_each(|message| message.tell(sink));
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
+        if sink.wants_notes() {
+            report.notes(end).into_iter().for_each(|note| sink.note(note));
+        }
         self.testbed.remove().map_err(failed)?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
@@ -286,7 +289,7 @@ fn failed(error: impl std::fmt::Display) -> RunError {
 
 /// What the run says of itself.
 fn outcome(router: &RouterReport, interfaces: &InterfaceReport, ends: &[EndReport]) -> Outcome {
-    let mut faults = router.faults();
+    let mut faults = router.faults_of_run(ends);
     faults.extend(interfaces.faults.iter().cloned());
     faults.extend(ends.iter().flat_map(|end| end.faults.iter().cloned()));
     let sources = ends.iter().filter_map(|end| end.source.as_ref());
