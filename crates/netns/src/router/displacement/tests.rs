@@ -61,7 +61,7 @@ fn one_stall_moves_a_mean_and_is_told() {
     assert!((waited - added).abs() < 1e-9, "nothing waits if all come in time: {waited} {added}");
     let fault = displaced.fault("link x (forward)").unwrap();
     assert!(
-        fault.starts_with("packets waited 0.1") && fault.ends_with("10 % and 20 µs are the most"),
+        fault.starts_with("packets waited 0.1") && fault.ends_with("10 % and 20 us are the most"),
         "{fault}"
     );
 }
