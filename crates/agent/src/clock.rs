@@ -127,6 +127,11 @@ impl RealtimeOffset {
     }
 }
 
+/// Whether somebody (NTP, PTP) keeps this machine's wall clock right, and says so to the kernel.
+pub fn wall_clock_is_kept() -> bool {
+    crate::sys::KernelClock::read().synchronised
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

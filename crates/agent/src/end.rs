@@ -2,6 +2,7 @@
 
 mod associations;
 mod connections;
+mod faults;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,8 +22,8 @@ use crate::sctp::{SctpEnd, SctpReport};
 use crate::source_report::SourceReport;
 use crate::tcp::{PathInfo, TcpEnd};
 use crate::tcp_info::TcpCounts;
-use crate::udp::{Received, UdpEnd, UdpReport};
-use crate::{AgentError, Clock, Pacer};
+use crate::udp::{Received, SocketPassage, UdpEnd, UdpReport};
+use crate::{AgentError, Clock, Lateness, Pacer};
 
 /// The listening socket, or the one for datagrams, among the sockets of an end; connections come after it.
 const FIRST_SOCKET: u32 = 0;
@@ -69,6 +70,8 @@ pub(crate) struct FlowEnd {
     idle: bool,
     /// Space for what one look finds.
     arrived: Vec<Received>,
+    /// How late the application of connections was told of its deadlines.
+    deadlines: Lateness,
     reported: TcpCounts,
     reported_sctp: Counters,
     /// What happened to associations, in words.
@@ -124,12 +127,18 @@ pub struct EndReport {
     pub source: Option<SourceReport>,
     /// What became of the other end's datagrams, if it takes any.
     pub datagrams: Option<UdpReport>,
+    /// What passed its socket, if that is one for datagrams.
+    #[serde(default)]
+    pub passed: Option<SocketPassage>,
     /// How well it kept to its work, if it has associations of SCTP.
     #[serde(default)]
     pub sctp: Option<SctpReport>,
     /// What kept its thread from running.
     #[serde(default)]
     pub interruptions: Interruptions,
+    /// How late its application was told of the moments for which it waited, if it has connections.
+    #[serde(default)]
+    pub deadlines: Lateness,
     /// Connections that it opened and accepted.
     pub connections: u32,
     /// Connections that ended before everything had arrived.
@@ -175,6 +184,7 @@ impl FlowEnd {
             on_their_way: 0,
             idle: false,
             arrived: Vec::new(),
+            deadlines: Lateness::default(),
             reported: TcpCounts::default(),
             reported_sctp: Counters::default(),
             notes: Vec::new(),
@@ -300,6 +310,9 @@ impl FlowEnd {
                     if !self.has_room() {
                         break;
                     }
+                    if !matches!(self.sockets, Sockets::Udp(_)) {
+                        self.deadlines.record(around.clock.now() - at);
+                    }
                     self.tell(at, AppEvent::Timeout, around)?;
                 }
                 (None, Some(at)) => {
@@ -365,7 +378,7 @@ impl FlowEnd {
         }
         for Received { at, from, stamp, answers, data } in arrived.drain(..) {
             if at > self.until {
-                let counts = !self.order.sends_data() && stamp.sent <= self.until;
+                let counts = !self.order.sends_data() && stamp.intended() <= self.until;
                 self.on_their_way += u64::from(counts);
                 continue;
             }
@@ -508,14 +521,19 @@ impl FlowEnd {
             side: self.order.side,
             source: None,
             datagrams: None,
+            passed: None,
             sctp: None,
             interruptions,
+            deadlines: self.deadlines.clone(),
             connections: 0,
             failed: 0,
             fallbacks: 0,
             subflows: 0,
             faults: Vec::new(),
         };
+        if let Sockets::Udp(udp) = &self.sockets {
+            report.passed = Some(udp.passage().map_err(AgentError::kernel("SO_MEMINFO"))?);
+        }
         match &mut self.sockets {
             Sockets::Udp(udp) if self.order.side == Side::Client => {
                 report.source = Some(udp.outbox.source().report())
@@ -532,7 +550,7 @@ impl FlowEnd {
                 report.sctp = Some(sctp.report()?);
             }
         }
-        report.faults = faults(&report, &self.order.name);
+        report.faults = faults::of(&report, &self.order);
         if !self.has_room() {
             report
                 .faults
@@ -568,29 +586,4 @@ fn trace(at: Instant, flow: u32, PathInfo { path, info }: &PathInfo, out: &mut S
     ];
     let known = levels.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
     out.extend(known.map(|(quantity, value)| (Subject::Path(flow, *path), Sample { at, quantity, value })));
-}
-
-/// Why the run must not be trusted.
-fn faults(report: &EndReport, flow: &str) -> Vec<String> {
-    let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
-        let switches = report.interruptions.switches;
-        if switches == 0 {
-            why
-        } else {
-            format!("{why} (others were let run instead of it {switches} times)")
-        }
-    });
-    let stolen = report.interruptions.fault();
-    let dropped = report.datagrams.map_or(0, |datagrams| datagrams.socket_dropped);
-    let receiver = (dropped > 0).then(|| {
-        format!("the receiving socket had no room for {dropped} datagrams that had reached their host")
-    });
-    let fallbacks = report.fallbacks;
-    let fallback = (fallbacks > 0).then(|| format!("{fallbacks} connections of MPTCP fell back to TCP"));
-    [source, stolen, receiver, fallback]
-        .into_iter()
-        .flatten()
-        .chain(report.sctp.iter().flat_map(SctpReport::faults))
-        .map(|why| format!("flow `{flow}`: {why}"))
-        .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use netrig_core::{Duration, Instant, Quantity, Sample, Subject, quantity};
+use netrig_core::{Duration, Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_traffic::{Ftp, Settings};
 
 use crate::end::EndReport;
@@ -11,8 +11,8 @@ use crate::interruptions::{InterruptionCounts, Interruptions};
 use crate::meter::Samples;
 use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
 use crate::precedence::Precedence;
-use crate::probe::transfer::{FtpOrder, FtpReport, session};
-use crate::{AgentError, Clock, RunSignals, TcpCounts, TcpOptions};
+use crate::probe::transfer::{FtpOrder, FtpReport, Limit, LimitedBy, session};
+use crate::{AgentError, Clock, Lateness, RunSignals, TcpCounts, TcpOptions};
 
 /// Between two looks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -63,31 +63,51 @@ impl FileTransfer {
         let is_over = || signals.has_ended() || clock.now() >= self.until;
         wait(clock, self.order.start(), &is_over);
         let transferred = if is_over() { None } else { self.transfer(clock, &is_over, progress).transpose() };
-        let counts = transferred.transpose()?.unwrap_or_default();
+        let (counts, faults) = transferred.transpose()?.unwrap_or_default();
         let Self { order, until, .. } = &self;
         // Nobody listens any more once the run was given up.
         let _ = progress.send(Progress::Idle { flow: order.flow, side: order.side, idle: true });
         wait(clock, *until, &is_over);
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
-        Ok(vec![self.report(counts, interruptions)])
+        Ok(vec![self.report(counts, faults, interruptions)])
     }
 
-    /// What TCP counted; nothing of a transfer that the end of the run ended.
+    /// What TCP counted, and why the end was the limit and not the path; nothing of a transfer that the end of the run ended.
     fn transfer(
         &self,
         clock: Clock,
         is_over: &(dyn Fn() -> bool + Sync),
         progress: &SyncSender<Progress>,
-    ) -> Result<Option<TcpCounts>, AgentError> {
+    ) -> Result<Option<(TcpCounts, Vec<String>)>, AgentError> {
         let begun = clock.now();
         match session(&self.ftp_order(clock), is_over) {
             Ok(report) => {
                 let _ = progress.send(Progress::Samples(self.samples(begun, &report)));
-                Ok(Some(report.counts))
+                let (faults, notes) = self.told(clock.now(), &report);
+                let _ = progress.send(Progress::Notes(notes));
+                Ok(Some((report.counts, faults)))
             }
             Err(_) if is_over() => Ok(None),
             Err(error) => Err(AgentError::Order { flow: self.order.name.clone(), why: error.to_string() }),
         }
+    }
+
+    /// What made this end the limit, as faults and as notes: buffers and windows are those that the transport and the
+    /// nodes' kernels have by the file, and part of what is measured; a processor is not.
+    fn told(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
+        let (mut faults, mut notes) = (Vec::new(), Vec::new());
+        for Limit { by, why } in &report.limits {
+            let text = format!("flow `{}`: {why}", self.order.name);
+            match by {
+                LimitedBy::Processor => faults.push(text),
+                LimitedBy::Buffer | LimitedBy::Window => {
+                    notes.push(Note { at, subject: Subject::Flow(self.order.flow), text });
+                }
+                // What the report says of the whole run.
+                LimitedBy::Host => {}
+            }
+        }
+        (faults, notes)
     }
 
     fn ftp_order(&self, clock: Clock) -> FtpOrder {
@@ -129,20 +149,22 @@ impl FileTransfer {
         both.iter().chain(own).map(sample).collect()
     }
 
-    fn report(&self, counts: TcpCounts, interruptions: Interruptions) -> EndReport {
+    fn report(&self, counts: TcpCounts, faults: Vec<String>, interruptions: Interruptions) -> EndReport {
         let stolen = interruptions.fault().map(|why| format!("flow `{}`: {why}", self.order.name));
         EndReport {
             flow: self.order.flow,
             side: self.order.side,
             source: None,
             datagrams: None,
+            passed: None,
             sctp: None,
             interruptions,
+            deadlines: Lateness::default(),
             connections: u32::from(counts != TcpCounts::default()),
             failed: 0,
             fallbacks: 0,
             subflows: 0,
-            faults: stolen.into_iter().collect(),
+            faults: faults.into_iter().chain(stolen).collect(),
         }
     }
 }

@@ -57,7 +57,7 @@ mod wakefulness;
 
 pub use agent::Agent;
 pub use arrivals::Arrivals;
-pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos};
+pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_kept};
 pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp};
 pub use end::EndReport;
 pub use error::AgentError;
@@ -76,5 +76,5 @@ pub use socket::{Buffers, SocketError, TcpOptions};
 pub use source_report::{Asked, SourceMeter, SourceReport};
 pub use sysctl::{SysctlError, set_and_read_back};
 pub use tcp_info::{TcpCounts, TcpInfo};
-pub use udp::UdpReport;
+pub use udp::{SocketPassage, UdpReport};
 pub use wakefulness::Wakefulness;

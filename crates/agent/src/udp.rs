@@ -83,6 +83,17 @@ pub struct UdpReport {
     pub receive_buffer: u32,
 }
 
+/// What passed a socket for datagrams, as it tells itself: what is not here, and was on a wire, was lost in a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketPassage {
+    /// Datagrams that were given to it.
+    pub sent: u64,
+    /// Datagrams that were taken from it, whosever they were.
+    pub received: u64,
+    /// Datagrams that reached it, and that it had no room for.
+    pub dropped: u64,
+}
+
 /// What was sent and what became of receiving since it was last told, for samples.
 pub(crate) struct UdpCounts {
     pub sent: u64,
@@ -219,6 +230,16 @@ impl UdpEnd {
             foreign: self.foreign,
             unstamped: self.unstamped,
             receive_buffer: self.room,
+        })
+    }
+
+    /// What passed the socket.
+    pub fn passage(&self) -> io::Result<SocketPassage> {
+        let Arrivals { received, duplicated, stale, .. } = self.log.counts();
+        Ok(SocketPassage {
+            sent: self.outbox.sent(),
+            received: received + duplicated + stale + self.foreign,
+            dropped: drops(&self.socket)?.into(),
         })
     }
 

@@ -300,4 +300,11 @@ impl<P, Q: QueueDiscipline<P>> Line<P, Q> {
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
+
+    /// When it will have sent, or has, all that it was offered up to the last call, if nothing holds it up: to within a
+    /// packet's framing, as what waits is taken to be of one length.
+    pub fn clear_at(&self) -> Instant {
+        let Backlog { packets, bytes, .. } = self.backlog();
+        self.free_at + self.pace.of_backlog(packets, bytes)
+    }
 }

@@ -70,6 +70,17 @@ impl Pace {
         }
     }
 
+    /// Time that so many packets of `bytes` in all take on average, as if they were of one length.
+    pub(crate) fn of_backlog(&self, packets: usize, bytes: u64) -> Duration {
+        let packets = packets as u64;
+        let Some(each) = bytes.checked_div(packets) else { return Duration::ZERO };
+        let on_the_line =
+            self.framing.line_bytes(u32::try_from(each).unwrap_or(u32::MAX)).saturating_mul(packets);
+        let nanos = u128::from(on_the_line) * u128::from(NANOBITS_PER_BYTE);
+        let nanos = nanos.checked_div(self.bits_per_s.into()).and_then(|nanos| u64::try_from(nanos).ok());
+        Duration::from_nanos(nanos.unwrap_or(u64::MAX))
+    }
+
     /// Time of the next packet's bits.
     #[inline]
     fn of_bits(&mut self, ip_len: u32) -> Duration {

@@ -43,7 +43,10 @@ pub fn lacks() -> Vec<Lack> {
     lacks
 }
 
-/// What is missing, found out by making a namespace with a veth pair, whose offloads are asked for, and dropping it.
+/// What [`Lack::what`] says if a veth pair cannot be had without offloads.
+pub const OFFLOADS: &str = "offloads";
+
+/// What is missing, found out by making a namespace with a veth pair, whose offloads are switched off, and dropping it.
 pub fn try_out() -> Vec<Lack> {
     let lacks = lacks();
     if !lacks.is_empty() {
@@ -64,9 +67,19 @@ pub fn try_out() -> Vec<Lack> {
     if let Err(error) = veth {
         return lack("veth", &error);
     }
-    match one.ask(|| "ask for offloads".into(), || Ethtool::open()?.offloads("a")) {
+    let left = one.ask(
+        || "switch offloads off".into(),
+        || {
+            let mut ethtool = Ethtool::open()?;
+            let on = ethtool.offloads("a")?;
+            ethtool.switch_off("a", &on)?;
+            ethtool.offloads("a")
+        },
+    );
+    match left {
         Err(error) => lack("ethtool's netlink", &error),
-        Ok(_) => Vec::new(),
+        Ok(left) if left.is_empty() => Vec::new(),
+        Ok(left) => lack(OFFLOADS, &format!("{} cannot be switched off", left.join(", "))),
     }
 }
 

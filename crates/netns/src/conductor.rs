@@ -156,6 +156,9 @@ impl<'a> Conductor<'a> {
         self.told.try_iter().for_each(|message| message.tell(sink));
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
+        if sink.wants_notes() {
+            report.notes(end).into_iter().for_each(|note| sink.note(note));
+        }
         self.testbed.remove()?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
@@ -301,7 +304,7 @@ impl AgentHandle {
 
 /// What the run says of itself.
 fn outcome(router: &RouterReport, interfaces: &InterfaceReport, ends: &[EndReport]) -> Outcome {
-    let mut faults = router.faults();
+    let mut faults = router.faults_of_run(ends);
     faults.extend(interfaces.faults.iter().cloned());
     faults.extend(ends.iter().flat_map(|end| end.faults.iter().cloned()));
     let sources = ends.iter().filter_map(|end| end.source.as_ref());

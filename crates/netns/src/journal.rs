@@ -235,6 +235,11 @@ impl Journal {
         &self.entries
     }
 
+    /// A place of this name in the folder of the journals.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.path.with_file_name(name)
+    }
+
     /// Ends the journal: nothing of what it says is there any more.
     pub(crate) fn close(&self) -> Result<(), TestbedError> {
         std::fs::remove_file(&self.path).told_of(&self.path, "remove the journal")

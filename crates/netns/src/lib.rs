@@ -55,7 +55,7 @@ mod sysctl;
 mod testbed;
 mod wiring;
 
-pub use capabilities::{Lack, lacks, try_out};
+pub use capabilities::{Lack, OFFLOADS, lacks, try_out};
 pub use error::TestbedError;
 pub use journal::Journals;
 pub use lab::{Lab, LabError, Passed};

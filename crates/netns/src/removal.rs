@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -170,8 +171,8 @@ fn end_processes(journal: &Journal) -> Result<(), TestbedError> {
     }
 }
 
-/// The processes of a journal that live: those that it names, and those that carry the testbed's mark, as whatever one of
-/// them started does.
+/// The processes of a journal that live: those that it names, those that carry the testbed's mark, as whatever one of
+/// them started does, and those that are in one of its namespaces, as one is that took the mark off.
 fn living(journal: &Journal) -> Vec<(ProcessId, OwnedFd)> {
     let named = journal.entries().iter().filter_map(|entry| match entry {
         Entry::Process(process) => Some(*process),
@@ -179,12 +180,43 @@ fn living(journal: &Journal) -> Vec<(ProcessId, OwnedFd)> {
     });
     let mark = format!("{MARK}={}", journal.id());
     let own = rustix::process::getpid().as_raw_pid();
-    let marked =
-        all_processes().filter(|pid| *pid != own && is_marked(*pid, &mark)).filter_map(ProcessId::of);
-    let mut living: Vec<_> = named.chain(marked).collect();
+    let there = Inside::of(journal);
+    let found = all_processes()
+        .filter(|pid| *pid != own)
+        .filter_map(|pid| ProcessId::of(pid).filter(|process| is_marked(pid, &mark) || there.has(*process)));
+    let mut living: Vec<_> = named.chain(found).collect();
     living.sort_by_key(|process| process.pid);
     living.dedup();
     living.into_iter().filter_map(|process| Some((process, process.handle()?))).collect()
+}
+
+/// The namespaces of a journal that are still bound by their names, which tells them for sure: as long as it is bound, no
+/// other namespace is given its inode.
+struct Inside {
+    bound: Vec<(namespace::Inode, OwnedFd)>,
+    /// When the owner started, in ticks since the machine did: nobody was in them before.
+    since: u64,
+}
+
+impl Inside {
+    fn of(journal: &Journal) -> Self {
+        let bound = namespaces(journal).filter_map(|(name, inode)| match namespace::look(name, inode) {
+            Ok(Bound::Here(file)) => Some((inode, file.into())),
+            _ => None,
+        });
+        let owner = journal.entries().iter().find_map(|entry| match entry {
+            Entry::Owner(owner) => Some(owner.start),
+            _ => None,
+        });
+        Self { bound: bound.collect(), since: owner.unwrap_or(u64::MAX) }
+    }
+
+    fn has(&self, process: ProcessId) -> bool {
+        let of = std::fs::metadata(format!("/proc/{}/ns/net", process.pid));
+        let inode = of.map(|found| namespace::Inode { device: found.dev(), number: found.ino() });
+        process.start >= self.since
+            && inode.is_ok_and(|inode| self.bound.iter().any(|(bound, _)| *bound == inode))
+    }
 }
 
 fn all_processes() -> impl Iterator<Item = i32> {

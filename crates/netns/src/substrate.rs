@@ -10,6 +10,7 @@ use netrig_experiment::{Outcome, Run, RunError, Scenario, Substrate, Unsupported
 
 use crate::capabilities::lacks;
 use crate::conductor::Conductor;
+use crate::error::TestbedError;
 use crate::journal::Journals;
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
@@ -56,6 +57,10 @@ impl Namespaces {
         tap: impl Fn(&str, &str, &str) + Send + Sync + 'static,
         cancel: &AtomicBool,
     ) -> Result<Lab<S>, LabError> {
+        let lacks = lacks();
+        if !lacks.is_empty() {
+            return Err(TestbedError::Incapable(lacks).into());
+        }
         check_topology(&run.scenario)?;
         let errands = errands_of_nodes(&run.scenario)?;
         let mut testbed = self.build(&run.scenario)?;
@@ -88,7 +93,7 @@ impl Substrate for Namespaces {
 
     fn check(&self, run: &Run) -> Result<(), Unsupported> {
         if let Some(lack) = lacks().first() {
-            return Err(Unsupported(lack.to_string()));
+            return Err(Unsupported(format!("{lack}; `--on sim` needs none of it")));
         }
         Wiring::new(&run.scenario).map_err(|error| Unsupported(error.to_string()))?;
         errands(&run.scenario)?;

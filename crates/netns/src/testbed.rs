@@ -207,7 +207,8 @@ impl Testbed {
         if let Some(folder) = &self.folder {
             return Ok(folder.clone());
         }
-        let path = std::env::temp_dir().join(format!("{FOLDER}{}", self.journal.id()));
+        // Nobody but root gets to where it is made, so nobody is in between the look and the making.
+        let path = self.journal.beside(&format!("{FOLDER}{}", self.journal.id()));
         if std::fs::symlink_metadata(&path).is_ok() {
             return Err(TestbedError::Collision(path));
         }

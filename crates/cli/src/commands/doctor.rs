@@ -1,5 +1,7 @@
 //! `netrig doctor`.
 
+mod real_time;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,7 +36,8 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
         netem(),
         qemu(),
     ];
-    let findings: Vec<Finding> = findings.into_iter().chain(left_behind()).collect();
+    let findings: Vec<Finding> =
+        findings.into_iter().chain(real_time::findings()).chain(left_behind()).collect();
     if arguments.json {
         let findings: Vec<Value> =
             findings.iter().map(|f| json!({ "what": f.what, "is": f.is, "mend": f.mend })).collect();
@@ -191,9 +194,11 @@ fn left_behind() -> Vec<Finding> {
 #[cfg(target_os = "linux")]
 fn removed(left: netrig_netns::LeftBehind, journals: &netrig_netns::Journals) -> Finding {
     let of = left.owner().map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
-    let testbed = format!("testbed {}{of}", left.id());
+    let left_id = left.id().to_owned();
+    let testbed = format!("testbed {left_id}{of}");
     let told = left.namespaces().and_then(|namespaces| Ok((namespaces, left.interfaces()?.len())));
     let processes = left.processes().len();
+    let names: Vec<String> = told.iter().flat_map(|(namespaces, _)| namespaces.clone()).collect();
     match told.and_then(|told| left.remove().map(|()| told)) {
         Ok((namespaces, interfaces)) => fine(
             "left behind",
@@ -206,12 +211,16 @@ fn removed(left: netrig_netns::LeftBehind, journals: &netrig_netns::Journals) ->
         Err(error) => Finding {
             what: "left behind",
             is: format!("{testbed}: not removed: {error}"),
-            mend: Some(format!(
-                "`ip netns delete` what is named netrig-… and nothing uses, then remove its file in {}",
-                journals.folder().display()
-            )),
+            mend: Some(by_hand(journals.folder(), &left_id, &names)),
         },
     }
+}
+
+/// What removes by hand what its journal names.
+#[cfg(target_os = "linux")]
+fn by_hand(journals: &Path, id: &str, namespaces: &[String]) -> String {
+    let deletes: String = namespaces.iter().map(|name| format!("ip netns delete {name}; ")).collect();
+    format!("{deletes}rm {}/{id}.journal", journals.display())
 }
 
 fn sctp() -> Finding {
@@ -238,5 +247,22 @@ fn qemu() -> Finding {
     match found {
         Some(file) => fine("qemu", file.display().to_string()),
         None => fine("qemu", "not installed"),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::path::Path;
+
+    use super::by_hand;
+
+    #[test]
+    fn only_what_the_journal_names_is_to_be_deleted_by_hand() {
+        let names = ["netrig-1a2b-client", "netrig-1a2b.router"].map(str::to_owned);
+        assert_eq!(
+            by_hand(Path::new("/run/netrig"), "1a2b", &names),
+            "ip netns delete netrig-1a2b-client; ip netns delete netrig-1a2b.router; rm /run/netrig/1a2b.journal"
+        );
+        assert_eq!(by_hand(Path::new("/run/netrig"), "1a2b", &[]), "rm /run/netrig/1a2b.journal");
     }
 }

@@ -25,6 +25,7 @@ mod linux {
     use std::time::Duration;
 
     use netrig_core::{Quantity, Sample, Sink, Subject};
+    use netrig_experiment::Node;
     use netrig_netns::{Lab, LabError};
 
     use crate::arguments::{self, Changes, Which};
@@ -66,6 +67,9 @@ mod linux {
         } else if let Some(refusal) = not_allowed(&run.scenario, "netns") {
             return Err(refusal);
         }
+        if let Some(wanted) = &arguments.node {
+            knows(&run.scenario.nodes, wanted)?;
+        }
         let interrupted = until_taken_down()?;
         let mut lab = namespaces().lab(&run, Unheard, tell, &interrupted).map_err(of)?;
         eprint!("{}", shown(&lab));
@@ -85,6 +89,15 @@ mod linux {
         eprintln!("links took {offered} packets and dropped {dropped}");
         passed.faults.iter().for_each(|fault| eprintln!("warning: {fault}"));
         Ok(code)
+    }
+
+    /// That there is a node of this name.
+    fn knows(nodes: &[Node], wanted: &str) -> Result<(), Failure> {
+        if nodes.iter().any(|node| node.name == wanted) {
+            return Ok(());
+        }
+        let nodes = nodes.iter().map(|node| node.name.clone()).collect();
+        Err(of(LabError::NoNode { wanted: wanted.to_owned(), nodes }))
     }
 
     fn of(error: LabError) -> Failure {

@@ -127,6 +127,11 @@ impl<P: Numbered + Clone> Wire<P> {
         self.waits.bytes()
     }
 
+    /// As [`Line::clear_at`].
+    pub fn clear_at(&self) -> Instant {
+        self.line.clear_at()
+    }
+
     /// Packets that wait or are on the line.
     pub fn inside(&self) -> usize {
         self.line.inside(Lane::ONLY)

@@ -4,8 +4,11 @@
 //! never earlier. Between the two, links are asked only up to what is due: an arrival that is still in the ring finds them
 //! as they were.
 
+mod displacement;
 mod findings;
 mod parcel;
+mod passage;
+mod piece;
 mod recognition;
 mod report;
 mod routing;
@@ -21,9 +24,12 @@ use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
 use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 
+use self::displacement::{Displacement, Underway, difference};
 use self::findings::FULL;
 pub(crate) use self::findings::{Findings, UNTAKEN};
-use self::parcel::Parcel;
+use self::parcel::{Parcel, addresses};
+use self::passage::Passages;
+use self::piece::Piece;
 pub(crate) use self::recognition::Recognition;
 pub(crate) use self::report::RouterReport;
 pub(crate) use self::routing::Routing;
@@ -67,6 +73,10 @@ pub(crate) struct Router {
     sample_every: Duration,
     end: Instant,
     recognition: Recognition,
+    passages: Passages,
+    /// By node: what it was handed and is to send on.
+    underway: Vec<Underway>,
+    displaced: PerPort<Displacement>,
     shut: Shut,
     tap: Tap,
     timeline: Timeline,
@@ -77,7 +87,7 @@ pub(crate) struct Router {
     tell: Box<dyn FnMut(Findings) + Send>,
     /// Frames with a packet that came.
     came: u32,
-    /// When the last of them came.
+    /// When the last of them came, or left.
     last: Instant,
     drained: bool,
     report: RouterReport,
@@ -134,6 +144,9 @@ impl Router {
             sample_every: scenario.sample_every,
             end: Instant::ZERO + scenario.duration,
             recognition: Recognition::new(scenario),
+            passages: Passages::new(scenario, testbed.wiring()),
+            underway: scenario.nodes.iter().map(|_| Underway::default()).collect(),
+            displaced: ends().map(|_| Displacement::default()).collect(),
             shut: Shut::none(ends().count()),
             tap: Tap {
                 wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
@@ -180,7 +193,7 @@ impl Router {
         }
         self.advance(clock.now().max(end));
         self.depart(&clock);
-        self.finish()
+        self.finish(clock.now())
     }
 
     /// Moves frames until `stop` is said, and gives the end of the run.
@@ -231,7 +244,7 @@ impl Router {
     fn read(&mut self, clock: &Clock, offset: &RealtimeOffset) -> bool {
         // The ring lends its slots while it is read, and everything else changes meanwhile.
         let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
-        let Self { ring, spare, came, .. } = self;
+        let Self { ring, spare, came, passages, report, .. } = self;
         // No frame comes after it is there: a later stamp is of a clock that was stepped since.
         let now = clock.now();
         let count = ring.read(BATCH, |frames| {
@@ -240,6 +253,11 @@ impl Router {
                 let at = clock.instant(offset.monotonic(stamp)).min(now);
                 let parcel = Parcel::read(frame.bytes, came.wrapping_add(1), spare.pop());
                 let parcel = parcel.filter(|_| frame.whole);
+                if parcel.is_none() {
+                    let ours =
+                        addresses(frame.bytes).is_some_and(|ends| ends.iter().any(|end| passages.knows(end)));
+                    *(if ours { &mut report.unreadable } else { &mut report.foreign }) += 1;
+                }
                 *came = came.wrapping_add(parcel.is_some().into());
                 *place = Some((at, frame.interface, parcel));
             }
@@ -250,7 +268,8 @@ impl Router {
             let from = PortId::of_interface(interface).filter(|from| self.wires.has(*from));
             match (from, parcel) {
                 (Some(from), Some(parcel)) => self.offer(at, from, parcel),
-                _ => self.report.foreign += 1,
+                (None, Some(_)) => self.report.foreign += 1,
+                (_, None) => {}
             }
         }
         count > 0
@@ -265,7 +284,22 @@ impl Router {
         *told = at.max(*told);
         let now = *told;
         self.show(now, from, Heading::Outbound, &parcel);
+        self.account(now, from, &parcel);
         self.wires[from].offer(now, parcel);
+    }
+
+    /// Counts what a node offers, and what its lateness does to the waiting on the link.
+    fn account(&mut self, now: Instant, from: PortId, parcel: &Parcel) {
+        let (Some(piece), node) = (Piece::of(parcel), self.tap.nodes[from]) else { return };
+        let due = if self.passages.offered(node, &piece, parcel) {
+            self.underway[node].leaves(&piece)
+        } else {
+            self.passages.intended(node, &piece, parcel)
+        };
+        if now <= self.end {
+            let late = due.map(|due| difference(now, due));
+            self.displaced[from].comes(now, self.wires[from].clear_at(), late);
+        }
     }
 
     /// When something is due next.
@@ -371,6 +405,7 @@ impl Router {
     fn depart(&mut self, clock: &Clock) {
         for departures in self.departing.chunk_by_mut(|one, next| one.to == next.to) {
             let now = clock.now();
+            self.last = self.last.max(now);
             for Departure { at, .. } in &*departures {
                 let late = now - *at;
                 self.report.lateness.record(late);
@@ -385,6 +420,7 @@ impl Router {
             let frames: Vec<&[u8]> =
                 departures.iter_mut().map(|departure| departure.packet.finished()).collect();
             let mut rest = &frames[..];
+            let mut lost_frames = Vec::new();
             while !rest.is_empty() {
                 // What the node's interface has no room for is lost to the run, as in a host that is too slow.
                 let sent = outlet.send(rest).unwrap_or(0);
@@ -393,8 +429,20 @@ impl Router {
                     let lost =
                         if self.shut.is(to) { &mut self.report.shut_out } else { &mut self.report.refused };
                     *lost += 1;
+                    lost_frames.push(frames.len() - rest.len() + sent);
                 }
                 rest = &rest[(sent + 1).min(rest.len())..];
+            }
+            let node = self.tap.nodes[to];
+            for (_, departure) in
+                departures.iter().enumerate().filter(|(place, _)| !lost_frames.contains(place))
+            {
+                let Departure { at, packet, .. } = departure;
+                if let Some(piece) = Piece::of(packet)
+                    && self.passages.handed(now, node, &piece, packet)
+                {
+                    self.underway[node].enters(&piece, *at);
+                }
             }
         }
         let room = SPARE.saturating_sub(self.spare.len());
@@ -413,7 +461,7 @@ impl Router {
     }
 
     /// The run is over: what was counted, and whether it adds up.
-    fn finish(mut self) -> Result<RouterReport, RunError> {
+    fn finish(mut self, now: Instant) -> Result<RouterReport, RunError> {
         for (wire, meters) in self.wires.iter().zip(self.meters.iter()) {
             let unbalanced = |error| RunError::Failed(format!("{}: {error}", meters.name()));
             let inside = wire.balance().map_err(unbalanced)? as u64;
@@ -433,6 +481,9 @@ impl Router {
             )));
         }
         self.report.ring = self.ring.counts()?;
+        let names = self.meters.iter().map(|meters| format!("link {}", meters.name()));
+        self.report.displaced = names.zip(self.displaced.iter().cloned()).collect();
+        self.report.passages = self.passages.report(now, self.end);
         Ok(self.report)
     }
 }

@@ -85,6 +85,19 @@ fn read_header(frame: &[u8]) -> Option<Header> {
     }
 }
 
+/// Between which addresses the IP packet in an Ethernet frame goes, also if it is cut or altered.
+pub(super) fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
+    let kind = u16::from_be_bytes(*frame.get(12..)?.first_chunk()?);
+    let packet = frame.get(ETHERNET..)?;
+    let v4 = |at: usize| packet.get(at..)?.first_chunk().map(|octets: &[u8; 4]| IpAddr::from(*octets));
+    let v6 = |at: usize| packet.get(at..)?.first_chunk().map(|octets: &[u8; 16]| IpAddr::from(*octets));
+    match kind {
+        IPV4 => Some([v4(12)?, v4(16)?]),
+        IPV6 => Some([v6(8)?, v6(24)?]),
+        _ => None,
+    }
+}
+
 /// RFC 791 section 3.1.
 fn read_ipv4(packet: &[u8]) -> Option<Header> {
     let fixed: &[u8; 20] = packet.first_chunk()?;

@@ -1,9 +1,11 @@
 //! What the router did in a run, and whether it was the bottleneck.
 
-use netrig_agent::Lateness;
-use netrig_core::Duration;
+use netrig_agent::{EndReport, Lateness};
+use netrig_core::{Duration, Instant, Note, Subject};
 use netrig_experiment::Balance;
 
+use super::displacement::Displacement;
+use super::passage::PassageReport;
 use crate::ring::Counts;
 
 /// What the router did, and how well.
@@ -25,14 +27,56 @@ pub(crate) struct RouterReport {
     pub refused: u64,
     /// Frames that came to a node's interface while it was down.
     pub shut_out: u64,
-    /// Frames without a whole IP packet, which no link carries, or from elsewhere than a link's end.
+    /// Frames without an IP packet between addresses of the testbed, which no link carries, or from elsewhere than a link's
+    /// end: noise.
     pub foreign: u64,
+    /// Frames from or to an address of the testbed whose IP packet is cut or altered, so that no link could carry it.
+    pub unreadable: u64,
+    /// What nodes were handed, and what came of it.
+    pub passages: PassageReport,
+    /// What lateness did to the waiting on each way of each link, by its name.
+    pub displaced: Vec<(String, Displacement)>,
     /// Why the kernel gave the router's thread no real-time class, if it did not.
     pub no_priority: Option<String>,
 }
 
 impl RouterReport {
-    /// Why the run must not be trusted, in words.
+    /// Why a run of flows must not be trusted, in words; `ends` is what their sockets say.
+    pub fn faults_of_run(&self, ends: &[EndReport]) -> Vec<String> {
+        let mut faults = self.faults();
+        if self.unreadable > 0 {
+            let unreadable = self.unreadable;
+            faults
+                .push(format!("the router could not read {unreadable} frames of the experiment's addresses"));
+        }
+        // What the ring had no room for would be missed at nodes too.
+        if self.ring.dropped == 0 {
+            faults.extend(self.passages.faults(ends));
+        }
+        faults.extend(self.displaced.iter().filter_map(|(name, displaced)| displaced.fault(name)));
+        faults
+    }
+
+    /// What the time line says at the end `at` of a run: what lateness did to waiting, and what nobody counts.
+    pub fn notes(&self, at: Instant) -> Vec<Note> {
+        let note = |text| Note { at, subject: Subject::Run, text };
+        let waiting = self.displaced.iter().filter_map(|(name, displaced)| {
+            let (waited, added) = displaced.means()?;
+            let (waited, added) = (waited * 1e3, added * 1e3);
+            Some(note(format!(
+                "{name}: packets waited {waited:.3} ms on average; lateness added {added:.3} ms"
+            )))
+        });
+        let foreign = (self.foreign > 0).then(|| {
+            note(format!(
+                "{} frames were no IP packets of the experiment's addresses, and went nowhere",
+                self.foreign
+            ))
+        });
+        waiting.chain(foreign).collect()
+    }
+
+    /// Why what passed the links must not be trusted, in words.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.ring.dropped > 0 {

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -148,4 +149,20 @@ impl Drop for Foreign {
     fn drop(&mut self) {
         says("ip", &["netns", "del", &self.0]);
     }
+}
+
+/// The processes, but for this one, that are in the namespace of this name.
+pub fn residents(namespace: &str) -> Vec<i32> {
+    let place = |path: String| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    let Some(wanted) = place(format!("/run/netns/{namespace}")) else { return Vec::new() };
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let own = std::process::id() as i32;
+    pids.filter(|pid| *pid != own && place(format!("/proc/{pid}/ns/net")) == Some(wanted)).collect()
+}
+
+/// Whether there is a process of this number that has not ended.
+pub fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use netrig_netns::{Journals, Testbed, TestbedId, left_behind};
 
 use super::common::{
-    Foreign, THREE_NODES, build, has, has_root, id, journals, namespaces, processes, wiring,
+    Foreign, THREE_NODES, build, has, has_root, id, journals, lives, namespaces, processes, residents, wiring,
 };
 
 /// Where the owner below finds its journals, and its identity.
@@ -17,7 +17,7 @@ const FOLDER: &str = "OWNER_JOURNALS";
 const ID: &str = "OWNER_ID";
 
 /// No test of its own: a process that the tests start and kill. It builds a testbed with programs of which one turns into
-/// a daemon, says so, and waits for its end.
+/// a daemon and one hides, says so, and waits for its end.
 #[test]
 #[ignore = "started by the tests that kill it"]
 fn owner() {
@@ -25,7 +25,7 @@ fn owner() {
     let id = TestbedId::new(&id).unwrap();
     let mut testbed = Testbed::build(&Journals::at(folder), &id, wiring(THREE_NODES)).unwrap();
     let mut shell = Command::new("sh");
-    shell.args(["-c", "setsid sleep 1000 & sleep 1000 & exec sleep 1000"]);
+    shell.args(["-c", "setsid sleep 1000 & env -i setsid sleep 777 & sleep 1000 & exec sleep 1000"]);
     let shell = testbed.spawn(0, shell).unwrap();
     let _sleep = testbed
         .spawn(2, {
@@ -71,7 +71,9 @@ fn clean(journals: &Journals, folder: &Path, id: &TestbedId) {
         told.sort();
         found.sort();
         assert_eq!(told, found, "what is told is what is there");
+        let inside: Vec<_> = found.iter().flat_map(|name| residents(name)).collect();
         left.remove().unwrap();
+        assert!(!inside.iter().any(|pid| lives(*pid)), "{inside:?}");
     }
     assert_eq!(namespaces(id.as_str()), [""; 0]);
     assert_eq!(processes(&format!("NETRIG_TESTBED={}", id.as_str())), [0; 0]);

@@ -12,7 +12,7 @@ use netrig_traffic::FtpDirection;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
-use super::verdict::{Seen, Watch, processor_wanted_s};
+use super::verdict::{Limit, Seen, Watch, processor_wanted_s};
 use crate::probe::ProbeError;
 use crate::socket::Making;
 use crate::{TcpCounts, TcpInfo, TcpOptions, monotonic_nanos};
@@ -63,7 +63,14 @@ pub struct FtpReport {
     /// What TCP counted at this end of the connection of the data.
     pub counts: TcpCounts,
     /// Why an end, and not the path, was the limit. None if the times can be trusted.
-    pub faults: Vec<String>,
+    pub limits: Vec<Limit>,
+}
+
+impl FtpReport {
+    /// Why an end, and not the path, was the limit: each a sentence.
+    pub fn faults(&self) -> Vec<String> {
+        self.limits.iter().map(|limit| limit.why.clone()).collect()
+    }
 }
 
 /// Transfers one file. A file that was stored, or a part of it, does not stay at the server, also if something fails or
@@ -260,10 +267,10 @@ impl Session<'_> {
         let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
         let mut seen = Seen { wanted_s: processor_wanted_s() - wanted_s, trips, ..Seen::default() };
         seen.add(&data);
-        let faults = watch.faults(1, &seen);
+        let limits = watch.limits(1, &seen);
         session.quit().map_err(self.at("farewell"))?;
         let session_s = (monotonic_nanos() - begun) as f64 * 1e-9;
-        Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, faults })
+        Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, limits })
     }
 
     /// Puts the file there and deletes it; `rest` tells what would stay there now.

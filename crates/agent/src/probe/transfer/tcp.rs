@@ -133,7 +133,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let framework = Framework::of(path.as_ref(), bytes, transfer_s, counts.bytes_retransmitted, trips);
     let mut seen = Seen { wanted_s, trips, ..Seen::default() };
     last.iter().for_each(|info| seen.add(info));
-    let mut faults = watch.faults(last.len(), &seen);
+    let mut faults: Vec<_> = watch.limits(last.len(), &seen).into_iter().map(|limit| limit.why).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
     faults.extend(interrupted.then(|| format!("it was interrupted after {bytes} B of {} B", order.bytes)));
     let windows = samples.iter().map(|sample| sample.window).chain([windows(&last)]);

@@ -15,6 +15,28 @@ const HELD_UP: f64 = 0.1;
 const QUEUED: f64 = 0.25;
 const WAKING_S: f64 = 1e-3;
 
+/// What at an end held a transfer up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitedBy {
+    /// The processor of this end.
+    Processor,
+    /// The buffer of the sending socket.
+    Buffer,
+    /// What the receiving end took.
+    Window,
+    /// Others on this machine's hardware.
+    Host,
+}
+
+/// Why an end, and not the path, was the limit of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What held it up.
+    pub by: LimitedBy,
+    /// A sentence.
+    pub why: String,
+}
+
 /// Watches one transfer.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -42,10 +64,11 @@ impl Watch {
     }
 
     /// Why the transfer over so many connections says nothing of the path.
-    pub fn faults(&self, connections: usize, seen: &Seen) -> Vec<String> {
+    pub fn limits(&self, connections: usize, seen: &Seen) -> Vec<Limit> {
         let span_s = (monotonic_nanos() - self.begun) as f64 * 1e-9;
         let stolen = InterruptionCounts::read().since(&self.counts, Precedence::None, false).fault();
-        seen.faults(span_s * connections as f64).chain(stolen).collect()
+        let stolen = stolen.map(|why| Limit { by: LimitedBy::Host, why });
+        seen.limits(span_s * connections as f64).chain(stolen).collect()
     }
 }
 
@@ -56,7 +79,7 @@ impl Seen {
         self.window_s += info.window_limited.as_secs_f64();
     }
 
-    fn faults(&self, span_s: f64) -> impl Iterator<Item = String> {
+    fn limits(&self, span_s: f64) -> impl Iterator<Item = Limit> {
         let share = |seconds: f64| if span_s > 0.0 { seconds / span_s } else { 0.0 };
         let [wanted, buffer, window] = [self.wanted_s, self.buffer_s, self.window_s].map(share);
         let [mean, idle] = self.trips;
@@ -81,7 +104,8 @@ impl Seen {
                 percent(window)
             )
         });
-        [busy, buffer, window].into_iter().flatten()
+        let by = [LimitedBy::Processor, LimitedBy::Buffer, LimitedBy::Window];
+        by.into_iter().zip([busy, buffer, window]).filter_map(|(by, why)| Some(Limit { by, why: why? }))
     }
 }
 
@@ -102,7 +126,7 @@ mod tests {
     use super::*;
 
     fn faults(seen: Seen) -> Vec<String> {
-        seen.faults(10.0).collect()
+        seen.limits(10.0).map(|limit| limit.why).collect()
     }
 
     #[test]
@@ -112,7 +136,7 @@ mod tests {
         // What an end has no room for while the path's queue is full tells of the path.
         let queued = Seen { buffer_s: 9.0, window_s: 9.0, trips: [Some(0.127), Some(0.1)], ..quiet };
         assert!(faults(queued).is_empty(), "{:?}", faults(queued));
-        assert_eq!(Seen::default().faults(0.0).count(), 0, "of no time nothing is said");
+        assert_eq!(Seen::default().limits(0.0).count(), 0, "of no time nothing is said");
     }
 
     #[test]

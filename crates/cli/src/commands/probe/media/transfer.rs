@@ -25,7 +25,7 @@ pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
     let options = TcpOptions { congestion: arguments.congestion.clone(), ..TcpOptions::default() };
     let (mut document, mut text, faults, interrupted) = if arguments.ftp.ftp {
         let report = by_ftp(arguments, options)?;
-        (ftp_json(&report), ftp_text(&report), report.faults, false)
+        (ftp_json(&report), ftp_text(&report), report.faults(), false)
     } else {
         let report = by_tcp(arguments, options)?;
         (tcp_json(&report), tcp_text(&report), report.faults, report.interrupted)

@@ -1,0 +1,146 @@
+//! What runs in real time need of this machine beside namespaces.
+
+use std::path::{Path, PathBuf};
+
+use super::{Finding, fine, proc};
+
+/// CAP_SYS_NICE (capabilities(7)).
+const SYS_NICE: u32 = 23;
+
+/// Congestion controls that experiments name most.
+const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
+
+/// All of it.
+pub fn findings() -> impl Iterator<Item = Finding> {
+    let programs = [
+        ("vsftpd", "flows of `ftp` on netns", "apt-get install vsftpd"),
+        ("ffmpeg", "video: clips are coded and pictures compared by it", "apt-get install ffmpeg"),
+    ];
+    [offloads(), mptcp(), congestion(), latency(), precedence(), synchronised()]
+        .into_iter()
+        .chain(programs.map(|(name, what_for, mend)| program(name, what_for, mend)))
+}
+
+fn lacking(what: &'static str, is: String, mend: &str) -> Finding {
+    Finding { what, is, mend: Some(mend.to_owned()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn offloads() -> Finding {
+    fine("offloads", "netns needs Linux")
+}
+
+#[cfg(target_os = "linux")]
+fn offloads() -> Finding {
+    let lacks = netrig_netns::try_out();
+    match lacks.first() {
+        None => fine("offloads", "can be switched off; netns needs frames as a wire has them"),
+        Some(lack) if lack.what == netrig_netns::OFFLOADS => lacking(
+            "offloads",
+            format!("{}; netns needs frames as a wire has them", lack.why),
+            "another kernel: apt-get install linux-image-amd64",
+        ),
+        Some(_) => fine("offloads", "not known without namespaces"),
+    }
+}
+
+fn mptcp() -> Finding {
+    match proc("/proc/sys/net/mptcp/enabled").as_deref() {
+        Some("1") => fine("kernel MPTCP", "yes; transports of the kind `mptcp` on netns"),
+        Some(_) => lacking(
+            "kernel MPTCP",
+            "switched off; transports of the kind `mptcp` on netns need it".into(),
+            "sysctl -w net.mptcp.enabled=1",
+        ),
+        None => lacking(
+            "kernel MPTCP",
+            "no; transports of the kind `mptcp` on netns need it".into(),
+            "another kernel: apt-get install linux-image-amd64",
+        ),
+    }
+}
+
+fn congestion() -> Finding {
+    let Some(there) = proc("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
+        return fine("congestion", "not known on this system; sim has its own");
+    };
+    let absent: Vec<_> =
+        CONTROLS.into_iter().filter(|name| !there.split_whitespace().any(|known| known == *name)).collect();
+    let is = format!("{there}; what TCP on netns may be told, sim has its own");
+    match absent.first() {
+        None => fine("congestion", is),
+        Some(first) => lacking(
+            "congestion",
+            is,
+            &format!("modprobe tcp_{first}, from the kernel's modules: apt-get install linux-image-amd64"),
+        ),
+    }
+}
+
+fn latency() -> Finding {
+    const LIMIT: &str = "/dev/cpu_dma_latency";
+    match std::fs::OpenOptions::new().write(true).open(LIMIT) {
+        Ok(_) => fine(
+            "wake-ups",
+            format!("{LIMIT} can be had: idle processors stay awake while a run in real time lasts"),
+        ),
+        Err(error) => lacking(
+            "wake-ups",
+            format!(
+                "{LIMIT} cannot be had ({error}): processors that halt wake up late, and runs in real time with them"
+            ),
+            "run as root, in a container with --device=/dev/cpu_dma_latency",
+        ),
+    }
+}
+
+fn precedence() -> Finding {
+    let effective = proc("/proc/thread-self/status").and_then(|status| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim().to_owned();
+        u64::from_str_radix(&mask, 16).ok()
+    });
+    match effective {
+        Some(mask) if mask & 1 << SYS_NICE != 0 => {
+            fine("precedence", "CAP_SYS_NICE: the router and sources run before other programs")
+        }
+        _ => lacking(
+            "precedence",
+            "no CAP_SYS_NICE: other programs make the router and sources of runs in real time late".into(),
+            "run as root, in a container with --cap-add=SYS_NICE",
+        ),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn synchronised() -> Finding {
+    fine("wall clock", "not known on this system")
+}
+
+#[cfg(target_os = "linux")]
+fn synchronised() -> Finding {
+    if netrig_agent::wall_clock_is_kept() {
+        return fine("wall clock", "kept by NTP or PTP; one-way delays between machines need it");
+    }
+    lacking(
+        "wall clock",
+        "nobody keeps it and says so: one-way delays between machines are off by what it is off; netns needs only that \
+         nobody steps it"
+            .into(),
+        "apt-get install chrony",
+    )
+}
+
+fn program(name: &'static str, what_for: &str, mend: &str) -> Finding {
+    match found(name) {
+        Some(file) => fine(name, format!("{}; for {what_for}", file.display())),
+        None => lacking(name, format!("not installed; for {what_for}"), mend),
+    }
+}
+
+/// Where a program is: servers are in folders that are not in everybody's path.
+fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin"].map(|at| Path::new(at).to_owned()));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}

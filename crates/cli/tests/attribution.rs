@@ -1,0 +1,180 @@
+//! What was lost or delayed by this machine, and not by the network of the experiment, makes a run invalid, with the place.
+//! As root on Linux; elsewhere each test says that it was skipped.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and reads what it writes"
+)]
+
+mod common;
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use common::{netrig, text};
+use netrig_core::{Sample, Sink, Subject};
+use netrig_experiment::{Experiment, Substrate};
+use netrig_netns::{Journals, Namespaces, lacks};
+
+/// Real time is shared: one testbed at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether the machine can hold a testbed; says what is missing, past the harness.
+fn can() -> bool {
+    let lacking = lacks();
+    if let Some(lack) = lacking.first() {
+        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
+    }
+    lacking.is_empty()
+}
+
+/// Two hosts with a router between them, over which datagrams of `size` go for `lasts`; each node may have a shell's script.
+fn experiment(size: &str, scripts: [&str; 2]) -> String {
+    let [at_a, at_r] = scripts.map(|script| match script {
+        "" => String::new(),
+        script => format!("application = {{ kind = \"program\", command = [\"sh\", \"-c\", {script:?}] }}"),
+    });
+    format!(
+        r#"
+format = 1
+name = "attribution"
+question = "Whose loss is it?"
+duration = "2 s"
+[replications]
+count = 1
+[node.a]
+{at_a}
+[node.R]
+{at_r}
+[node.b]
+[link.access]
+between = ["a", "R"]
+rate = "100 Mbit/s"
+queue = {{ kind = "fifo", packets = 1000 }}
+[link.line]
+between = ["R", "b"]
+rate = "100 Mbit/s"
+delay = "5 ms"
+queue = {{ kind = "fifo", packets = 1000 }}
+[transport.udp]
+kind = "udp"
+[flow.load]
+from = "a"
+to = "b"
+transport = "udp"
+application = {{ kind = "cbr", size = "{size}", rate = "4 Mbit/s" }}
+[response.loss]
+of = "flow.load"
+metric = "datagram_loss"
+"#
+    )
+}
+
+/// Wants nothing.
+struct Unheard;
+
+impl Sink for Unheard {
+    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
+}
+
+/// Why the run is worth nothing, and what its links dropped.
+fn run(text: &str) -> (String, u64) {
+    let experiment =
+        Experiment::parse("attribution.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    let run = experiment.plan().run(0, 1).expect("there is a run");
+    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::default());
+    substrate.allow_programs();
+    substrate.check(&run).expect("it can be run");
+    let outcome = substrate.run(&run, &mut Unheard, &AtomicBool::new(false)).expect("it runs");
+    (outcome.invalid.unwrap_or_default(), outcome.balance.dropped)
+}
+
+/// Datagrams that are cut into fragments and put together again are all accounted for.
+#[test]
+fn what_no_kernel_loses_is_nobodys_fault() {
+    if !can() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    for size in ["500 B", "4 KB"] {
+        let (invalid, _) = run(&experiment(size, ["", ""]));
+        for lost in ["did not send on", "did not reach"] {
+            assert!(!invalid.contains(lost), "{size}: {invalid}");
+        }
+    }
+}
+
+#[test]
+fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
+    if !can() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let switches = "while :; do sleep 0.4; echo 0 > /proc/sys/net/ipv4/ip_forward; sleep 0.1; \
+                    echo 1 > /proc/sys/net/ipv4/ip_forward; done";
+    let (invalid, dropped) = run(&experiment("500 B", ["", switches]));
+    assert_eq!(dropped, 0, "no link drops any");
+    assert!(
+        invalid.contains("node `R` did not send on ") && invalid.contains(" packets that links handed it"),
+        "{invalid}"
+    );
+}
+
+/// A node whose interface lets frames pass that no line carries loses them before its link.
+#[test]
+fn what_does_not_reach_its_link_is_told() {
+    if !can() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    // Datagrams that are not cut any more: no link takes such frames.
+    let raises = "sleep 0.5; ip link set dev access mtu 9000; sleep 0.7; \
+                  ip link set dev access mtu 1500; sleep 100";
+    let (invalid, _) = run(&experiment("4 KB", [raises, ""]));
+    assert!(invalid.contains("datagrams that node `a` sent did not reach its link"), "{invalid}");
+}
+
+/// Not only "permission denied": who is not root is told what to do.
+#[test]
+fn without_root_is_said_what_needs_it_and_what_does_not() {
+    if !can() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path();
+    std::fs::write(path.join("plain.toml"), experiment("500 B", ["", ""]))
+        .expect("the folder can be written");
+    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), path.join("netrig")).expect("the program can be copied");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(path, open).expect("it is ours");
+    for words in [&["lab", "plain.toml"][..], &["run", "plain.toml", "--on", "netns"]] {
+        let mut command = Command::new(path.join("netrig"));
+        command.args(words).current_dir(path).uid(65534).gid(65534);
+        let ended = command.output().expect("netrig starts");
+        // However it is wrapped.
+        let told = text(&ended.stderr) + &text(&ended.stdout);
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            told.contains("run it as root") && told.contains("`--on sim` needs none of it"),
+            "{words:?}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_lab_is_not_built_for_a_node_that_is_not_there() {
+    if !can() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    std::fs::write(folder.path().join("plain.toml"), experiment("500 B", ["", ""]))
+        .expect("it can be written");
+    let ended = netrig(folder.path(), &["lab", "plain.toml", "--node", "nope", "--", "true"]);
+    let told = text(&ended.stderr);
+    assert!(told.contains("there is no node `nope`; there are: a, R, b"), "{told}");
+    assert!(!told.contains("links took"), "it was never built: {told}");
+}

@@ -1,0 +1,118 @@
+//! What lateness of the tester adds to the waiting on a link.
+//!
+//! A packet that comes late does not wait the less for it: it comes closer to what is behind it, and those wait for it. How
+//! much, a line tells by itself: with `f` the moment at which it has sent all that was before, a packet that comes at `a`
+//! starts at max(f, a). Had it come `l` earlier, and the line been clear `d` earlier, it would have started at
+//! max(f - d, a - l). The difference of the two is the `d` of the packet behind it, and has made this one wait d - l more:
+//! Lindley's recursion, for what was and for what should have been. A lateness that is the same for all adds nothing.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use netrig_core::{Duration, Instant};
+
+use super::SETTLING;
+use super::piece::Piece;
+
+/// A mean that the tester moved by less than either is taken for what it is: the agreement between two runs of one seed that
+/// the studies state.
+const LEAST: Duration = Duration::from_micros(20);
+const LEAST_SHARE: f64 = 0.1;
+
+/// The waiting of so few packets is no mean.
+const FEW: u64 = 100;
+
+/// What a node was handed and has not sent on that is remembered; what has left its link 20 ms
+/// before that is forgotten too.
+const UNDERWAY: usize = 4096;
+
+/// How the waiting on one way of a link would have been.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Displacement {
+    /// By how much later the line is clear than it should have been, ns.
+    later: i64,
+    packets: u64,
+    /// ns, of all packets.
+    waited: i128,
+    added: i128,
+}
+
+impl Displacement {
+    /// A packet comes at `at`, when the line will have sent what was before, or has, at `clear`. `late` is how much later
+    /// than it should have come that was; if nobody knows, as much as what was before it.
+    pub fn comes(&mut self, at: Instant, clear: Instant, late: Option<i64>) {
+        if clear == Instant::NEVER {
+            // The line stands still, whoever is late.
+            return;
+        }
+        let ahead = difference(clear, at);
+        let late = late.unwrap_or(self.later);
+        let should = (ahead - self.later).max(-late);
+        self.later = ahead.max(0) - should;
+        self.packets += 1;
+        self.waited += i128::from(ahead.max(0));
+        self.added += i128::from(self.later - late);
+    }
+
+    /// The mean waiting, and what of it the tester added (less than nothing if packets waited less), s; nothing of too few.
+    pub fn means(&self) -> Option<(f64, f64)> {
+        let mean = |sum: i128| sum as f64 / self.packets as f64 / 1e9;
+        (self.packets >= FEW).then(|| (mean(self.waited), mean(self.added)))
+    }
+
+    /// Why the waiting on the link `name` must not be trusted, if the tester moved it.
+    pub fn fault(&self, name: &str) -> Option<String> {
+        let (waited, added) = self.means()?;
+        let moved = added.abs();
+        let (ms, verb) = (1e3, if added > 0.0 { "more" } else { "less" });
+        (moved > LEAST.as_secs_f64() && moved > LEAST_SHARE * (waited - added)).then(|| {
+            format!(
+                "packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % and \
+                 {LEAST} are the most",
+                waited * ms,
+                moved * ms,
+                LEAST_SHARE * 100.0,
+            )
+        })
+    }
+}
+
+/// `a - b`, ns, as far as a run can last.
+pub(crate) fn difference(a: Instant, b: Instant) -> i64 {
+    const FARTHEST: i128 = i64::MAX as i128 / 4;
+    (i128::from(a.as_nanos()) - i128::from(b.as_nanos())).clamp(-FARTHEST, FARTHEST) as i64
+}
+
+/// What a node was handed and is to send on, in this order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Underway(VecDeque<(u64, Instant)>);
+
+impl Underway {
+    /// The node is handed a packet that left its link at `left`.
+    pub fn enters(&mut self, piece: &Piece, left: Instant) {
+        while self.0.front().is_some_and(|(_, before)| left.since(*before) > SETTLING)
+            || self.0.len() == UNDERWAY
+        {
+            self.0.pop_front();
+        }
+        self.0.push_back((mark(piece), left));
+    }
+
+    /// When what the node sends on now had left its last link, if it is known.
+    pub fn leaves(&mut self, piece: &Piece) -> Option<Instant> {
+        let mark = mark(piece);
+        let place = self.0.iter().position(|(other, _)| *other == mark)?;
+        self.0.remove(place).map(|(_, left)| left)
+    }
+}
+
+/// What a packet has in common with itself on the next link, and with few others.
+fn mark(piece: &Piece) -> u64 {
+    let Piece { src, dst, protocol, id, offset, len, .. } = piece;
+    let mut hasher = DefaultHasher::new();
+    (src, dst, protocol, id, offset, len).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+use super::*;
+
+const US: i64 = 1000;
+
+/// Packets that each take the line `takes` and should have come at `dues`, `late` later, all ns: mean waiting, and what was
+/// added.
+fn line(takes: i64, packets: impl Iterator<Item = (i64, i64)>) -> (f64, f64, Displacement) {
+    let (mut clear, mut displaced) = (0, Displacement::default());
+    for (due, late) in packets {
+        let at = due + late;
+        let moment = |ns: i64| Instant::from_nanos(ns as u64);
+        displaced.comes(moment(at), moment(clear), Some(late));
+        clear = clear.max(at) + takes;
+    }
+    let (waited, added) = displaced.means().unwrap();
+    (waited, added, displaced)
+}
+
+/// The mean waiting in a queue that is asked when packets come in time, and when they come late: the difference is what was
+/// added, to the nanosecond.
+#[test]
+fn what_was_added_is_the_difference_to_what_would_have_been() {
+    // Gaps of 20 to 420 µs before a line that takes 200 µs; a stall of 3 ms in a second, and some jitter.
+    let gap = |n: i64| 20 * US + (n * 7919 % 401) * US;
+    let dues: Vec<i64> = (0..5000)
+        .scan(US, |at, n| {
+            *at += gap(n);
+            Some(*at)
+        })
+        .collect();
+    let mut last = 0;
+    let late: Vec<i64> = dues
+        .iter()
+        .map(|due| {
+            let stalled = (3_000 * US - due % (1_000_000 * US)).max(0);
+            // Packets do not overtake each other.
+            last = (due + stalled.max((due / US * 31 % 40) * US)).max(last);
+            last - due
+        })
+        .collect();
+    let (waited, added, _) = line(200 * US, dues.iter().copied().zip(late.iter().copied()));
+    let (in_time, none, _) = line(200 * US, dues.iter().map(|due| (*due, 0)));
+    assert_eq!(none, 0.0);
+    assert!(added > 1e-6 && (waited - in_time - added).abs() < 1e-9, "{waited} {in_time} {added}");
+}
+
+#[test]
+fn a_lateness_that_is_the_same_for_all_adds_nothing() {
+    let (waited, added, displaced) = line(150 * US, (1..1000).map(|n| (n * 100 * US, 500 * US)));
+    assert!(waited > 1e-3);
+    assert_eq!((added, displaced.fault("x")), (0.0, None));
+}
+
+/// One stall of 14 ms in 2 s: half a percent of the packets come late, and the mean is another.
+#[test]
+fn one_stall_moves_a_mean_and_is_told() {
+    let stalled =
+        |due: i64| if (0..14_000 * US).contains(&(due - 1_000_000 * US)) { 1_014_000 * US - due } else { 0 };
+    let dues = (1..10_000).map(|n| n * 200 * US);
+    let (waited, added, displaced) = line(150 * US, dues.map(|due| (due, stalled(due))));
+    assert!((waited - added).abs() < 1e-9, "nothing waits if all come in time: {waited} {added}");
+    let fault = displaced.fault("link x (forward)").unwrap();
+    assert!(
+        fault.starts_with("packets waited 0.1") && fault.ends_with("10 % and 20 us are the most"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn who_does_not_say_when_it_was_due_is_not_judged() {
+    let mut displaced = Displacement::default();
+    for n in 1..1000 {
+        displaced.comes(Instant::from_nanos(n * 1000), Instant::from_nanos(n * 990), None);
+    }
+    assert_eq!(displaced.means(), Some((0.0, 0.0)));
+    displaced.comes(Instant::from_nanos(1), Instant::NEVER, Some(7));
+    assert_eq!(Displacement::default().means(), None);
+}
+
+#[test]
+fn what_a_node_sends_on_is_known_again() {
+    use std::net::{IpAddr, Ipv4Addr};
+    let piece = |id| Piece {
+        src: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+        dst: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 6)),
+        protocol: 17,
+        id,
+        offset: 0,
+        len: 508,
+        more: false,
+        may_be_cut: true,
+        hops: 64,
+        headers: 20,
+    };
+    let mut underway = Underway::default();
+    for n in 1..=3 {
+        underway.enters(&piece(n), Instant::from_nanos(n.into()));
+    }
+    let sent_on = Piece { hops: 63, ..piece(2) };
+    assert_eq!(underway.leaves(&sent_on), Some(Instant::from_nanos(2)));
+    assert_eq!(underway.leaves(&sent_on), None);
+    underway.enters(&piece(4), Instant::ZERO + SETTLING + Duration::from_millis(1));
+    assert_eq!(underway.leaves(&piece(1)), None, "it is lost");
+}

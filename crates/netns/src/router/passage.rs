@@ -1,0 +1,269 @@
+//! What passes nodes: between two links, and between a link and a socket, a packet is a kernel's, and none may be lost there
+//! unseen.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use netrig_agent::{EndReport, Side, SocketPassage, Stamp};
+use netrig_core::{Duration, Instant, PacketMeta};
+use netrig_experiment::{Action, Carrier, Scenario, server_port};
+
+use super::SETTLING;
+use super::parcel::Parcel;
+use super::piece::{Ends, Fragments, Piece};
+use crate::wiring::Wiring;
+
+/// An end that waits for no datagrams of after its run may close its socket so much before the router sees the end.
+const CLOSING: Duration = Duration::from_millis(1);
+
+/// Counts what nodes were handed and what came of it.
+///
+/// Of a node that sends on what is for others it counts datagrams, by their first fragments, and bytes behind the headers of
+/// IP: a router that cuts a packet changes neither. Of a flow of datagrams it counts those that have passed whole, at the
+/// first link and at the last. What was handed over less than 20 ms before the last look may still be on its way.
+pub(crate) struct Passages {
+    nodes: Vec<Node>,
+    /// Which node has this address.
+    owners: BTreeMap<IpAddr, usize>,
+    /// Flows of datagrams, by the address of their second end, with both nodes.
+    flows: BTreeMap<SocketAddr, (u32, [usize; 2])>,
+    ends: BTreeMap<(u32, Side), AtEnd>,
+    /// What was handed over and may still be on its way, in the order of time.
+    fresh: VecDeque<(Instant, Handed)>,
+    offered: Fragments,
+    handed: Fragments,
+    end: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    name: String,
+    /// The longest packet that fits all of its links, bytes.
+    fits: u32,
+    /// Whether its interfaces go down in the run: its kernel then drops what it has to.
+    shuts: bool,
+    to_send_on: Passed,
+    sent_on: Passed,
+}
+
+/// What passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Passed {
+    datagrams: u64,
+    bytes: u64,
+}
+
+impl Passed {
+    fn count(&mut self, piece: &Piece) {
+        self.datagrams += u64::from(piece.is_first());
+        self.bytes += u64::from(piece.len);
+    }
+}
+
+/// What passed between the links and the socket at one end of a flow of datagrams.
+#[derive(Clone, Debug, Default)]
+struct AtEnd {
+    flow: String,
+    node: usize,
+    /// Whole datagrams of the end that the first link was offered.
+    offered: u64,
+    /// Whole datagrams for the end that the last link handed to its node.
+    handed: u64,
+}
+
+/// What a node was handed.
+enum Handed {
+    /// To be sent on.
+    ToSendOn(usize, Piece),
+    /// For a socket.
+    ForSocket((u32, Side)),
+}
+
+impl Passages {
+    /// Of what `scenario` has, built as `wiring` says.
+    pub fn new(scenario: &Scenario, wiring: &Wiring) -> Self {
+        let shuts = |node| {
+            let shut =
+                |action: &Action| matches!(action, Action::Interface { node: other, .. } if *other == node);
+            scenario.events.iter().any(|event| shut(&event.action))
+        };
+        let nodes = wiring.nodes.iter().enumerate().map(|(place, node)| Node {
+            name: node.name.clone(),
+            fits: wiring.ends_of(place).map(|(link, _)| wiring.links[link].mtu).min().unwrap_or(u32::MAX),
+            shuts: shuts(place),
+            to_send_on: Passed::default(),
+            sent_on: Passed::default(),
+        });
+        let ends = wiring.links.iter().flat_map(|link| &link.ends);
+        let owners = ends.flat_map(|end| end.addresses.iter().map(|address| (*address, end.node))).collect();
+        let datagrams = scenario.flows.iter().zip(0..).filter(|(flow, _)| {
+            matches!(flow.carrier, Carrier::Udp { .. }) && flow.application.datagram().is_some()
+        });
+        let (mut flows, mut at_ends) = (BTreeMap::new(), BTreeMap::new());
+        for (flow, number) in datagrams {
+            let last = flow.paths.first().and_then(|path| path.hops.last());
+            let Some(address) = last.and_then(|hop| scenario.address(flow.to, hop.link)) else { continue };
+            flows.insert(SocketAddr::from((address, server_port(number))), (number, [flow.from, flow.to]));
+            for (side, node) in [(Side::Client, flow.from), (Side::Server, flow.to)] {
+                at_ends.insert((number, side), AtEnd { flow: flow.name.clone(), node, ..AtEnd::default() });
+            }
+        }
+        Self {
+            nodes: nodes.collect(),
+            owners,
+            flows,
+            ends: at_ends,
+            fresh: VecDeque::new(),
+            offered: Fragments::default(),
+            handed: Fragments::default(),
+            end: Instant::ZERO + scenario.duration,
+        }
+    }
+
+    /// Whether an address is one of the testbed's.
+    pub fn knows(&self, address: &IpAddr) -> bool {
+        self.owners.contains_key(address)
+    }
+
+    /// Whether `node` passes on what others send to others.
+    fn is_others(&self, node: usize, piece: &Piece) -> bool {
+        let is_others = |address| self.owners.get(address).is_some_and(|owner| *owner != node);
+        is_others(&piece.src) && is_others(&piece.dst)
+    }
+
+    /// Of which end of which flow of datagrams these are the ends: the one that sends, or else the one that receives.
+    fn end_of(&self, node: usize, ends: &Ends, sends: bool) -> Option<(u32, Side)> {
+        let (server_sends, flow) = match (self.flows.get(&ends.to), self.flows.get(&ends.from)) {
+            (Some(flow), _) => (false, flow),
+            (_, Some(flow)) => (true, flow),
+            _ => return None,
+        };
+        let side = if server_sends == sends { Side::Server } else { Side::Client };
+        (flow.1[side as usize] == node).then_some((flow.0, side))
+    }
+
+    /// When the application at `node` meant the datagram to be sent that begins here, if it is of a flow and says so.
+    pub fn intended(&self, node: usize, piece: &Piece, parcel: &Parcel) -> Option<Instant> {
+        let (flow, _) = self.end_of(node, &piece.ends(parcel)?, true)?;
+        let stamp = Stamp::decode(piece.content(parcel)?).filter(|stamp| stamp.flow == flow)?;
+        Some(stamp.intended())
+    }
+
+    /// A node offers a packet to a link. Whether it sends it on for others.
+    pub fn offered(&mut self, node: usize, piece: &Piece, parcel: &Parcel) -> bool {
+        if self.is_others(node, piece) {
+            self.nodes[node].sent_on.count(piece);
+            return true;
+        }
+        if let Some(ends) = self.offered.passes(piece, parcel)
+            && let Some(end) = self.end_of(node, &ends, true)
+            && let Some(at) = self.ends.get_mut(&end)
+        {
+            at.offered += 1;
+        }
+        false
+    }
+
+    /// A node was handed a packet at `now`. Whether it is to send it on to others.
+    pub fn handed(&mut self, now: Instant, node: usize, piece: &Piece, parcel: &Parcel) -> bool {
+        self.settle(now);
+        if self.is_others(node, piece) {
+            // What may go no further, or is too long and may not be cut, a router answers and does not send on.
+            let fits = piece.may_be_cut || parcel.header().ip_len <= self.nodes[node].fits;
+            if piece.hops > 1 && fits {
+                self.fresh.push_back((now, Handed::ToSendOn(node, *piece)));
+            }
+            return true;
+        }
+        if let Some(ends) = self.handed.passes(piece, parcel)
+            && let Some(end) = self.end_of(node, &ends, false)
+        {
+            self.fresh.push_back((now, Handed::ForSocket(end)));
+        }
+        false
+    }
+
+    /// Counts what was handed over so long before `now` that it is on its way no more.
+    fn settle(&mut self, now: Instant) {
+        while let Some((at, handed)) = self.fresh.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
+            match handed {
+                Handed::ToSendOn(node, piece) => self.nodes[node].to_send_on.count(&piece),
+                Handed::ForSocket((_, Side::Client)) if at + CLOSING > self.end => {}
+                Handed::ForSocket(end) => {
+                    if let Some(at) = self.ends.get_mut(&end) {
+                        at.handed += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What has passed when the router's work ends at `now`, of a run that ended at `end`.
+    pub fn report(mut self, now: Instant, end: Instant) -> PassageReport {
+        self.settle(now);
+        if end < self.end {
+            // Sockets were closed when somebody said so, and what came to them after that nobody was to have.
+            self.ends.values_mut().for_each(|at| at.handed = 0);
+        }
+        PassageReport { nodes: self.nodes, ends: self.ends }
+    }
+}
+
+/// What nodes were handed in a run, and what came of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PassageReport {
+    nodes: Vec<Node>,
+    ends: BTreeMap<(u32, Side), AtEnd>,
+}
+
+impl PassageReport {
+    /// Where packets were lost that no link dropped: each a sentence. `ends` is what the sockets say.
+    pub fn faults(&self, ends: &[EndReport]) -> Vec<String> {
+        let counted = |node: &&Node| !node.shuts;
+        let through = self.nodes.iter().filter(counted).filter_map(Node::fault);
+        let at_ends = ends.iter().filter_map(|end| {
+            let at = self.ends.get(&(end.flow, end.side))?;
+            let node = self.nodes.get(at.node).filter(counted)?;
+            Some(at.faults(&node.name, &end.passed?))
+        });
+        through.chain(at_ends.flatten()).collect()
+    }
+}
+
+impl Node {
+    /// That not all that others were to have from it was sent on.
+    fn fault(&self) -> Option<String> {
+        let Self { name, to_send_on: Passed { datagrams: handed, bytes }, sent_on, .. } = self;
+        let lost = handed.saturating_sub(sent_on.datagrams);
+        if lost > 0 {
+            return Some(format!(
+                "node `{name}` did not send on {lost} of {handed} packets that links handed it"
+            ));
+        }
+        let lost = bytes.saturating_sub(sent_on.bytes);
+        (lost > 0).then(|| {
+            format!("node `{name}` did not send on {lost} B of {bytes} in the fragments that links handed it")
+        })
+    }
+}
+
+impl AtEnd {
+    /// That a datagram was lost between its socket and a link.
+    fn faults(&self, node: &str, socket: &SocketPassage) -> impl Iterator<Item = String> + use<> {
+        let Self { flow, offered, handed, .. } = self;
+        let SocketPassage { sent, received, dropped } = *socket;
+        let (unsent, unheard) = (sent.saturating_sub(*offered), handed.saturating_sub(received + dropped));
+        let sends = (unsent > 0).then(|| {
+            format!(
+                "flow `{flow}`: {unsent} of {sent} datagrams that node `{node}` sent did not reach its link"
+            )
+        });
+        let receives = (unheard > 0).then(|| {
+            format!("flow `{flow}`: {unheard} of {handed} datagrams that node `{node}` was handed did not reach their socket")
+        });
+        sends.into_iter().chain(receives)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use super::*;
+use crate::router::parcel::ETHERNET;
+
+/// A packet of IPv4 with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of one: its number, where it begins and
+/// whether more follows, with so many bytes behind the header of IP.
+fn packet(id: u16, offset: u16, more: bool, len: u16) -> (Piece, Parcel) {
+    let mut frame = vec![0; ETHERNET + 20 + usize::from(len)];
+    frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+    let packet = &mut frame[ETHERNET..];
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&(20 + len).to_be_bytes());
+    packet[4..6].copy_from_slice(&id.to_be_bytes());
+    packet[6..8].copy_from_slice(&((offset / 8) | if more { 0x2000 } else { 0 }).to_be_bytes());
+    (packet[8], packet[9]) = (64, 17);
+    packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 6]);
+    if offset == 0 {
+        packet[20..24].copy_from_slice(&[0x13, 0x88, 0x1b, 0x58]);
+    }
+    let parcel = Parcel::read(&frame, 1, None).unwrap();
+    (Piece::of(&parcel).unwrap(), parcel)
+}
+
+fn node(name: &str) -> Node {
+    let (to_send_on, sent_on) = (Passed::default(), Passed::default());
+    Node { name: name.into(), fits: 1500, shuts: false, to_send_on, sent_on }
+}
+
+/// a (10.0.0.1) – R – b (10.0.0.6), with the flow `x` from a to b.
+fn passages() -> Passages {
+    let owners = [([10, 0, 0, 1], 0), ([10, 0, 0, 2], 1), ([10, 0, 0, 5], 1), ([10, 0, 0, 6], 2)];
+    let end = |node| AtEnd { flow: "x".into(), node, ..AtEnd::default() };
+    Passages {
+        nodes: ["a", "R", "b"].map(node).into(),
+        owners: owners.map(|(octets, node)| (IpAddr::from(octets), node)).into(),
+        flows: [(SocketAddr::from(([10, 0, 0, 6], 7000)), (0, [0, 2]))].into(),
+        ends: [((0, Side::Client), end(0)), ((0, Side::Server), end(2))].into(),
+        fresh: VecDeque::new(),
+        offered: Fragments::default(),
+        handed: Fragments::default(),
+        end: ms(1000),
+    }
+}
+
+fn ms(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+/// What the passages found, against sockets that say so.
+fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<String> {
+    let report = passages.report(ms(2000), ms(1000));
+    let at = |side, socket| {
+        report.ends[&(0, side)].faults(&report.nodes[if side == Side::Client { 0 } else { 2 }].name, &socket)
+    };
+    let client = at(Side::Client, SocketPassage { sent, ..SocketPassage::default() });
+    let server = at(Side::Server, SocketPassage { sent: 0, received, dropped });
+    report.nodes.iter().filter_map(Node::fault).chain(client).chain(server).collect()
+}
+
+/// Lets a packet pass from a to b, and is lost where `lost` says.
+fn pass(passages: &mut Passages, at: Instant, (piece, parcel): &(Piece, Parcel), lost_in_r: bool) {
+    assert!(!passages.offered(0, piece, parcel));
+    assert!(passages.handed(at, 1, piece, parcel));
+    if !lost_in_r {
+        assert!(passages.offered(1, piece, parcel));
+        assert!(!passages.handed(at, 2, piece, parcel));
+    }
+}
+
+#[test]
+fn what_a_node_does_not_send_on_is_its_own_loss() {
+    let mut all = passages();
+    (0..10).for_each(|n| pass(&mut all, ms(n.into()), &packet(n, 0, false, 100), false));
+    assert_eq!(faults(all, 10, 9, 1), [""; 0]);
+    let mut some = passages();
+    (0..10).for_each(|n| pass(&mut some, ms(n.into()), &packet(n, 0, false, 100), n == 4));
+    assert_eq!(faults(some, 10, 9, 0), ["node `R` did not send on 1 of 10 packets that links handed it"]);
+}
+
+#[test]
+fn what_sockets_say_must_be_what_links_say() {
+    let mut all = passages();
+    (0..10).for_each(|n| pass(&mut all, ms(n.into()), &packet(n, 0, false, 100), false));
+    assert_eq!(
+        faults(all, 12, 7, 1),
+        [
+            "flow `x`: 2 of 12 datagrams that node `a` sent did not reach its link",
+            "flow `x`: 2 of 10 datagrams that node `b` was handed did not reach their socket"
+        ]
+    );
+}
+
+#[test]
+fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
+    let fragments =
+        |id| [packet(id, 0, true, 1480), packet(id, 1480, true, 1480), packet(id, 2960, false, 48)];
+    let mut all = passages();
+    for id in 0..4 {
+        // In another order they are the same.
+        let mut fragments = fragments(id);
+        fragments.reverse();
+        fragments.iter().for_each(|piece| pass(&mut all, ms(1), piece, false));
+    }
+    assert_eq!(faults(all, 4, 4, 0), [""; 0]);
+    let mut cut = passages();
+    for (n, piece) in fragments(1).iter().enumerate() {
+        pass(&mut cut, ms(1), piece, n == 2);
+    }
+    assert_eq!(
+        faults(cut, 1, 0, 0),
+        ["node `R` did not send on 48 B of 3008 in the fragments that links handed it"]
+    );
+}
+
+#[test]
+fn what_is_on_its_way_at_the_end_is_not_missed() {
+    let mut late = passages();
+    let (piece, parcel) = packet(1, 0, false, 100);
+    late.handed(ms(1990), 1, &piece, &parcel);
+    late.handed(ms(1995), 2, &piece, &parcel);
+    assert_eq!(faults(late, 0, 0, 0), [""; 0]);
+}
+
+#[test]
+fn who_was_told_to_end_early_hears_no_more() {
+    let mut early = passages();
+    let (piece, parcel) = packet(1, 0, false, 100);
+    early.handed(ms(600), 2, &piece, &parcel);
+    let report = early.report(ms(1000), ms(500));
+    assert_eq!(report.ends[&(0, Side::Server)].handed, 0);
+}
+
+#[test]
+fn a_node_answers_what_may_go_no_further() {
+    let mut last_hop = passages();
+    let (piece, parcel) = packet(1, 0, false, 100);
+    last_hop.handed(ms(1), 1, &Piece { hops: 1, ..piece }, &parcel);
+    let (long, parcel) = packet(2, 0, false, 1500);
+    last_hop.handed(ms(1), 1, &Piece { may_be_cut: false, ..long }, &parcel);
+    assert_eq!(faults(last_hop, 0, 0, 0), [""; 0]);
+}
