@@ -248,6 +248,9 @@ impl Outbox {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // An earlier datagram found nobody there, which the kernel tells once and sends nothing (ICMP, RFC 1122
+                // section 4.1.3.3).
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 // What has no way is lost, as on any network; it was sent.
                 Err(error) if is_loss(&error) => Sent { datagrams: self.run_of_one_length(0), messages: 0 },
                 Err(error) => {
@@ -436,6 +439,25 @@ mod tests {
         assert_eq!(outbox.grace(), Some(Instant::from_nanos(2500)));
         // Between nothing and 2000 ns: until there they are cut from one message.
         assert_eq!([0, 1, 2, 3].map(|first| outbox.run_of_one_length(first)), [2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn a_datagram_leaves_although_one_before_it_found_nobody() {
+        let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = nobody.local_addr().unwrap();
+        drop(nobody);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(to).unwrap();
+        let mut outbox = Outbox::new(3, Asked::Schedule, Some(to));
+        let clock = Clock::starting_in(Duration::ZERO);
+        outbox.push(Instant::ZERO, to, None, Data::Fill(100)).unwrap();
+        outbox.flush(&sender, &clock).unwrap();
+        let somebody = UdpSocket::bind(to).unwrap();
+        somebody.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        outbox.push(Instant::ZERO, to, None, Data::Fill(100)).unwrap();
+        outbox.flush(&sender, &clock).unwrap();
+        let mut buffer = [0; 200];
+        assert_eq!((somebody.recv(&mut buffer).unwrap(), outbox.sent()), (100, 2));
     }
 
     #[test]

@@ -22,8 +22,7 @@ const LEAST_SHARE: f64 = 0.1;
 /// The waiting of so few packets is no mean.
 const FEW: u64 = 100;
 
-/// What a node was handed and has not sent on that is remembered; what has left its link 20 ms
-/// before that is forgotten too.
+/// So much of what a node was handed and has not sent on is remembered, and none of it for longer than [`SETTLING`].
 const UNDERWAY: usize = 4096;
 
 /// How the waiting on one way of a link would have been.
@@ -85,24 +84,32 @@ pub(crate) fn difference(a: Instant, b: Instant) -> i64 {
 
 /// What a node was handed and is to send on, in this order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Underway(VecDeque<(u64, Instant)>);
+pub(crate) struct Underway(VecDeque<Handed>);
+
+#[derive(Clone, Copy, Debug)]
+struct Handed {
+    mark: u64,
+    /// When it left its link, by the link.
+    left: Instant,
+    /// When the node got it.
+    at: Instant,
+}
 
 impl Underway {
-    /// The node is handed a packet that left its link at `left`.
-    pub fn enters(&mut self, piece: &Piece, left: Instant) {
-        while self.0.front().is_some_and(|(_, before)| left.since(*before) > SETTLING)
-            || self.0.len() == UNDERWAY
+    /// The node is handed at `at` a packet that left its link at `left`: earlier, by as much as the router is late.
+    pub fn enters(&mut self, piece: &Piece, left: Instant, at: Instant) {
+        while self.0.front().is_some_and(|before| at.since(before.at) > SETTLING) || self.0.len() == UNDERWAY
         {
             self.0.pop_front();
         }
-        self.0.push_back((mark(piece), left));
+        self.0.push_back(Handed { mark: mark(piece), left, at });
     }
 
     /// When what the node sends on now had left its last link, if it is known.
     pub fn leaves(&mut self, piece: &Piece) -> Option<Instant> {
         let mark = mark(piece);
-        let place = self.0.iter().position(|(other, _)| *other == mark)?;
-        self.0.remove(place).map(|(_, left)| left)
+        let place = self.0.iter().position(|handed| handed.mark == mark)?;
+        self.0.remove(place).map(|handed| handed.left)
     }
 }
 

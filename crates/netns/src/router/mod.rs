@@ -441,7 +441,7 @@ impl Router {
                 if let Some(piece) = Piece::of(packet)
                     && self.passages.handed(now, node, &piece, packet)
                 {
-                    self.underway[node].enters(&piece, *at);
+                    self.underway[node].enters(&piece, *at, now);
                 }
             }
         }

@@ -94,11 +94,17 @@ fn what_a_node_sends_on_is_known_again() {
     };
     let mut underway = Underway::default();
     for n in 1..=3 {
-        underway.enters(&piece(n), Instant::from_nanos(n.into()));
+        underway.enters(&piece(n), Instant::from_nanos(n.into()), Instant::ZERO);
     }
     let sent_on = Piece { hops: 63, ..piece(2) };
     assert_eq!(underway.leaves(&sent_on), Some(Instant::from_nanos(2)));
     assert_eq!(underway.leaves(&sent_on), None);
-    underway.enters(&piece(4), Instant::ZERO + SETTLING + Duration::from_millis(1));
-    assert_eq!(underway.leaves(&piece(1)), None, "it is lost");
+    // Of what a router that stood still hands over late, nothing is forgotten for what the links have done meanwhile.
+    let late = Instant::ZERO + SETTLING;
+    underway.enters(&piece(4), Instant::from_nanos(4), late);
+    underway.enters(&piece(5), late, late);
+    assert_eq!(underway.leaves(&piece(1)), Some(Instant::from_nanos(1)));
+    underway.enters(&piece(6), late, late + Duration::from_millis(1));
+    assert_eq!(underway.leaves(&piece(3)), None, "it is lost");
+    assert_eq!(underway.leaves(&piece(4)), Some(Instant::from_nanos(4)));
 }
