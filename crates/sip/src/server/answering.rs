@@ -190,7 +190,7 @@ impl AnsweringMachine {
             return Ok(Some(unsupported(request, &unknown)));
         }
         match DialogId::of_request(request) {
-            Some(id) => self.within(now, &id, request).map(Some),
+            Some(id) => self.within(now, key, &id, request).map(Some),
             None if request.method == Method::Invite => Ok(None),
             None if matches!(request.method, Method::Options | Method::Message) => {
                 Ok(Some(with_allow(reply(request, Status::OK), &ALLOWED)))
@@ -200,7 +200,13 @@ impl AnsweringMachine {
     }
 
     /// A request within a dialog.
-    fn within(&mut self, now: Instant, id: &DialogId, request: &Request) -> Result<Response, Refusal> {
+    fn within(
+        &mut self,
+        now: Instant,
+        key: &ServerKey,
+        id: &DialogId,
+        request: &Request,
+    ) -> Result<Response, Refusal> {
         let Some(call) = self.calls.get_mut(id) else {
             return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
         };
@@ -229,9 +235,9 @@ impl AnsweringMachine {
                     // "the session parameters MUST remain unchanged".
                     Err(status) => return Ok(reply(request, status)),
                 }
-                response.headers.push(Name::Contact, contact(&self.domain));
+                call.way_back = self.transactions.way_back(key);
+                response.headers.push(Name::Contact, contact(&self.domain, call.way_back.as_ref()));
                 call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
-                call.way_back = Destination::of_response(&response);
             }
             _ => {}
         }
@@ -291,7 +297,9 @@ impl AnsweringMachine {
         if let Ok(Some(to)) = request.headers.to() {
             ringing.headers.set(Name::To, to.with_tag(&tag));
         }
-        ringing.headers.push(Name::Contact, contact(&self.domain));
+        // What is sent again past the transaction goes the way of all else.
+        let way_back = self.transactions.way_back(&key);
+        ringing.headers.push(Name::Contact, contact(&self.domain, way_back.as_ref()));
         let Ok(dialog) = Dialog::callee(request, &ringing) else {
             self.transactions.respond(now, &key, refuse(Status::BAD_REQUEST));
             return;
@@ -311,7 +319,7 @@ impl AnsweringMachine {
             acceptance: None,
             description,
             described: false,
-            way_back: Destination::of_response(&ringing),
+            way_back,
             hang_up: None,
             // "If the request is an INVITE that contains an Expires header field, the UAS core sets a timer for the number of
             // seconds indicated in the header field value."
@@ -473,7 +481,7 @@ impl AnsweringMachine {
         let next = route.map_or_else(|| bye.uri.clone(), |route| route.uri);
         let Some(to) = next.as_sip().map(Destination::of_uri) else { return };
         let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
-        bye.headers.push_front(Name::Via, own_via(&self.domain, to.transport(), &branch));
+        bye.headers.push_front(Name::Via, own_via(&self.domain, &to, &branch));
         let _ = self.transactions.send(now, bye, to);
     }
 
@@ -484,7 +492,7 @@ impl AnsweringMachine {
         for route in call.invite.headers.all(&Name::RecordRoute) {
             response.headers.push(Name::RecordRoute, route);
         }
-        response.headers.push(Name::Contact, contact(&self.domain));
+        response.headers.push(Name::Contact, contact(&self.domain, call.way_back.as_ref()));
         response
     }
 }
@@ -510,9 +518,10 @@ fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
     response
 }
 
-fn contact(domain: &Domain) -> NameAddr {
-    let transport = domain.listens.first().map_or(Transport::Udp, |(transport, _)| *transport);
-    let (host, port) = domain.listens_at(transport);
+/// Where it is reached by who is answered there.
+fn contact(domain: &Domain, way_back: Option<&Destination>) -> NameAddr {
+    let transport = way_back.map_or(Transport::Udp, Destination::transport);
+    let (host, port) = domain.listens_at(transport, way_back.and_then(Destination::ip));
     let mut uri = SipUri::new(host);
     uri.port = port;
     if transport != Transport::Udp {

@@ -67,9 +67,9 @@ impl Binding {
         (whole.parse::<u32>().unwrap_or(0).min(1) * 1000 + part).min(1000)
     }
 
-    /// Seconds that it has left.
+    /// Seconds that it has left, at most as many as can be written: 2³² less one (RFC 3261 section 20.19).
     pub fn left(&self, now: Instant) -> u64 {
-        (self.until - now).as_nanos().div_ceil(1_000_000_000)
+        (self.until - now).as_nanos().div_ceil(1_000_000_000).min(u32::MAX.into())
     }
 }
 
@@ -85,6 +85,15 @@ impl Bindings {
     /// Of at most `most` users.
     pub const fn new(most: usize) -> Self {
         Self { most, users: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
+    /// Gives the user of a URI an address that does not end, beside those that are registered. Whether there is room for it,
+    /// and the URI is one of SIP.
+    pub fn place(&mut self, uri: &Uri, contact: NameAddr) -> bool {
+        let Some(record) = record_of(uri) else { return false };
+        let origin = Origin { call_id: String::new(), sequence: 0, path: Vec::new() };
+        let change = Change { contact, span: Instant::NEVER - Instant::ZERO };
+        self.change(Instant::ZERO, &record, &origin, &[change]).is_ok()
     }
 
     /// How many users have one.

@@ -181,6 +181,11 @@ impl Transactions {
         });
     }
 
+    /// Where the responses to a request go.
+    pub(super) fn way_back(&self, key: &ServerKey) -> Option<Destination> {
+        self.parties.get(&Key::Server(key.clone())).map(|entry| entry.destination.clone())
+    }
+
     /// Whether a request has its transaction still.
     pub(super) fn has(&self, key: &ServerKey) -> bool {
         self.parties.contains_key(&Key::Server(key.clone()))
