@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant, Stream};
 
 use super::authentication::unknown_options;
 use super::registrar::{is_readable, with_allow};
-use super::transactions::{Happened, Transactions};
+use super::transactions::{Happened, Transactions, weight_of};
 use super::{Destination, Domain, Server, Source, own_via, reply, unsupported};
 use crate::dialog::{Acceptance, Dialog, DialogId, Outcome, Provisionals, Refusal, State};
 use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
@@ -87,6 +87,8 @@ pub struct AnsweringMachine {
     most: usize,
     transactions: Transactions,
     calls: BTreeMap<DialogId, Call>,
+    /// What all of them count as: one with a long INVITE as several.
+    weight: usize,
     /// Which call an INVITE has begun.
     invites: BTreeMap<ServerKey, DialogId>,
     due: BTreeSet<(Instant, DialogId)>,
@@ -112,6 +114,7 @@ struct Call {
     /// Until when the caller wants an answer.
     expires: Option<Instant>,
     due: Option<Instant>,
+    weight: usize,
 }
 
 impl AnsweringMachine {
@@ -124,6 +127,7 @@ impl AnsweringMachine {
             most,
             transactions: Transactions::new(most.saturating_mul(4), timing),
             calls: BTreeMap::new(),
+            weight: 0,
             invites: BTreeMap::new(),
             due: BTreeSet::new(),
         }
@@ -277,7 +281,8 @@ impl AnsweringMachine {
 
     fn begin(&mut self, now: Instant, key: ServerKey, request: &Request) {
         let refuse = |status| reply(request, status);
-        if self.calls.len() >= self.most {
+        let weight = weight_of(request);
+        if self.weight + weight > self.most {
             self.transactions.respond(now, &key, refuse(Status::SERVICE_UNAVAILABLE));
             return;
         }
@@ -325,7 +330,9 @@ impl AnsweringMachine {
             // seconds indicated in the header field value."
             expires: expires.map(|seconds| now + Duration::from_secs(seconds.into())),
             due: None,
+            weight,
         };
+        self.weight += weight;
         self.invites.insert(key, id.clone());
         self.calls.insert(id.clone(), call);
         self.attend(now, &id);
@@ -339,6 +346,7 @@ impl AnsweringMachine {
             self.due.remove(&(before, id.clone()));
         }
         if !goes_on {
+            self.weight -= call.weight;
             return;
         }
         call.due = self.next(&call);
@@ -347,7 +355,9 @@ impl AnsweringMachine {
     }
 
     fn forget(&mut self, id: &DialogId) {
-        if let Some(Call { due: Some(at), .. }) = self.calls.remove(id) {
+        let Some(Call { due, weight, .. }) = self.calls.remove(id) else { return };
+        self.weight -= weight;
+        if let Some(at) = due {
             self.due.remove(&(at, id.clone()));
         }
     }

@@ -11,6 +11,9 @@ use crate::{SipUri, Uri};
 /// The most bindings of one address-of-record.
 pub const MOST_BINDINGS: usize = 16;
 
+/// The longest that is kept for one of them, bytes: its URI with all parameters, the proxies on the way, the Call-ID.
+pub const LONGEST_BINDING: usize = 4096;
+
 /// One address of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
@@ -48,6 +51,8 @@ pub(super) enum Conflict {
     OutOfOrder,
     /// There is no more room.
     Full,
+    /// It is longer than is kept.
+    TooLong,
 }
 
 /// The bindings of all users, at most so many users as it is told.
@@ -127,6 +132,11 @@ impl Bindings {
         changes: &[Change],
     ) -> Result<(), Conflict> {
         let mut all = self.of_record(now, record);
+        let path: usize = origin.path.iter().map(|proxy| proxy.to_string().len()).sum();
+        let longest = changes.iter().map(|change| change.contact.to_string().len()).max();
+        if record.len() + origin.call_id.len() + path + longest.unwrap_or(0) > LONGEST_BINDING {
+            return Err(Conflict::TooLong);
+        }
         for Change { contact, span } in changes {
             let place = all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri));
             if let Some(place) = place {

@@ -26,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use answering::{Answer, AnsweringMachine, Manners, Progress};
 pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
-pub use bindings::{Binding, Bindings, MOST_BINDINGS};
+pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;

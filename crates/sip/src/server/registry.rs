@@ -225,6 +225,7 @@ impl Registry {
         done.map_err(|conflict| match conflict {
             Conflict::OutOfOrder => refuse(Status::SERVER_INTERNAL_ERROR),
             Conflict::Full => refuse(Status::SERVICE_UNAVAILABLE),
+            Conflict::TooLong => refuse(Status::REQUEST_ENTITY_TOO_LARGE),
         })
     }
 
