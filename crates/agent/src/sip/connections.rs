@@ -16,9 +16,6 @@ use super::stream::{Bounds, SipStream, StreamError, Turn, server_name};
 use super::tally::ConnectionTally;
 use crate::{Pacer, Watch};
 
-/// How long a peer may take for its handshake, for the rest of a message, and for taking what is sent to it.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -34,18 +31,26 @@ pub(super) const FIRST_KEY: u64 = 1 << 33;
 /// How many connections there may be, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// At once. One more is closed as soon as it has come.
-    pub connections: usize,
+    /// At once; 10,000, or fewer if the system allows fewer descriptors, if it is not said. One more is closed as soon as it has
+    /// come.
+    pub connections: Option<usize>,
     /// One that carries no message for so long is closed.
     pub idle: Duration,
+    /// How long a peer may take for its handshake, for the rest of a message, and for taking what is sent to it.
+    pub patience: Duration,
     /// What is kept for each.
     pub bounds: Bounds,
 }
 
 impl Default for Limits {
-    /// 10,000 connections, two minutes.
+    /// As many as there may be, two minutes, ten seconds.
     fn default() -> Self {
-        Self { connections: 10_000, idle: Duration::from_secs(120), bounds: Bounds::default() }
+        Self {
+            connections: None,
+            idle: Duration::from_secs(120),
+            patience: Duration::from_secs(10),
+            bounds: Bounds::default(),
+        }
     }
 }
 
@@ -58,6 +63,7 @@ pub(super) struct Tls {
 
 /// All connections, by their places.
 pub(super) struct Connections {
+    most: usize,
     limits: Limits,
     tls: Tls,
     slots: Vec<Option<Box<Connection>>>,
@@ -83,7 +89,7 @@ struct Connection {
     /// Since when the rest of a message is missing.
     incomplete: Option<Instant>,
     /// Since when the peer takes nothing of what waits.
-    stuck: Option<(Instant, usize)>,
+    stuck: Option<Instant>,
     goes_on: bool,
     is_dirty: bool,
     unreadable: u32,
@@ -97,8 +103,10 @@ pub(super) struct Opening<'a> {
 }
 
 impl Connections {
-    pub fn new(limits: Limits, tls: Tls) -> Self {
+    /// At most so many.
+    pub fn new(most: usize, limits: Limits, tls: Tls) -> Self {
         Self {
+            most,
             limits,
             tls,
             slots: Vec::new(),
@@ -120,7 +128,7 @@ impl Connections {
 
     /// A peer has called.
     pub fn accept(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
-        if self.len() >= self.limits.connections {
+        if self.len() >= self.most {
             self.tally.refused += 1;
             return;
         }
@@ -206,7 +214,7 @@ impl Connections {
         to: Source,
         opening: &Opening<'_>,
     ) -> Result<usize, String> {
-        if self.len() >= self.limits.connections {
+        if self.len() >= self.most {
             return Err("there are as many connections as may be".to_owned());
         }
         let tls = match (&self.tls.client, to.transport) {
@@ -293,12 +301,13 @@ impl Connections {
         for place in std::mem::take(&mut self.dirty) {
             let Some(connection) = &mut self.slots[place] else { continue };
             connection.is_dirty = false;
+            let before = connection.stream.waiting();
             let flushed = connection.stream.flush();
             let waiting = connection.stream.waiting();
             connection.stuck = match connection.stuck {
                 _ if waiting == 0 => None,
-                Some((since, before)) if waiting >= before => Some((since, waiting)),
-                _ => Some((now, waiting)),
+                Some(since) if waiting >= before => Some(since),
+                _ => Some(now),
             };
             if let Err(error) = flushed.and_then(|()| self.recount(place)) {
                 self.end(place, Some(reason(&error)));
@@ -353,12 +362,13 @@ impl Connections {
         self.look = now + LOOK_EVERY;
         for place in 0..self.slots.len() {
             let Some(connection) = &self.slots[place] else { continue };
-            let is_over = |since: Option<Instant>| since.is_some_and(|since| now - since > PATIENCE);
+            let is_over =
+                |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
             let why = if !connection.stream.is_established() && is_over(Some(connection.made)) {
                 "the peer did not finish its handshake"
             } else if is_over(connection.incomplete) {
                 "the peer did not finish a message"
-            } else if is_over(connection.stuck.map(|(since, _)| since)) {
+            } else if is_over(connection.stuck) {
                 "the peer did not take what was sent"
             } else if now - connection.active > self.limits.idle {
                 "nothing was said for too long"

@@ -40,6 +40,9 @@ const FIRST_LISTENER: u64 = 1 << 32;
 /// Senders of which is remembered at which of several sockets they are served.
 const MOST_STRANGERS: usize = 1 << 16;
 
+/// Connections at once, if nothing is said.
+const CONNECTIONS: usize = 10_000;
+
 /// Descriptors beside those of connections: files, sockets, the pacer's.
 const OTHER_DESCRIPTORS: u64 = 64;
 
@@ -94,6 +97,9 @@ pub enum ServeError {
         /// That the process may have.
         allowed: u64,
     },
+    /// There is TLS, and nobody as whom to speak it.
+    #[error("{0} needs a certificate and its key")]
+    NoIdentity(ListeningPoint),
     /// TLS cannot be had.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -143,8 +149,11 @@ impl Sockets {
     /// # Errors
     /// One of them cannot be had as it was asked for.
     pub fn open(order: SocketsOrder) -> Result<Self, ServeError> {
-        if order.listen.iter().any(|point| point.transport != Transport::Udp) {
-            allow_descriptors(order.limits.connections)?;
+        let has_streams = order.listen.iter().any(|point| point.transport != Transport::Udp);
+        let most = if has_streams { allowed_connections(order.limits.connections)? } else { 0 };
+        let needs_identity = order.listen.iter().find(|point| point.transport == Transport::Tls);
+        if let Some(point) = needs_identity.filter(|_| order.identity.is_none()) {
+            return Err(ServeError::NoIdentity(*point));
         }
         let clock = Clock::starting_in(Duration::ZERO);
         // What is to leave at a moment leaves then; all else may be as late as a sleep is.
@@ -177,7 +186,7 @@ impl Sockets {
             domain: Domain { names: Vec::new(), listens },
             datagrams,
             listeners,
-            connections: Connections::new(order.limits, speaking(&order)?),
+            connections: Connections::new(most, order.limits, speaking(&order)?),
             batch: DatagramPoint::batch(),
             strangers: HashMap::new(),
             names: order.names,
@@ -476,24 +485,27 @@ impl Sockets {
     }
 }
 
-/// Lets the process have as many descriptors as it may.
-fn allow_descriptors(connections: usize) -> Result<(), ServeError> {
+/// How many connections there may be, for which the process is given the descriptors.
+fn allowed_connections(wanted: Option<usize>) -> Result<usize, ServeError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let connections = wanted.unwrap_or(CONNECTIONS);
     let needed = connections as u64 + OTHER_DESCRIPTORS;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= needed) {
+        return Ok(connections);
     }
-    // Root may go beyond its limit too, unless the system's own is lower.
-    let ways = [Some(needed.max(limit.maximum.unwrap_or(needed))), limit.maximum];
-    let wanted = |maximum: Option<u64>| Rlimit { current: maximum, maximum };
-    if ways
-        .into_iter()
-        .any(|way| way.is_none_or(|way| way >= needed) && setrlimit(Resource::Nofile, wanted(way)).is_ok())
-    {
-        return Ok(());
+    // Who may (CAP_SYS_RESOURCE) goes beyond the limit too.
+    let raised = Rlimit { current: Some(needed), maximum: maximum.map(|maximum| maximum.max(needed)) };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
+        return Ok(connections);
     }
-    Err(ServeError::Descriptors { connections, needed, allowed: limit.maximum.unwrap_or(needed) })
+    // Who may not has less than that at most.
+    let allowed = maximum.unwrap_or(needed);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    match wanted {
+        None => Ok(usize::try_from(allowed.saturating_sub(OTHER_DESCRIPTORS)).unwrap_or(CONNECTIONS)),
+        Some(_) => Err(ServeError::Descriptors { connections, needed, allowed }),
+    }
 }
 
 fn listen(point: &ListeningPoint) -> Result<(Listener, SocketAddr), SocketError> {
