@@ -59,9 +59,9 @@ pub struct Place {
     /// An address of a name, once for each; names that have none here cannot be reached: no DNS is asked
     #[arg(long, help_heading = "Sockets", value_name = "NAME=ADDRESS")]
     pub hosts: Vec<NamedHost>,
-    /// Connections at once; one more is closed as soon as it has come
-    #[arg(long, help_heading = "Sockets", value_name = "N", default_value_t = 10_000)]
-    pub max_connections: usize,
+    /// Connections at once, 10000 or as many as there may be open files if not given; one more is closed as soon as it has come
+    #[arg(long, help_heading = "Sockets", value_name = "N")]
+    pub max_connections: Option<usize>,
     /// A connection that carries no message for so long is closed
     #[arg(long, help_heading = "Sockets", value_name = "TIME", default_value = "120s")]
     pub idle: Duration,
@@ -269,7 +269,7 @@ pub struct Uas {
     /// Hang up so long after the caller's ACK; the caller does it if not given
     #[arg(long, help_heading = "Calls", value_name = "TIME", conflicts_with_all = ["refuse", "never"])]
     pub talk: Option<Duration>,
-    /// Say 183 with a session description before 180
+    /// Say 183 with a session description after 180
     #[arg(long, help_heading = "Calls")]
     pub early_media: bool,
     /// Send provisional responses reliably to callers that support it (RFC 3262)

@@ -218,7 +218,7 @@ fn manners(typed: &Uas, listen: &[ListeningPoint]) -> Manners {
     let mut manners = Manners { hold: typed.talk, reliable: typed.reliable, ..Manners::new(media) };
     if typed.early_media {
         let early = Progress { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true };
-        manners.progress.insert(0, early);
+        manners.progress.push(early);
     }
     manners.answer = match typed.refuse.and_then(Status::new) {
         Some(status) => Answer::Refuse(typed.ring, status),
@@ -282,6 +282,7 @@ fn failure(error: ServeError) -> Failure {
         ServeError::NotOurs(_)
         | ServeError::Refused { .. }
         | ServeError::Descriptors { .. }
+        | ServeError::NoIdentity(_)
         | ServeError::Tls(_) => Failure::request(error),
     }
 }
