@@ -385,7 +385,7 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
         let _ = stream.write_all(bytes);
         assert!(is_closed(&stream));
     };
-    say(&vec![b'x'; 20_000]);
+    say(&[b'x'; 20_000]);
     say(b"OPTIONS sip:a SIP/2.0\r\nContent-Length: 99999999\r\n\r\n");
     say(&b"nonsense\r\nContent-Length: 0\r\n\r\n".repeat(20));
     say(b"OPTIONS sip:a SI");
