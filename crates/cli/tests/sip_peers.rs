@@ -10,7 +10,7 @@
 mod sip_server;
 
 use std::fs::File;
-use std::net::{TcpListener, UdpSocket};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -65,9 +65,11 @@ impl Peer {
         let port = free_port();
         let mut peer = Self::sipp(transport, port, arguments);
         let until = Instant::now() + PATIENCE;
-        let is_taken = || match transport {
-            "udp" => UdpSocket::bind(("127.0.0.1", port)).is_err(),
-            _ => TcpListener::bind(("127.0.0.1", port)).is_err(),
+        // Without touching the port (proc(5)): at 127.0.0.1, with nobody at the other end.
+        let entry = format!("0100007F:{port:04X} 00000000:0000");
+        let is_taken = || {
+            let table = std::fs::read_to_string(format!("/proc/net/{transport}")).unwrap_or_default();
+            table.contains(&entry)
         };
         while !is_taken() {
             assert!(Instant::now() < until && peer.ended().is_none(), "{}", peer.said());
