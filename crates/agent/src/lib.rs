@@ -46,6 +46,7 @@ mod rtp;
 mod run;
 mod sctp;
 mod signals;
+pub mod sip;
 mod socket;
 mod source_report;
 mod sys;

@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant, Stream};
 
 use super::authentication::unknown_options;
 use super::registrar::{is_readable, with_allow};
-use super::transactions::{Happened, Transactions};
+use super::transactions::{Happened, Transactions, weight_of};
 use super::{Destination, Domain, Server, Source, own_via, reply, unsupported};
 use crate::dialog::{Acceptance, Dialog, DialogId, Outcome, Provisionals, Refusal, State};
 use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
@@ -87,6 +87,8 @@ pub struct AnsweringMachine {
     most: usize,
     transactions: Transactions,
     calls: BTreeMap<DialogId, Call>,
+    /// What all of them count as: one with a long INVITE as several.
+    weight: usize,
     /// Which call an INVITE has begun.
     invites: BTreeMap<ServerKey, DialogId>,
     due: BTreeSet<(Instant, DialogId)>,
@@ -112,6 +114,7 @@ struct Call {
     /// Until when the caller wants an answer.
     expires: Option<Instant>,
     due: Option<Instant>,
+    weight: usize,
 }
 
 impl AnsweringMachine {
@@ -124,6 +127,7 @@ impl AnsweringMachine {
             most,
             transactions: Transactions::new(most.saturating_mul(4), timing),
             calls: BTreeMap::new(),
+            weight: 0,
             invites: BTreeMap::new(),
             due: BTreeSet::new(),
         }
@@ -190,7 +194,7 @@ impl AnsweringMachine {
             return Ok(Some(unsupported(request, &unknown)));
         }
         match DialogId::of_request(request) {
-            Some(id) => self.within(now, &id, request).map(Some),
+            Some(id) => self.within(now, key, &id, request).map(Some),
             None if request.method == Method::Invite => Ok(None),
             None if matches!(request.method, Method::Options | Method::Message) => {
                 Ok(Some(with_allow(reply(request, Status::OK), &ALLOWED)))
@@ -200,7 +204,13 @@ impl AnsweringMachine {
     }
 
     /// A request within a dialog.
-    fn within(&mut self, now: Instant, id: &DialogId, request: &Request) -> Result<Response, Refusal> {
+    fn within(
+        &mut self,
+        now: Instant,
+        key: &ServerKey,
+        id: &DialogId,
+        request: &Request,
+    ) -> Result<Response, Refusal> {
         let Some(call) = self.calls.get_mut(id) else {
             return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
         };
@@ -229,9 +239,9 @@ impl AnsweringMachine {
                     // "the session parameters MUST remain unchanged".
                     Err(status) => return Ok(reply(request, status)),
                 }
-                response.headers.push(Name::Contact, contact(&self.domain));
+                call.way_back = self.transactions.way_back(key);
+                response.headers.push(Name::Contact, contact(&self.domain, call.way_back.as_ref()));
                 call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
-                call.way_back = Destination::of_response(&response);
             }
             _ => {}
         }
@@ -271,7 +281,8 @@ impl AnsweringMachine {
 
     fn begin(&mut self, now: Instant, key: ServerKey, request: &Request) {
         let refuse = |status| reply(request, status);
-        if self.calls.len() >= self.most {
+        let weight = weight_of(request);
+        if self.weight + weight > self.most {
             self.transactions.respond(now, &key, refuse(Status::SERVICE_UNAVAILABLE));
             return;
         }
@@ -291,7 +302,9 @@ impl AnsweringMachine {
         if let Ok(Some(to)) = request.headers.to() {
             ringing.headers.set(Name::To, to.with_tag(&tag));
         }
-        ringing.headers.push(Name::Contact, contact(&self.domain));
+        // What is sent again past the transaction goes the way of all else.
+        let way_back = self.transactions.way_back(&key);
+        ringing.headers.push(Name::Contact, contact(&self.domain, way_back.as_ref()));
         let Ok(dialog) = Dialog::callee(request, &ringing) else {
             self.transactions.respond(now, &key, refuse(Status::BAD_REQUEST));
             return;
@@ -311,13 +324,15 @@ impl AnsweringMachine {
             acceptance: None,
             description,
             described: false,
-            way_back: Destination::of_response(&ringing),
+            way_back,
             hang_up: None,
             // "If the request is an INVITE that contains an Expires header field, the UAS core sets a timer for the number of
             // seconds indicated in the header field value."
             expires: expires.map(|seconds| now + Duration::from_secs(seconds.into())),
             due: None,
+            weight,
         };
+        self.weight += weight;
         self.invites.insert(key, id.clone());
         self.calls.insert(id.clone(), call);
         self.attend(now, &id);
@@ -331,6 +346,7 @@ impl AnsweringMachine {
             self.due.remove(&(before, id.clone()));
         }
         if !goes_on {
+            self.weight -= call.weight;
             return;
         }
         call.due = self.next(&call);
@@ -339,7 +355,9 @@ impl AnsweringMachine {
     }
 
     fn forget(&mut self, id: &DialogId) {
-        if let Some(Call { due: Some(at), .. }) = self.calls.remove(id) {
+        let Some(Call { due, weight, .. }) = self.calls.remove(id) else { return };
+        self.weight -= weight;
+        if let Some(at) = due {
             self.due.remove(&(at, id.clone()));
         }
     }
@@ -473,7 +491,7 @@ impl AnsweringMachine {
         let next = route.map_or_else(|| bye.uri.clone(), |route| route.uri);
         let Some(to) = next.as_sip().map(Destination::of_uri) else { return };
         let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
-        bye.headers.push_front(Name::Via, own_via(&self.domain, to.transport(), &branch));
+        bye.headers.push_front(Name::Via, own_via(&self.domain, &to, &branch));
         let _ = self.transactions.send(now, bye, to);
     }
 
@@ -484,7 +502,7 @@ impl AnsweringMachine {
         for route in call.invite.headers.all(&Name::RecordRoute) {
             response.headers.push(Name::RecordRoute, route);
         }
-        response.headers.push(Name::Contact, contact(&self.domain));
+        response.headers.push(Name::Contact, contact(&self.domain, call.way_back.as_ref()));
         response
     }
 }
@@ -510,9 +528,10 @@ fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
     response
 }
 
-fn contact(domain: &Domain) -> NameAddr {
-    let transport = domain.listens.first().map_or(Transport::Udp, |(transport, _)| *transport);
-    let (host, port) = domain.listens_at(transport);
+/// Where it is reached by who is answered there.
+fn contact(domain: &Domain, way_back: Option<&Destination>) -> NameAddr {
+    let transport = way_back.map_or(Transport::Udp, Destination::transport);
+    let (host, port) = domain.listens_at(transport, way_back.and_then(Destination::ip));
     let mut uri = SipUri::new(host);
     uri.port = port;
     if transport != Transport::Udp {

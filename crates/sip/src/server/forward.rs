@@ -142,7 +142,7 @@ pub(super) fn copy(
     if record_route && makes_dialog(&request.method) {
         // 4. "it MUST insert a Record-Route header field value into the copy before any existing Record-Route header field
         // values, even if a Route header field is already present".
-        copy.headers.push_front(Name::RecordRoute, recorded(domain, &request.uri, destination.transport()));
+        copy.headers.push_front(Name::RecordRoute, recorded(domain, &request.uri, &destination));
     }
     // 6. "If the copy contains a Route header field, the proxy MUST inspect the URI in its first value. If that URI does not
     // contain an lr parameter, the proxy MUST modify the copy": a strict router finds itself in the Request-URI.
@@ -165,8 +165,9 @@ const fn makes_dialog(method: &Method) -> bool {
 }
 
 /// "The URI placed in the Record-Route header field value MUST be a SIP or SIPS URI. This URI MUST contain an lr parameter".
-fn recorded(domain: &Domain, uri: &Uri, transport: Transport) -> NameAddr {
-    let (host, port) = domain.listens_at(transport);
+fn recorded(domain: &Domain, uri: &Uri, destination: &Destination) -> NameAddr {
+    let transport = destination.transport();
+    let (host, port) = domain.listens_at(transport, destination.ip());
     let mut own = SipUri::new(host).with_parameter("lr", None);
     own.port = port;
     let is_secure = uri.as_sip().is_some_and(|uri| uri.scheme == Scheme::Sips);

@@ -26,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use answering::{Answer, AnsweringMachine, Manners, Progress};
 pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
-pub use bindings::{Binding, Bindings, MOST_BINDINGS};
+pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;
@@ -37,7 +37,7 @@ use crate::header::{Transport, Via};
 use crate::{Host, Message, Name, Request, Response, Scheme, SipUri, Status};
 
 /// Where a message came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
     /// What carried it.
     pub transport: Transport,
@@ -126,6 +126,14 @@ impl Destination {
         self.transport().is_reliable()
     }
 
+    /// Its address, as far as that is known.
+    pub(crate) const fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Address(source) => Some(source.address.ip()),
+            Self::Uri(_) => None,
+        }
+    }
+
     /// What carries it, as far as that is known: a name may still say otherwise.
     pub(crate) fn transport(&self) -> Transport {
         match self {
@@ -196,9 +204,10 @@ pub(crate) fn fingerprint(text: &str) -> String {
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A `Via` of one's own for a hop over `transport`.
-pub(crate) fn own_via(domain: &Domain, transport: Transport, branch: &str) -> Via {
-    let (host, port) = domain.listens_at(transport);
+/// A `Via` of one's own for a hop to `destination`.
+pub(crate) fn own_via(domain: &Domain, destination: &Destination, branch: &str) -> Via {
+    let transport = destination.transport();
+    let (host, port) = domain.listens_at(transport, destination.ip());
     Via::new(transport, host, port, branch)
 }
 

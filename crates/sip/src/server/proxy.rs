@@ -166,7 +166,7 @@ impl Proxy {
         for target in targets {
             let Some((mut copy, to)) = copy(domain, &own, target, self.record_route) else { continue };
             let branch = format!("{MAGIC_COOKIE}{:016x}.{way}", self.random.bits());
-            copy.headers.push_front(Name::Via, own_via(domain, to.transport(), &branch));
+            copy.headers.push_front(Name::Via, own_via(domain, &to, &branch));
             copies.push((copy, to));
         }
         if copies.is_empty() {

@@ -53,7 +53,7 @@ impl StatelessProxy {
         let Some((mut copy, to)) = target.and_then(|target| copy(domain, &request, target, false)) else {
             return Err(refuse(crate::Status::UNSUPPORTED_URI_SCHEME));
         };
-        copy.headers.push_front(Name::Via, own_via(domain, to.transport(), &branch));
+        copy.headers.push_front(Name::Via, own_via(domain, &to, &branch));
         self.out.push_back((to, copy.into()));
         Ok(())
     }

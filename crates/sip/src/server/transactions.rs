@@ -8,12 +8,17 @@ use super::{Destination, Source, reply, stamp};
 use crate::transaction::{Client, ClientKey, Event, InviteClient, InviteServer, Server, ServerKey, Timing};
 use crate::{Message, Method, Request, Response, Status};
 
+/// A request that takes so many bytes counts as one. A longer one counts as several, so that what all take has an end.
+const USUAL: usize = 4096;
+
 /// All transactions of a server; as many at once as it is told.
 #[derive(Debug)]
 pub(super) struct Transactions {
     timing: Timing,
     most: usize,
     parties: BTreeMap<Key, Entry>,
+    /// What all of them count as.
+    weight: usize,
     due: BTreeSet<(Instant, Key)>,
     out: VecDeque<(Destination, Message)>,
     events: VecDeque<Happened>,
@@ -38,6 +43,12 @@ struct Entry {
     party: Party,
     destination: Destination,
     due: Option<Instant>,
+    weight: usize,
+}
+
+/// What a request counts as.
+pub(super) fn weight_of(request: &Request) -> usize {
+    (request.headers.size() + request.body.len()).div_ceil(USUAL).max(1)
 }
 
 /// What a server is told.
@@ -82,6 +93,7 @@ impl Transactions {
             timing,
             most,
             parties: BTreeMap::new(),
+            weight: 0,
             due: BTreeSet::new(),
             out: VecDeque::new(),
             events: VecDeque::new(),
@@ -115,7 +127,8 @@ impl Transactions {
             return;
         }
         if request.method != Method::Ack {
-            if self.parties.len() >= self.most {
+            let weight = weight_of(&request);
+            if self.weight + weight > self.most {
                 self.send_response(reply(&request, Status::SERVICE_UNAVAILABLE));
                 return;
             }
@@ -129,7 +142,7 @@ impl Transactions {
             // Over a stream the response goes "using the existing connection to the source of the original request" (RFC 3261
             // section 18.2.2).
             let destination = way_back.filter(|_| !reliable).unwrap_or(Destination::Address(from));
-            self.insert(now, of, party, destination);
+            self.insert(now, of, party, destination, weight);
         }
         self.events.push_back(Happened::Request(key, request.into()));
     }
@@ -142,8 +155,9 @@ impl Transactions {
         }
     }
 
-    fn insert(&mut self, now: Instant, key: Key, party: Party, destination: Destination) {
-        self.parties.insert(key.clone(), Entry { party, destination, due: None });
+    fn insert(&mut self, now: Instant, key: Key, party: Party, destination: Destination, weight: usize) {
+        self.parties.insert(key.clone(), Entry { party, destination, due: None, weight });
+        self.weight += weight;
         self.touch(now, &key, |_| ());
     }
 
@@ -167,8 +181,8 @@ impl Transactions {
             }
             self.due.extend(due.map(|at| (at, key.clone())));
         }
-        if is_over {
-            self.parties.remove(key);
+        if is_over && let Some(entry) = self.parties.remove(key) {
+            self.weight -= entry.weight;
         }
     }
 
@@ -181,6 +195,11 @@ impl Transactions {
         });
     }
 
+    /// Where the responses to a request go.
+    pub(super) fn way_back(&self, key: &ServerKey) -> Option<Destination> {
+        self.parties.get(&Key::Server(key.clone())).map(|entry| entry.destination.clone())
+    }
+
     /// Whether a request has its transaction still.
     pub(super) fn has(&self, key: &ServerKey) -> bool {
         self.parties.contains_key(&Key::Server(key.clone()))
@@ -189,7 +208,8 @@ impl Transactions {
     /// Sends a request that has its `Via`. `None` if it has none, or there are too many transactions.
     pub(super) fn send(&mut self, now: Instant, request: Request, to: Destination) -> Option<ClientKey> {
         let key = ClientKey::of_request(&request).ok()??;
-        if self.parties.len() >= self.most {
+        let (weight, of) = (weight_of(&request), Key::Client(key.clone()));
+        if self.weight + weight > self.most || self.parties.contains_key(&of) {
             return None;
         }
         let reliable = to.is_reliable();
@@ -198,7 +218,7 @@ impl Transactions {
         } else {
             Party::Client(Client::new(now, request, reliable, self.timing))
         };
-        self.insert(now, Key::Client(key.clone()), party, to);
+        self.insert(now, of, party, to, weight);
         Some(key)
     }
 
@@ -219,7 +239,9 @@ impl Transactions {
     /// Gives one up without a word: whoever is asked will not answer any more.
     pub(super) fn forget(&mut self, key: &ClientKey) {
         let key = Key::Client(key.clone());
-        if let Some(Entry { due: Some(at), .. }) = self.parties.remove(&key) {
+        let Some(Entry { due, weight, .. }) = self.parties.remove(&key) else { return };
+        self.weight -= weight;
+        if let Some(at) = due {
             self.due.remove(&(at, key));
         }
     }
