@@ -12,7 +12,7 @@
 //!   that was stepped: each is a fault of the run, in words.
 //!
 //! It never decides what to send or when, never touches links or namespaces, and never sends to an address that its orders
-//! do not name. Beside it, [`probe`] measures paths outside of any experiment.
+//! do not name. Beside it, [`probe`] measures paths and [`sip_load`] SIP servers, outside of any experiment.
 //!
 //! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (the same over a stream, by the control protocol).
 #![deny(unsafe_code)]
@@ -47,6 +47,7 @@ mod run;
 mod sctp;
 mod signals;
 pub mod sip;
+pub mod sip_load;
 mod socket;
 mod source_report;
 mod sys;

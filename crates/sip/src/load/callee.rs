@@ -6,7 +6,8 @@ use netrig_core::{Duration, Instant};
 
 use super::call::{Answer, Answering, Clock};
 use super::messages::{Responses, copy_of};
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
+use super::moment::Moment;
+use super::output::{Counts, Failure, Output, Record, Side, Stamps, What, stamp};
 use super::scan::{Scan, Start};
 use super::setup::Setup;
 use super::slab::{Key, Slab};
@@ -40,6 +41,8 @@ pub struct Callee {
     table: Table,
     wheel: Wheel,
     lines: Vec<u8>,
+    /// When what is being handled came.
+    arrived: Instant,
     refused: u64,
     strays: u64,
 }
@@ -66,6 +69,7 @@ impl Callee {
             wheel: Wheel::new(setup.resolution),
             setup,
             lines: Vec::new(),
+            arrived: Instant::ZERO,
             refused: 0,
             strays: 0,
         })
@@ -107,7 +111,15 @@ impl Callee {
     }
 
     /// A request that has come from `from`, where its responses go.
-    pub fn handle_request(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
+    pub fn handle_request(
+        &mut self,
+        moment: impl Into<Moment>,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        out: &mut Output,
+    ) {
+        let Moment { arrived, now } = moment.into();
+        self.arrived = arrived;
         let Some(Start::Request { method, .. }) = scan.start else { return };
         let tag = scan.to_tag.and_then(Token::read).filter(|token| self.is_own(*token));
         match (method, scan.to_tag) {
@@ -179,7 +191,7 @@ impl Callee {
                 cseq: cseq.number,
                 counts: Counts::default(),
                 clock: Clock::default(),
-                stamps: Stamps::new(now, now),
+                stamps: Stamps::new(self.arrived, self.arrived),
                 hash,
                 call_id: Text::of(name),
                 from,
@@ -268,7 +280,7 @@ impl Callee {
         out.datagrams.write(from, &self.responses.ok, &values);
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Answering::Ringing {
-            stamp(&mut call.stamps.ending, now);
+            stamp(&mut call.stamps.ending, self.arrived);
             self.respond(now, key, 487, out);
             self.rest(key);
         } else {
@@ -282,7 +294,7 @@ impl Callee {
             self.strays += 1;
             return;
         };
-        stamp(&mut call.stamps.acknowledged, now);
+        stamp(&mut call.stamps.acknowledged, self.arrived);
         match call.phase {
             Answering::Accepted => {
                 call.phase = Answering::Confirmed;
@@ -293,7 +305,7 @@ impl Callee {
                 // Timer I.
                 call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
                 if call.stamps.ending != Instant::NEVER {
-                    stamp(&mut call.stamps.ended, now);
+                    stamp(&mut call.stamps.ended, self.arrived);
                 }
                 out.records.push(record(call));
             }
@@ -323,7 +335,7 @@ impl Callee {
             call.counts.repeated += 1;
             return;
         }
-        stamp(&mut call.stamps.ending, now);
+        stamp(&mut call.stamps.ending, self.arrived);
         stamp(&mut call.stamps.ended, now);
         call.phase = Answering::Over;
         // What was sent before its end may still be in the network.
@@ -377,5 +389,5 @@ impl Callee {
 
 fn record(call: &Answer) -> Record {
     let Answer { token, failure, status, stamps, counts, .. } = *call;
-    Record { token, side: Side::Callee, user: u32::MAX, failure, status, stamps, counts }
+    Record { token, side: Side::Callee, what: What::Answer, user: u32::MAX, failure, status, stamps, counts }
 }

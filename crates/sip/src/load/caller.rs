@@ -6,6 +6,7 @@ use super::authorize::{Credentials, authorize};
 use super::call::{Call, Clock, Phase, Scenario};
 use super::digits::Decimal;
 use super::messages::{Requests, Responses, copy_of};
+use super::moment::Moment;
 use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
 use super::scan::{Scan, Start};
 use super::setup::{Directory, Setup};
@@ -37,6 +38,8 @@ pub struct Caller {
     calls: Slab<Call>,
     wheel: Wheel,
     lines: Vec<u8>,
+    /// When what is being handled came.
+    arrived: Instant,
     strays: u64,
 }
 
@@ -70,6 +73,7 @@ impl Caller {
             names,
             passwords,
             lines: Vec::new(),
+            arrived: Instant::ZERO,
             strays: 0,
         })
     }
@@ -148,11 +152,13 @@ impl Caller {
     /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
     pub fn handle_response(
         &mut self,
-        now: Instant,
+        moment: impl Into<Moment>,
         scan: &Scan<'_>,
         (token, transaction): (Token, u16),
         out: &mut Output,
     ) {
+        let Moment { arrived, now } = moment.into();
+        self.arrived = arrived;
         let is_of = |text: Option<&[u8]>| text.and_then(Token::read) == Some(token);
         let known = self.calls.get(token.key).filter(|call| call.token == token);
         let (Some(status), Some(cseq), Some(_)) = (scan.status(), scan.cseq, known) else {
@@ -181,12 +187,13 @@ impl Caller {
     /// A request whose `To` tag is of this token: the other side hangs up.
     pub fn handle_request(
         &mut self,
-        now: Instant,
+        moment: impl Into<Moment>,
         from: std::net::SocketAddr,
         scan: &Scan<'_>,
         token: Token,
         out: &mut Output,
     ) {
+        let Moment { arrived, .. } = moment.into();
         let Some(Start::Request { method, .. }) = scan.start else { return };
         if method == b"ACK" {
             return;
@@ -203,7 +210,7 @@ impl Caller {
         out.datagrams.write(from, template, &values);
         let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
         if let Some(call) = call.filter(|call| method == b"BYE" && call.phase == Phase::Holding) {
-            stamp(&mut call.stamps.ended, now);
+            stamp(&mut call.stamps.ended, arrived);
             call.failure = Some(Failure::EndedByPeer);
             self.finish(token.key, out);
         }
@@ -318,9 +325,9 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_ringing = status > 100;
         if is_ringing {
-            stamp(&mut call.stamps.ringing, now);
+            stamp(&mut call.stamps.ringing, self.arrived);
         } else if call.stamps.ringing == Instant::NEVER {
-            stamp(&mut call.stamps.trying, now);
+            stamp(&mut call.stamps.trying, self.arrived);
         } else {
             call.counts.reordered += 1;
         }
@@ -334,7 +341,9 @@ impl Caller {
         }
         let span = match call.scenario {
             Scenario::Cancel { after } if was_calling => Some(after),
-            Scenario::NoAnswer { patience } if is_ringing && call.stamps.ringing == now => Some(patience),
+            Scenario::NoAnswer { patience } if is_ringing && call.stamps.ringing == self.arrived => {
+                Some(patience)
+            }
             _ if was_calling => Some(longest),
             _ => None,
         };
@@ -366,7 +375,7 @@ impl Caller {
         call.remote = Text::of(scan.to.unwrap_or_default());
         call.target = Text::of(target);
         call.status = status;
-        stamp(&mut call.stamps.answered, now);
+        stamp(&mut call.stamps.answered, self.arrived);
         call.clock.again.stop();
         call.clock.end.stop();
         call.clock.act.stop();
@@ -415,13 +424,14 @@ impl Caller {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        stamp(&mut call.stamps.answered, now);
+        stamp(&mut call.stamps.answered, self.arrived);
         stamp(&mut call.stamps.acknowledged, now);
         if call.phase == Phase::Cancelling {
-            stamp(&mut call.stamps.ended, now);
+            stamp(&mut call.stamps.ended, self.arrived);
         }
         let wanted = match call.scenario {
             Scenario::Busy => status == 486 || status == 600,
+            Scenario::Redirect => (300..400).contains(&status),
             Scenario::Cancel { .. } | Scenario::NoAnswer { .. } => {
                 call.phase == Phase::Cancelling && status == 487
             }
@@ -502,10 +512,10 @@ impl Caller {
             return self.send(now, key, sent, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        stamp(&mut call.stamps.ended, now);
+        stamp(&mut call.stamps.ended, self.arrived);
         if method != Method::Bye {
             call.status = status;
-            stamp(&mut call.stamps.answered, now);
+            stamp(&mut call.stamps.answered, self.arrived);
         }
         if status >= 300 {
             let is_challenge = matches!(status, 401 | 407);
@@ -579,6 +589,6 @@ impl Caller {
 }
 
 fn record(call: &Call) -> Record {
-    let Call { token, user, failure, status, stamps, counts, .. } = *call;
-    Record { token, side: Side::Caller, user, failure, status, stamps, counts }
+    let Call { token, scenario, user, failure, status, stamps, counts, .. } = *call;
+    Record { token, side: Side::Caller, what: scenario.what(), user, failure, status, stamps, counts }
 }

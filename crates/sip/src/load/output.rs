@@ -126,6 +126,50 @@ pub enum Side {
     Registrant,
 }
 
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// A user was registered, for the first time or again.
+    Register,
+    /// A registration was kept alive, before its time was over.
+    Renew,
+    /// A registration was taken back.
+    Unregister,
+    /// A call that is answered and hung up.
+    Call,
+    /// A call that is taken back.
+    Cancel,
+    /// A call to one who refuses.
+    Busy,
+    /// A call that nobody answers.
+    NoAnswer,
+    /// A call that is sent elsewhere.
+    Redirect,
+    /// OPTIONS.
+    Options,
+    /// MESSAGE.
+    Message,
+    /// A call as the one sees it who is called.
+    Answer,
+}
+
+impl What {
+    /// All that there are.
+    pub const ALL: [Self; 11] = [
+        Self::Register,
+        Self::Renew,
+        Self::Unregister,
+        Self::Call,
+        Self::Cancel,
+        Self::Busy,
+        Self::NoAnswer,
+        Self::Redirect,
+        Self::Options,
+        Self::Message,
+        Self::Answer,
+    ];
+}
+
 /// Why it is no success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
@@ -152,6 +196,8 @@ pub struct Record {
     pub token: Token,
     /// Who saw it.
     pub side: Side,
+    /// What was done.
+    pub what: What,
     /// Which user, of whom sees it; for one who is called `u32::MAX`.
     pub user: u32,
     /// Why it failed, if it did.

@@ -94,6 +94,15 @@ pub enum Directory {
         /// Where each ends.
         ends: Box<[u32]>,
     },
+    /// Every so many of another's texts.
+    Part {
+        /// The other.
+        of: Box<Self>,
+        /// The number of the first user there.
+        first: u32,
+        /// From one user to the next there.
+        step: u32,
+    },
 }
 
 impl Directory {
@@ -112,6 +121,12 @@ impl Directory {
         Self::List { bytes: bytes.into(), ends: ends.into() }
     }
 
+    /// The texts of users `first`, `first + step` and so on, from 0 on.
+    #[must_use]
+    pub fn part(&self, first: u32, step: u32) -> Self {
+        Self::Part { of: Box::new(self.clone()), first, step }
+    }
+
     /// The text of one user; empty beyond the end of a list.
     pub fn of(&self, user: u32) -> Text<46> {
         match self {
@@ -127,6 +142,7 @@ impl Directory {
                 text[prefix.len()..prefix.len() + number.len()].copy_from_slice(number);
                 Text::of(&text[..prefix.len() + number.len()])
             }
+            Self::Part { of, first, step } => of.of(first.saturating_add(user.saturating_mul(*step))),
             Self::List { bytes, ends } => {
                 let place = user as usize;
                 let start = place.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
@@ -148,6 +164,7 @@ mod tests {
         assert_eq!(name(&Directory::pattern(&"u".repeat(50), 1), 42), "u".repeat(50) + "42");
         let list = Directory::list(["alice", "", "bob"]);
         assert_eq!([0, 1, 2, 3].map(|user| name(&list, user)), ["alice", "", "bob", ""]);
+        assert_eq!([0, 1].map(|user| name(&Directory::pattern("u", 1).part(3, 4), user)), ["u3", "u7"]);
         assert_eq!(name(&Directory::Fixed(b"secret"[..].into()), 9), "secret");
     }
 

@@ -21,6 +21,8 @@ pub struct Sip {
 pub enum Kind {
     /// Be a SIP server, until Ctrl-C or for a time
     Serve(Serve),
+    /// Put a load of calls or registrations on a server, and say what it makes of them
+    Load(Box<super::load::Load>),
 }
 
 /// `netrig sip serve`.

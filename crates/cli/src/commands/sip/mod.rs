@@ -1,6 +1,7 @@
-//! `netrig sip`: a file for each of its verbs.
+//! `netrig sip`: a file or a folder for each of its verbs.
 
 mod arguments;
+mod load;
 mod serve;
 mod show;
 mod users;
@@ -16,5 +17,6 @@ pub use arguments::Sip;
 pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
     match &arguments.kind {
         Kind::Serve(arguments) => serve::serve(&arguments.role),
+        Kind::Load(arguments) => load::load(arguments),
     }
 }
