@@ -1,15 +1,16 @@
 //! A user agent that answers calls by itself (RFC 3261 sections 8.2 and 13.3).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 
 use super::authentication::unknown_options;
+use super::hop::Hop;
+use super::manners::{Answer, Manners};
 use super::registrar::{is_readable, with_allow};
 use super::transactions::{Happened, Transactions, weight_of};
-use super::{Destination, Domain, Server, Source, own_via, reply, unsupported};
+use super::{Destination, Domain, Server, Source, reply, unsupported};
 use crate::dialog::{Acceptance, Dialog, DialogId, Outcome, Provisionals, Refusal, State};
 use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
 use crate::sdp::Description;
@@ -27,56 +28,6 @@ const ALLOWED: [Method; 8] = [
     Method::Update,
     Method::Message,
 ];
-
-/// How a machine behaves.
-#[derive(Clone, Debug)]
-pub struct Manners {
-    /// What it says before its answer, in the order of their times.
-    pub progress: Vec<Progress>,
-    /// How it answers.
-    pub answer: Answer,
-    /// How long after the ACK it hangs up; `None` leaves that to the caller.
-    pub hold: Option<Duration>,
-    /// Whether provisional responses are sent reliably to who supports it (RFC 3262).
-    pub reliable: bool,
-    /// Where it receives media; session descriptions say so.
-    pub media: SocketAddr,
-}
-
-/// A provisional response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// So long after the INVITE.
-    pub after: Duration,
-    /// 101 to 199.
-    pub status: Status,
-    /// With a session description: early media.
-    pub media: bool,
-}
-
-/// How a machine answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// With 200 so long after the INVITE.
-    Accept(Duration),
-    /// With this, 300 to 699, so long after the INVITE: busy, decline.
-    Refuse(Duration, Status),
-    /// Not at all: it rings until the caller gives up.
-    Never,
-}
-
-impl Manners {
-    /// It rings at once, answers at once, and waits for the BYE.
-    pub fn new(media: SocketAddr) -> Self {
-        Self {
-            progress: vec![Progress { after: Duration::ZERO, status: Status::RINGING, media: false }],
-            answer: Answer::Accept(Duration::ZERO),
-            hold: None,
-            reliable: false,
-            media,
-        }
-    }
-}
 
 /// A user agent server that behaves as it is told.
 #[derive(Debug)]
@@ -113,8 +64,19 @@ struct Call {
     hang_up: Option<Instant>,
     /// Until when the caller wants an answer.
     expires: Option<Instant>,
+    /// When it has lasted as long as it may.
+    end: Instant,
     due: Option<Instant>,
     weight: usize,
+}
+
+impl Call {
+    /// Whether it was answered and acknowledged, so that it may be hung up: "the callee's UA MUST NOT send a BYE on a confirmed
+    /// dialog until it has received an ACK for its 2xx response or until the server transaction times out" (RFC 3261 section 15).
+    fn is_talk(&self) -> bool {
+        let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
+        self.answered && outcome.is_some()
+    }
 }
 
 impl AnsweringMachine {
@@ -329,6 +291,7 @@ impl AnsweringMachine {
             // "If the request is an INVITE that contains an Expires header field, the UAS core sets a timer for the number of
             // seconds indicated in the header field value."
             expires: expires.map(|seconds| now + Duration::from_secs(seconds.into())),
+            end: now + self.manners.longest,
             due: None,
             weight,
         };
@@ -369,10 +332,11 @@ impl AnsweringMachine {
             Answer::Never => None,
         };
         let is_held = call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back);
-        let open = [progress, answer.filter(|_| !is_held), call.expires];
+        let open = [progress, answer.filter(|_| !is_held), call.expires, Some(call.end)];
         let open = open.into_iter().flatten().filter(|_| !call.answered);
         let own = [
             call.hang_up,
+            call.is_talk().then_some(call.end),
             call.provisionals.as_ref().and_then(Provisionals::poll_timeout),
             call.acceptance.as_ref().and_then(Acceptance::poll_timeout),
         ];
@@ -396,6 +360,11 @@ impl AnsweringMachine {
                     );
                     return false;
                 }
+            }
+            if call.end <= now {
+                let gone = of_call(&call.invite, Status::TEMPORARILY_UNAVAILABLE, id);
+                self.transactions.respond(now, &call.key, gone);
+                return false;
             }
             // "If the invitation expires before the UAS has generated a final response, a 487 (Request Terminated) response SHOULD
             // be generated."
@@ -475,7 +444,7 @@ impl AnsweringMachine {
                 call.hang_up = Some(now);
             }
         }
-        if call.hang_up.is_some_and(|at| at <= now) {
+        if call.hang_up.is_some_and(|at| at <= now) || (call.is_talk() && call.end <= now) {
             self.hang_up(now, call);
             return false;
         }
@@ -486,13 +455,12 @@ impl AnsweringMachine {
         if call.dialog.state() != State::Confirmed {
             return;
         }
-        let Ok(mut bye) = call.dialog.request(Method::Bye) else { return };
+        let Ok(bye) = call.dialog.request(Method::Bye) else { return };
         let route = bye.headers.addresses(&Name::Route).ok().and_then(|routes| routes.into_iter().next());
         let next = route.map_or_else(|| bye.uri.clone(), |route| route.uri);
         let Some(to) = next.as_sip().map(Destination::of_uri) else { return };
         let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
-        bye.headers.push_front(Name::Via, own_via(&self.domain, &to, &branch));
-        let _ = self.transactions.send(now, bye, to);
+        let _ = self.transactions.send(now, Hop::new(&self.domain, bye, to, &branch));
     }
 
     /// A response that makes a dialog (RFC 3261 section 12.1.1).

@@ -10,6 +10,10 @@ mod answering_tests;
 mod authentication;
 mod bindings;
 mod forward;
+mod hop;
+#[cfg(test)]
+mod hop_tests;
+mod manners;
 mod proxy;
 mod redirect;
 mod registrar;
@@ -24,9 +28,11 @@ use std::net::{IpAddr, SocketAddr};
 use netrig_core::Instant;
 use sha2::{Digest as _, Sha256};
 
-pub use answering::{Answer, AnsweringMachine, Manners, Progress};
+pub use answering::AnsweringMachine;
 pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
 pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS};
+pub use hop::LONGEST_OVER_UDP;
+pub use manners::{Answer, Manners, Progress};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;

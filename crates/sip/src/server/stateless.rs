@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use netrig_core::Instant;
 
 use super::forward::{copy, preprocess, refusal, targets, without_own_via};
-use super::{Destination, Registry, Server, Source, fingerprint, own_via, reply, stamp};
+use super::hop::Hop;
+use super::{Destination, Registry, Server, Source, fingerprint, reply, stamp};
 use crate::header::MAGIC_COOKIE;
 use crate::{Message, Method, Name, Request, Response};
 
@@ -50,11 +51,11 @@ impl StatelessProxy {
         let targets = targets(&self.registry, now, &request);
         let refuse = |status| Box::new(reply(&request, status));
         let target = targets.map_err(refuse)?.into_iter().next();
-        let Some((mut copy, to)) = target.and_then(|target| copy(domain, &request, target, false)) else {
+        let Some((copy, to)) = target.and_then(|target| copy(domain, &request, target, false)) else {
             return Err(refuse(crate::Status::UNSUPPORTED_URI_SCHEME));
         };
-        copy.headers.push_front(Name::Via, own_via(domain, &to, &branch));
-        self.out.push_back((to, copy.into()));
+        let Hop { request, to, .. } = Hop::new(domain, copy, to, &branch);
+        self.out.push_back((to, request.into()));
         Ok(())
     }
 }

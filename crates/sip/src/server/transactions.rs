@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use netrig_core::{Endpoint, Instant};
 
+use super::hop::{Hop, Otherwise};
 use super::{Destination, Source, reply, stamp};
 use crate::transaction::{Client, ClientKey, Event, InviteClient, InviteServer, Server, ServerKey, Timing};
 use crate::{Message, Method, Request, Response, Status};
@@ -42,6 +43,8 @@ enum Party {
 struct Entry {
     party: Party,
     destination: Destination,
+    /// How a request goes if nobody takes it there.
+    otherwise: Option<Otherwise>,
     due: Option<Instant>,
     weight: usize,
 }
@@ -142,7 +145,8 @@ impl Transactions {
             // Over a stream the response goes "using the existing connection to the source of the original request" (RFC 3261
             // section 18.2.2).
             let destination = way_back.filter(|_| !reliable).unwrap_or(Destination::Address(from));
-            self.insert(now, of, party, destination, weight);
+            let entry = Entry { party, destination, otherwise: None, due: None, weight };
+            self.insert(now, of, entry);
         }
         self.events.push_back(Happened::Request(key, request.into()));
     }
@@ -155,9 +159,9 @@ impl Transactions {
         }
     }
 
-    fn insert(&mut self, now: Instant, key: Key, party: Party, destination: Destination, weight: usize) {
-        self.parties.insert(key.clone(), Entry { party, destination, due: None, weight });
-        self.weight += weight;
+    fn insert(&mut self, now: Instant, key: Key, entry: Entry) {
+        self.weight += entry.weight;
+        self.parties.insert(key.clone(), entry);
         self.touch(now, &key, |_| ());
     }
 
@@ -206,7 +210,8 @@ impl Transactions {
     }
 
     /// Sends a request that has its `Via`. `None` if it has none, or there are too many transactions.
-    pub(super) fn send(&mut self, now: Instant, request: Request, to: Destination) -> Option<ClientKey> {
+    pub(super) fn send(&mut self, now: Instant, hop: Hop) -> Option<ClientKey> {
+        let Hop { request, to, otherwise } = hop;
         let key = ClientKey::of_request(&request).ok()??;
         let (weight, of) = (weight_of(&request), Key::Client(key.clone()));
         if self.weight + weight > self.most || self.parties.contains_key(&of) {
@@ -218,7 +223,7 @@ impl Transactions {
         } else {
             Party::Client(Client::new(now, request, reliable, self.timing))
         };
-        self.insert(now, of, party, to, weight);
+        self.insert(now, of, Entry { party, destination: to, otherwise, due: None, weight });
         Some(key)
     }
 
@@ -233,7 +238,7 @@ impl Transactions {
             return false;
         }
         let (cancel, to) = (invite.cancellation(), destination.clone());
-        self.send(now, cancel, to).is_some()
+        self.send(now, Hop::bound(cancel, to)).is_some()
     }
 
     /// Gives one up without a word: whoever is asked will not answer any more.
@@ -261,7 +266,14 @@ impl Transactions {
     /// A message could not be sent.
     pub(super) fn handle_failure(&mut self, now: Instant, message: &Message) {
         let key = match message {
-            Message::Request(request) => ClientKey::of_request(request).ok().flatten().map(Key::Client),
+            Message::Request(request) => {
+                let key = ClientKey::of_request(request).ok().flatten();
+                if let Some(hop) = key.as_ref().and_then(|key| self.other_hop(key, request)) {
+                    self.send(now, hop);
+                    return;
+                }
+                key.map(Key::Client)
+            }
             Message::Response(response) => {
                 // That of the request that it answers: its Via and its method are the same.
                 let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
@@ -275,6 +287,13 @@ impl Transactions {
         if let Some(key) = key {
             self.touch(now, &key, Party::fail);
         }
+    }
+
+    /// How a request that nobody has taken goes now, if there is another way; its transaction begins anew.
+    fn other_hop(&mut self, key: &ClientKey, request: &Request) -> Option<Hop> {
+        let otherwise = self.parties.get_mut(&Key::Client(key.clone()))?.otherwise.take()?;
+        self.forget(key);
+        Some(otherwise.hop(request))
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
