@@ -8,7 +8,7 @@
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_agent::sip_load::answer;
+use netrig_agent::sip::load::answer;
 use netrig_core::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,113 +6,88 @@
     reason = "a test of sockets has servers in threads and processes, and what cannot go on has failed"
 )]
 
+#[path = "common/sip_server.rs"]
+mod sip_server;
+
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
-use bytes::Bytes;
-use netrig_agent::sip_load::{
+use netrig_agent::sip::load::{
     Arrivals, CalleeOrder, Gaps, LoadError, LoadOrder, LoadReport, OutcomeRow, Pace, SecondRow, Work, answer,
     run,
 };
+use netrig_agent::sip::server::{Role, ServerOrder, User};
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_sip::digest::{Algorithm, Hash};
+use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Directory, Scenario, What};
-use netrig_sip::server::{
-    Answer, AnsweringMachine, Authenticator, Destination, Domain, Manners, Policy, Proxy, Registrar,
-    Registry, Server, Source, Users,
-};
+use netrig_sip::server::{Answer, Destination, Domain, Manners, Policy, Proxy, Registry, Server, Source};
 use netrig_sip::transaction::Timing;
-use netrig_sip::{Host, Message, Method, Status};
+use netrig_sip::{Message, Method, Status};
 use netrig_traffic::SpanDistribution;
+use sip_server::{Running, server, sockets};
 
 /// Short, so that what is given up is given up in seconds.
 fn timing() -> Timing {
     Timing { t1: Duration::from_millis(50), t2: Duration::from_millis(400), t4: Duration::from_millis(500) }
 }
 
-/// A server in a thread of its own, until it is dropped.
-struct Running {
-    address: SocketAddr,
-    /// It is dead: it still has its socket, and hears and says nothing.
-    dead: Arc<AtomicBool>,
-    /// INVITEs that it was kept from hearing.
+/// Where servers listen.
+const UDP: [&str; 1] = ["udp:127.0.0.1:0"];
+
+/// An order whose server has room for all of a test.
+fn ordered(role: Role) -> ServerOrder {
+    ServerOrder { most_transactions: 100_000, timing: timing(), ..server(role) }
+}
+
+fn manners(answer: Answer) -> Manners {
+    Manners { answer, ..Manners::new("127.0.0.1:9".parse().unwrap()) }
+}
+
+fn answering(answer: Answer) -> Running {
+    Running::start(sockets(&UDP), ordered(Role::UserAgent(manners(answer))))
+}
+
+fn address(server: &Running) -> SocketAddr {
+    server.address(Transport::Udp)
+}
+
+/// A server that does not hear one INVITE in so many.
+struct Deaf {
+    server: Box<dyn Server>,
+    one_in: u64,
+    invites: u64,
     unheard: Arc<AtomicU64>,
-    end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
-impl Running {
-    /// `make` gets the domain; of the INVITEs one in `deaf` is not heard, none if that is zero.
-    fn start<S: Server>(make: impl FnOnce(Domain) -> S + Send + 'static, deaf: u64) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // Nothing is lost here but what is meant to be, however long the thread is kept from looking.
-        let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 16 << 20);
-        let address = socket.local_addr().unwrap();
-        let domain =
-            Domain { names: vec![Host::Address(address.ip())], listens: vec![(Transport::Udp, address)] };
-        let [dead, end] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let unheard = Arc::new(AtomicU64::new(0));
-        let shared = (Arc::clone(&dead), Arc::clone(&end), Arc::clone(&unheard));
-        let thread = std::thread::spawn(move || drive(&socket, &mut make(domain), deaf, &shared));
-        Self { address, dead, unheard, end, thread: Some(thread) }
+impl Server for Deaf {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        let is_invite = message.as_request().is_some_and(|request| request.method == Method::Invite);
+        self.invites += u64::from(is_invite);
+        if is_invite && self.invites.is_multiple_of(self.one_in) {
+            self.unheard.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.server.handle(now, message, from);
+        }
     }
 
-    fn answering(answer: Answer) -> Self {
-        let machine = move |domain| {
-            let media = "127.0.0.1:9".parse().unwrap();
-            let manners = Manners { answer, ..Manners::new(media) };
-            AnsweringMachine::new(domain, manners, 100_000, timing(), Seeds::new(1).stream("server"))
-        };
-        Self::start(machine, 0)
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.server.handle_failure(now, message);
     }
-}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        let joined = self.thread.take().unwrap().join();
-        assert!(joined.is_ok() || std::thread::panicking());
+    fn handle_timeout(&mut self, now: Instant) {
+        self.server.handle_timeout(now);
     }
-}
 
-fn drive(
-    socket: &UdpSocket,
-    server: &mut impl Server,
-    deaf: u64,
-    (dead, end, unheard): &(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>),
-) {
-    socket.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
-    let began = std::time::Instant::now();
-    let mut invites = 0;
-    let mut buffer = [0; 65_536];
-    while !end.load(Ordering::Relaxed) {
-        let received = socket.recv_from(&mut buffer);
-        let now = Instant::ZERO + Duration::from_nanos(began.elapsed().as_nanos() as u64);
-        if let Ok((len, from)) = received {
-            let message = Message::parse(&Bytes::copy_from_slice(&buffer[..len])).unwrap();
-            let is_invite = message.as_request().is_some_and(|request| request.method == Method::Invite);
-            invites += u64::from(is_invite);
-            let is_unheard = is_invite && deaf > 0 && invites.is_multiple_of(deaf);
-            if is_unheard {
-                unheard.fetch_add(1, Ordering::Relaxed);
-            } else if !dead.load(Ordering::Relaxed) {
-                server.handle(now, message, Source { transport: Transport::Udp, address: from });
-            }
-        }
-        if server.poll_timeout().is_some_and(|at| at <= now) {
-            server.handle_timeout(now);
-        }
-        while let Some((to, message)) = server.poll_transmit() {
-            let Destination::Address(to) = to else { panic!("nothing here has a name: {to:?}") };
-            if !dead.load(Ordering::Relaxed) {
-                socket.send_to(&message.to_bytes(), to.address).unwrap();
-            }
-        }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.server.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.server.poll_transmit()
     }
 }
 
@@ -157,8 +132,8 @@ fn assert_all_well(report: &LoadReport, what: What, count: u64) {
 
 #[test]
 fn calls_and_all_else_are_answered() {
-    let server = Running::answering(Answer::Accept(Duration::from_millis(5)));
-    let report = carried_out(&order(server.address, CALL, 100));
+    let server = answering(Answer::Accept(Duration::from_millis(5)));
+    let report = carried_out(&order(address(&server), CALL, 100));
     assert_all_well(&report, What::Call, 100);
     for delay in [Delay::Connection, Delay::Disconnect, Delay::Total, Delay::SessionDuration] {
         assert_eq!(report.delay(delay).unwrap().n, 100, "{delay:?}");
@@ -170,19 +145,19 @@ fn calls_and_all_else_are_answered() {
     assert_eq!((report.ratios.ser, report.ratios.scr, report.ratios.isa), (Some(1.0), Some(1.0), Some(0.0)));
     assert!(report.kept);
     for (scenario, what) in [(Scenario::Options, What::Options), (Scenario::Message, What::Message)] {
-        let report = carried_out(&order(server.address, Work::Call(scenario), 30));
+        let report = carried_out(&order(address(&server), Work::Call(scenario), 30));
         assert_all_well(&report, what, 30);
     }
 }
 
 #[test]
 fn what_begins_in_the_warm_up_is_counted_apart() {
-    let server = Running::answering(Answer::Accept(Duration::ZERO));
+    let server = answering(Answer::Accept(Duration::ZERO));
     let order = LoadOrder {
         warm_up: Duration::from_millis(200),
         duration: Duration::from_millis(500),
         count: None,
-        ..order(server.address, CALL, 0)
+        ..order(address(&server), CALL, 0)
     };
     let report = carried_out(&order);
     // One each 5 ms, the first at once.
@@ -192,32 +167,34 @@ fn what_begins_in_the_warm_up_is_counted_apart() {
 
 #[test]
 fn users_of_a_closed_loop_come_again() {
-    let server = Running::answering(Answer::Accept(Duration::ZERO));
+    let server = answering(Answer::Accept(Duration::ZERO));
     let pace = Pace::Closed(SpanDistribution::Exponential(Duration::from_millis(20)));
-    let order = LoadOrder { pace, users: 6, ..order(server.address, Work::Call(Scenario::Options), 90) };
+    let order = LoadOrder { pace, users: 6, ..order(address(&server), Work::Call(Scenario::Options), 90) };
     assert_all_well(&carried_out(&order), What::Options, 90);
 }
 
 /// An INVITE that is not heard is sent again, and no call fails for it.
 #[test]
 fn a_deaf_server_makes_retransmissions_and_no_failures() {
-    let media = "127.0.0.1:9".parse().unwrap();
-    let machine = move |domain| {
-        AnsweringMachine::new(domain, Manners::new(media), 1000, timing(), Seeds::new(1).stream("server"))
-    };
-    let server = Running::start(machine, 5);
-    let report = carried_out(&order(server.address, CALL, 100));
+    let unheard = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&unheard);
+    let server = Running::with(sockets(&UDP), move |listens| {
+        let role = Role::UserAgent(manners(Answer::Accept(Duration::ZERO)));
+        let server = ordered(role).server(listens).unwrap();
+        Box::new(Deaf { server, one_in: 5, invites: 0, unheard: counted })
+    });
+    let report = carried_out(&order(address(&server), CALL, 100));
     assert_all_well(&report, What::Call, 100);
-    let unheard = server.unheard.load(Ordering::Relaxed);
+    let unheard = unheard.load(Ordering::Relaxed);
     assert!(unheard >= 20 && report.requests_again >= unheard, "{unheard} {}", report.requests_again);
 }
 
 /// Whoever calls a server that is dead gives up after 64·T1, which is 3.2 s here, and not before.
 #[test]
 fn a_dead_server_makes_failures_by_timer_b() {
-    let server = Running::answering(Answer::Accept(Duration::ZERO));
-    server.dead.store(true, Ordering::Relaxed);
-    let report = carried_out(&order(server.address, CALL, 40));
+    // It has its socket still, and hears and says nothing.
+    let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let report = carried_out(&order(dead.local_addr().unwrap(), CALL, 40));
     let row = report.outcome(What::Call).unwrap();
     assert_eq!((row.begun, row.failed, row.open), (40, 40, 0));
     assert_eq!(report.failures.len(), 1);
@@ -232,50 +209,45 @@ fn a_dead_server_makes_failures_by_timer_b() {
 
 #[test]
 fn a_refusal_is_a_failure_by_its_status_unless_it_was_wanted() {
-    let server = Running::answering(Answer::Refuse(Duration::ZERO, Status::BUSY_HERE));
-    let report = carried_out(&order(server.address, CALL, 30));
+    let server = answering(Answer::Refuse(Duration::ZERO, Status::BUSY_HERE));
+    let report = carried_out(&order(address(&server), CALL, 30));
     let failure = &report.failures[0];
     assert_eq!((failure.kind, failure.why.as_str(), failure.count), ("status", "answered with 486", 30));
     assert_eq!((report.ratios.ser, report.ratios.seer, report.ratios.isa), (Some(0.0), Some(1.0), Some(0.0)));
-    assert_all_well(&carried_out(&order(server.address, Work::Call(Scenario::Busy), 30)), What::Busy, 30);
+    assert_all_well(&carried_out(&order(address(&server), Work::Call(Scenario::Busy), 30)), What::Busy, 30);
     drop(server);
-    let server = Running::answering(Answer::Refuse(Duration::ZERO, Status::new(302).unwrap()));
-    let report = carried_out(&order(server.address, Work::Call(Scenario::Redirect), 30));
+    let server = answering(Answer::Refuse(Duration::ZERO, Status::new(302).unwrap()));
+    let report = carried_out(&order(address(&server), Work::Call(Scenario::Redirect), 30));
     assert_all_well(&report, What::Redirect, 30);
     assert_eq!(report.delay(Delay::Redirect).unwrap().n, 30);
 }
 
 #[test]
 fn calls_that_nobody_answers_are_taken_back() {
-    let server = Running::answering(Answer::Never);
+    let server = answering(Answer::Never);
     let wait = Duration::from_millis(10);
     for (scenario, what) in [
         (Scenario::Cancel { after: wait }, What::Cancel),
         (Scenario::NoAnswer { patience: wait }, What::NoAnswer),
     ] {
-        let report = carried_out(&order(server.address, Work::Call(scenario), 30));
+        let report = carried_out(&order(address(&server), Work::Call(scenario), 30));
         assert_all_well(&report, what, 30);
         assert_eq!(report.delay(Delay::Cancel).unwrap().n, 30);
     }
 }
 
-fn registry(domain: Domain) -> Registry {
-    let users = (0..40).map(|user| (format!("user{user:06}"), "secret".to_owned()));
-    let mut random = Seeds::new(1).stream("nonces");
-    let authenticator =
-        Authenticator::new("example.com", Algorithm { hash: Hash::Md5, session: false }, &mut random);
-    Registry {
-        users: Users::Known(users.collect()),
-        authenticator: Some(authenticator),
-        ..Registry::new(domain, 1000)
-    }
-}
-
 #[test]
 fn users_register_with_their_passwords_and_no_others() {
-    let server = Running::start(|domain| Registrar::new(registry(domain), 10_000, timing()), 0);
+    let named = |number| User { name: format!("user{number:06}"), password: "secret".into(), contact: None };
+    let asking = ServerOrder {
+        users: Some((0..40).map(named).collect()),
+        digest: Some(Algorithm::MD5),
+        realm: Some("example.com".into()),
+        ..ordered(Role::Registrar)
+    };
+    let server = Running::start(sockets(&UDP), asking);
     let passwords = Directory::Fixed(b"secret"[..].into());
-    let order = LoadOrder { passwords: passwords.clone(), ..order(server.address, Work::Register, 40) };
+    let order = LoadOrder { passwords: passwords.clone(), ..order(address(&server), Work::Register, 40) };
     let report = carried_out(&order);
     assert_all_well(&report, What::Register, 40);
     assert_eq!((report.challenges, report.delay(Delay::Registration).unwrap().n), (40, 40));
@@ -295,12 +267,9 @@ fn users_register_with_their_passwords_and_no_others() {
 /// Both sides are the tester's: what happens at who is called is measured there.
 #[test]
 fn calls_through_a_proxy_are_measured_at_both_ends() {
-    let proxy = |domain| {
-        Proxy::new(Registry::new(domain, 1000), true, 10_000, timing(), Seeds::new(1).stream("proxy"))
-    };
-    let server = Running::start(proxy, 0);
+    let server = Running::start(sockets(&UDP), ordered(Role::Proxy { record_route: true }));
     let callee = CalleeOrder::Own { ringing: Duration::from_millis(2) };
-    let report = carried_out(&LoadOrder { callee, ..order(server.address, CALL, 100) });
+    let report = carried_out(&LoadOrder { callee, ..order(address(&server), CALL, 100) });
     assert_all_well(&report, What::Call, 100);
     assert_all_well(&report, What::Answer, 100);
     assert_eq!(report.delay(Delay::AnswerSignal).unwrap().n, 100);
@@ -308,7 +277,7 @@ fn calls_through_a_proxy_are_measured_at_both_ends() {
     for (scenario, what) in
         [(Scenario::Busy, What::Busy), (Scenario::Cancel { after: Duration::from_millis(5) }, What::Cancel)]
     {
-        let order = LoadOrder { callee, ..order(server.address, Work::Call(scenario), 30) };
+        let order = LoadOrder { callee, ..order(address(&server), Work::Call(scenario), 30) };
         let report = carried_out(&order);
         assert_all_well(&report, what, 30);
         assert_all_well(&report, What::Answer, 30);
@@ -318,17 +287,17 @@ fn calls_through_a_proxy_are_measured_at_both_ends() {
 /// Peers whose registrations last a second are called for two and a half, and are gone when it is over.
 #[test]
 fn registrations_are_kept_alive_and_taken_back() {
-    let proxy = |domain| {
+    let server = Running::with(sockets(&UDP), |listens| {
+        let domain = Domain { names: Vec::new(), listens: listens.to_vec() };
         let policy = Policy { least: Duration::from_secs(1), ..Policy::default() };
         let registry = Registry { policy, ..Registry::new(domain, 1000) };
-        Proxy::new(registry, true, 10_000, timing(), Seeds::new(1).stream("proxy"))
-    };
-    let server = Running::start(proxy, 0);
+        Box::new(Proxy::new(registry, true, 10_000, timing(), Seeds::new(1).stream("proxy")))
+    });
     let order = LoadOrder {
         callee: CalleeOrder::Own { ringing: Duration::ZERO },
         pace: Pace::Open(Arrivals::at(20.0, Gaps::Constant)),
         expires: 1,
-        ..order(server.address, CALL, 50)
+        ..order(address(&server), CALL, 50)
     };
     let report = carried_out(&order);
     assert_all_well(&report, What::Call, 50);
@@ -347,10 +316,10 @@ fn registrations_are_kept_alive_and_taken_back() {
 
 #[test]
 fn a_load_that_is_interrupted_tells_what_it_has_begun() {
-    let server = Running::answering(Answer::Accept(Duration::ZERO));
+    let server = answering(Answer::Accept(Duration::ZERO));
     let stop = Arc::new(AtomicBool::new(false));
     let ender = Arc::clone(&stop);
-    let order = order(server.address, CALL, 100_000);
+    let order = order(address(&server), CALL, 100_000);
     let report = run(&order, &stop, |_| {}, move |_| ender.store(true, Ordering::Relaxed)).unwrap();
     assert!(report.interrupted && report.outcome(What::Call).unwrap().succeeded > 0);
 }

@@ -6,88 +6,26 @@
     reason = "a server is a thread, and clients are sockets that wait"
 )]
 
+#[path = "common/sip_server.rs"]
+mod sip_server;
+
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use bytes::Bytes;
-use netrig_agent::sip::tls::{self, Identity, Trust};
-use netrig_agent::sip::{
-    Bounds, Limits, Names, Role, ServeError, ServerOrder, SipStream, Sockets, SocketsOrder, Tally, User,
-    server_name,
-};
-use netrig_core::{Duration, Seeds};
+use netrig_agent::sip::server::{Limits, Names, Role, ServeError, ServerOrder, Sockets, SocketsOrder, User};
+use netrig_agent::sip::tls::{self, Trust};
+use netrig_agent::sip::{Bounds, SipStream, server_name};
+use netrig_core::Duration;
 use netrig_sip::dialog::Dialog;
 use netrig_sip::digest::{Algorithm, Challenge, Session};
 use netrig_sip::header::Transport;
 use netrig_sip::server::Manners;
-use netrig_sip::transaction::Timing;
 use netrig_sip::{Framed, Host, Message, Method, Name, Request, Response, Status};
+use sip_server::{Running, server, sockets};
 
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
-
-/// A server on a thread of its own.
-struct Running {
-    listens: Vec<(Transport, SocketAddr)>,
-    cancel: Arc<AtomicBool>,
-    thread: JoinHandle<Tally>,
-}
-
-impl Running {
-    fn start(sockets: SocketsOrder, server: ServerOrder) -> Self {
-        let cancel = Arc::new(AtomicBool::new(false));
-        let (tell, told) = mpsc::channel();
-        let flag = Arc::clone(&cancel);
-        let thread = std::thread::spawn(move || {
-            let sockets = Sockets::open(sockets).unwrap();
-            let mut server = server.server(sockets.listens()).unwrap();
-            tell.send(sockets.listens().to_vec()).unwrap();
-            sockets.serve(server.as_mut(), None, &flag).unwrap()
-        });
-        Self { listens: told.recv().unwrap(), cancel, thread }
-    }
-
-    fn address(&self, transport: Transport) -> SocketAddr {
-        self.listens.iter().find(|(own, _)| *own == transport).unwrap().1
-    }
-
-    fn finish(self) -> Tally {
-        self.cancel.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
-    }
-}
-
-fn sockets(points: &[&str]) -> SocketsOrder {
-    SocketsOrder {
-        listen: points.iter().map(|point| point.parse().unwrap()).collect(),
-        identity: Some(Identity::self_signed(vec!["127.0.0.1".into()]).unwrap()),
-        clients: None,
-        trust: None,
-        names: Names::default(),
-        delay: None,
-        limits: Limits::default(),
-        seeds: Seeds::new(1),
-    }
-}
-
-fn server(role: Role) -> ServerOrder {
-    ServerOrder {
-        role,
-        domains: Vec::new(),
-        users: None,
-        contact: None,
-        digest: None,
-        realm: None,
-        most_transactions: 1000,
-        most_users: 1000,
-        timing: Timing::default(),
-        seeds: Seeds::new(1),
-    }
-}
 
 fn machine() -> Role {
     Role::UserAgent(Manners::new("127.0.0.1:9".parse().unwrap()))
@@ -342,6 +280,35 @@ fn a_proxy_stands_between_transports_and_finds_names_in_its_table() {
     assert_eq!(tally.connections.accepted, 0);
 }
 
+/// RFC 3261 section 18.1.1.
+#[test]
+fn a_long_request_goes_over_tcp_where_somebody_takes_it() {
+    let points = ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"];
+    let running = Running::start(sockets(&points), server(Role::Proxy { record_route: false }));
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
+    let callee = datagrams.local_addr().unwrap();
+    let mut caller = Client::new(Transport::Udp, running.address(Transport::Udp));
+    let mut call = |number| {
+        let mut invite = caller.request(Method::Invite, &format!("sip:bob@{callee}"), number);
+        invite.headers.push(Name::Subject, "x".repeat(1300));
+        caller.send(invite);
+    };
+    call(1);
+    let mut buffer = [0; 65_535];
+    let len = datagrams.recv(&mut buffer).expect("nobody takes it over TCP");
+    let invite = Message::parse(&Bytes::copy_from_slice(&buffer[..len])).unwrap();
+    assert_eq!(invite.headers().top_via().unwrap().unwrap().transport, Ok(Transport::Udp));
+    let listener = TcpListener::bind(callee).unwrap();
+    call(2);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let invite = read_one(&mut stream);
+    assert_eq!(invite.headers().top_via().unwrap().unwrap().transport, Ok(Transport::Tcp));
+    assert_eq!(invite.headers().get(&Name::CSeq), Some("2 INVITE"));
+    running.finish();
+}
+
 #[test]
 fn responses_wait_as_long_as_they_are_told() {
     let sockets = SocketsOrder { delay: Some("30 ms".parse().unwrap()), ..sockets(&["udp:127.0.0.1:0"]) };
@@ -367,6 +334,33 @@ fn is_closed(mut stream: &TcpStream) -> bool {
             Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
         }
     }
+}
+
+/// A TCP client may have said all and still listen (RFC 9293 section 3.6): what it asked last is answered, however late, and its
+/// connection ends with the last answer.
+#[test]
+fn a_client_that_half_closes_is_answered() {
+    let sockets = SocketsOrder { delay: Some("100 ms".parse().unwrap()), ..sockets(&["tcp:127.0.0.1:0"]) };
+    let running = Running::start(sockets, server(machine()));
+    let mut stream = TcpStream::connect(running.address(Transport::Tcp)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let options = |number: u32| {
+        format!(
+            "OPTIONS sip:bob@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP h;branch=z9hG4bK{number}\r\nMax-Forwards: 70\r\n\
+             From: <sip:a@b>;tag=1\r\nTo: <sip:c@d>\r\nCall-ID: {number}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    stream.write_all((options(1) + &options(2)).as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    assert_eq!(answers.matches("SIP/2.0 200 OK").count(), 2, "{answers}");
+    // One that has asked nothing is closed as soon as it has finished.
+    let silent = TcpStream::connect(running.address(Transport::Tcp)).unwrap();
+    silent.shutdown(Shutdown::Write).unwrap();
+    assert!(is_closed(&silent));
+    let tally = running.finish();
+    assert_eq!((tally.unsent.total(), tally.connections.broken.total()), (0, 0), "{tally:?}");
 }
 
 #[test]

@@ -7,35 +7,18 @@
 )]
 
 mod common;
-
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+#[path = "common/sip_server.rs"]
+mod sip_server;
 
 use common::text;
-use netrig_agent::sip_load::answer;
-use netrig_core::Duration;
 use serde_json::Value;
+use sip_server::SipServer;
 
-/// Lets `test` run while calls are answered at an address.
-fn answered(test: impl FnOnce(SocketAddr)) {
-    struct Stop<'a>(&'a AtomicBool);
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (told, heard) = channel();
-        let local = "127.0.0.1:0".parse().unwrap();
-        let stop = &stop;
-        scope.spawn(move || {
-            answer(local, Duration::from_millis(1), |at| told.send(at).unwrap(), stop).unwrap()
-        });
-        let _stop = Stop(stop);
-        test(heard.recv().unwrap());
-    });
+/// A server that answers calls, and its target.
+fn answering() -> (SipServer, String) {
+    let server = SipServer::start(&["uas", "--ring", "1ms", "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    (server, target)
 }
 
 fn load(arguments: &[&str]) -> std::process::Output {
@@ -51,69 +34,63 @@ fn ended(told: &Value, code: i32) -> Option<i32> {
 
 #[test]
 fn calls_are_told_in_a_document_and_in_tables() {
-    answered(|at| {
-        let target = &*format!("udp:{at}");
-        let quick = [target, "--rate", "100/s", "--arrivals", "constant", "--count", "30", "--cpus", "1"];
-        let output = load(&[&quick[..], &["--json"]].concat());
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let calls = &told["outcomes"][0];
-        assert_eq!(calls["what"], "call", "{}", text(&output.stderr));
-        assert_eq!([&calls["begun"], &calls["succeeded"], &calls["open"]], [30, 30, 0]);
-        assert_eq!((&told["ratios"]["ser"], &told["kept"]), (&Value::from(1.0), &Value::from(true)));
-        assert_eq!(output.status.code(), ended(&told, 0));
-        assert!(text(&output.stderr).contains("1 s: 30 begun"), "{}", text(&output.stderr));
+    let (_server, target) = answering();
+    let quick = [&*target, "--rate", "100/s", "--arrivals", "constant", "--count", "30", "--cpus", "1"];
+    let output = load(&[&quick[..], &["--json"]].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let calls = &told["outcomes"][0];
+    assert_eq!(calls["what"], "call", "{}", text(&output.stderr));
+    assert_eq!([&calls["begun"], &calls["succeeded"], &calls["open"]], [30, 30, 0]);
+    assert_eq!((&told["ratios"]["ser"], &told["kept"]), (&Value::from(1.0), &Value::from(true)));
+    assert_eq!(output.status.code(), ended(&told, 0));
+    assert!(text(&output.stderr).contains("1 s: 30 begun"), "{}", text(&output.stderr));
 
-        let table = text(&load(&quick).stdout);
-        for said in ["begun", "SRD", "p99.9", "kept", "SER 100 %", "tester: 1 threads"] {
-            assert!(table.contains(said), "{said}: {table}");
-        }
-    });
+    let table = text(&load(&quick).stdout);
+    for said in ["begun", "SRD", "p99.9", "kept", "SER 100 %", "tester: 1 threads"] {
+        assert!(table.contains(said), "{said}: {table}");
+    }
 }
 
 #[test]
 fn thresholds_that_are_not_kept_are_an_exit_code() {
-    answered(|at| {
-        // It answers every call: nobody is busy.
-        let target = &*format!("udp:{at}");
-        let output = load(&[target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(told["failures"][0]["why"], "answered with 200");
-        assert_eq!(told["kept"], false);
-        assert_eq!(output.status.code(), ended(&told, 1));
-    });
+    // It answers every call: nobody is busy.
+    let (_server, target) = answering();
+    let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["failures"][0]["why"], "answered with 200");
+    assert_eq!(told["kept"], false);
+    assert_eq!(output.status.code(), ended(&told, 1));
 }
 
 /// One call at once where twenty are wanted: the tester's own limit, and never the server's failure.
 #[test]
 fn a_tester_without_room_is_invalid() {
-    answered(|at| {
-        let target = &*format!("udp:{at}");
-        let output = load(&[
-            target,
-            "--rate",
-            "100/s",
-            "--arrivals",
-            "constant",
-            "--count",
-            "20",
-            "--hold",
-            "1s",
-            "--most-calls",
-            "1",
-            "--cpus",
-            "1",
-            "--json",
-        ]);
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((output.status.code(), &told["valid"]), (Some(3), &Value::from(false)));
-        assert!(
-            told["faults"][0].as_str().unwrap().contains("as many calls as there may be"),
-            "{}",
-            told["faults"]
-        );
-        assert_eq!([&told["outcomes"][0]["begun"], &told["outcomes"][0]["failed"]], [1, 0]);
-        assert_eq!(told["tester"]["omitted"], 19);
-    });
+    let (_server, target) = answering();
+    let output = load(&[
+        &*target,
+        "--rate",
+        "100/s",
+        "--arrivals",
+        "constant",
+        "--count",
+        "20",
+        "--hold",
+        "1s",
+        "--most-calls",
+        "1",
+        "--cpus",
+        "1",
+        "--json",
+    ]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["valid"]), (Some(3), &Value::from(false)));
+    assert!(
+        told["faults"][0].as_str().unwrap().contains("as many calls as there may be"),
+        "{}",
+        told["faults"]
+    );
+    assert_eq!([&told["outcomes"][0]["begun"], &told["outcomes"][0]["failed"]], [1, 0]);
+    assert_eq!(told["tester"]["omitted"], 19);
 }
 
 #[test]
@@ -145,7 +122,7 @@ fn what_cannot_be_meant_is_refused() {
 fn a_server_that_is_not_there_registers_nobody() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = &*format!("udp:{}", nobody.local_addr().unwrap());
-    let output = load(&[target, "--scenario", "re-register", "--t1", "10ms"]);
+    let output = load(&[&*target, "--scenario", "re-register", "--t1", "10ms"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains("user000000 could not be registered") && said.contains("timer F"), "{said}");

@@ -1,30 +1,20 @@
-//! SIP over real sockets: servers of `netrig-sip` where others can reach them.
+//! SIP over real sockets: the servers of `netrig-sip` where others can reach them, and loads of its users for the servers of
+//! others.
 //!
-//! [`ServerOrder`] says which server, [`SocketsOrder`] where it listens: [`Sockets::open`], then
-//! [`ServerOrder::server`] with where that is, then [`Sockets::serve`]. One thread carries all of it. [`SipStream`] is a
-//! connection that carries SIP messages, for whoever has one.
-//!
-//! What peers can make it keep is bounded: transactions, users, connections, bytes of each and of all. A peer that sends what
-//! is no SIP, drips bytes, or takes nothing of what is sent to it, loses its connection.
+//! * [`server`]: who answers. Several sockets over UDP, TCP and TLS, and one loop between them and any
+//!   [`Server`](netrig_sip::server::Server).
+//! * [`load`]: who asks. Threads with a UDP socket each, which drive many users and measure what becomes of them.
+//! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
+//!   TCP or [`tls`]; and a UDP socket, which is bound to its address alone.
 
-mod connections;
 mod datagrams;
-mod delay;
-mod names;
+pub mod load;
 mod point;
-mod role;
-mod sockets;
+pub mod server;
 mod stream;
 #[cfg(test)]
 mod stream_tests;
-mod tally;
 pub mod tls;
 
-pub use connections::Limits;
-pub use delay::ResponseDelay;
-pub use names::{NameError, Names};
 pub use point::{ListeningPoint, PointError};
-pub use role::{Role, RoleError, ServerOrder, User};
-pub use sockets::{ServeError, Sockets, SocketsOrder};
 pub use stream::{Bounds, SipStream, StreamError, Turn, server_name};
-pub use tally::{ConnectionTally, Messages, Reasons, Tally};

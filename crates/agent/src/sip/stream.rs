@@ -41,13 +41,13 @@ impl Default for Bounds {
     }
 }
 
-/// Why a connection is over. The stream is of no use afterwards.
+/// Why a connection is over. The stream is of no use afterwards, but for [`StreamError::Closed`].
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// The kernel says so.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The peer has finished.
+    /// The peer has said all that it will. It may still take what is sent to it.
     #[error("the peer has closed the connection")]
     Closed,
     /// What came cannot be cut into messages.
@@ -197,6 +197,11 @@ impl SipStream {
     /// Bytes that the peer has not taken.
     pub const fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// Whether there is anything that the kernel has not taken, TLS's own records included.
+    pub fn has_unsent(&self) -> bool {
+        self.waiting > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// Puts a message behind those that wait. [`SipStream::flush`] sends them.

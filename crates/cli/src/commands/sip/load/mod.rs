@@ -7,7 +7,7 @@ mod show;
 
 use std::process::ExitCode;
 
-use netrig_agent::sip_load::{LoadError, LoadReport, Readiness, run};
+use netrig_agent::sip::load::{LoadError, LoadReport, Readiness, run};
 
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use netrig_agent::sip_load::{Arrivals, CalleeOrder, Gaps, LoadOrder, Pace, Work, is_public};
+use netrig_agent::sip::load::{Arrivals, CalleeOrder, Gaps, LoadOrder, Pace, Work, is_public};
 use netrig_core::Duration;
 use netrig_sip::index::{Statistic, Thresholds};
 use netrig_sip::load::{Directory, Scenario};

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use netrig_agent::sip_load::{Gaps, Stage};
+use netrig_agent::sip::load::{Gaps, Stage};
 use netrig_core::Duration;
 
 /// So many per second, minute or hour: `1000/s`, `60/min`, `36000/h`.

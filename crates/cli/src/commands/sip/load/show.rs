@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_agent::sip_load::{DelayRow, LoadReport, SecondRow, ThresholdRow};
+use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, ThresholdRow};
 use netrig_report::number::{Unit, percent, plain};
 
 /// A second, in a line.

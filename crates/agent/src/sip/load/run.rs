@@ -1,7 +1,6 @@
 //! A load from its order to its report.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,7 +14,7 @@ use super::order::{LoadError, LoadOrder};
 use super::report::{LoadReport, Reporting, SecondRow, failure_words};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::socket::LoadSocket;
-use crate::Clock;
+use crate::{Clock, random};
 
 /// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
 const HEAD_START: Duration = Duration::from_millis(20);
@@ -45,7 +44,7 @@ pub fn run(
     let sockets = open(order, local)?;
     let mut locals = Vec::with_capacity(sockets.len());
     for socket in &sockets {
-        locals.push(socket.local()?);
+        locals.push(socket.local());
     }
     ready(&Readiness { local: locals.clone(), warnings: warnings(order, &sockets) });
     let shared = Shared {
@@ -56,8 +55,7 @@ pub fn run(
         failed: AtomicBool::new(false),
         at_work: AtomicUsize::new(order.shards.into()),
     };
-    let [run, secret] = [random()?, random()?];
-    let run = u32::from_ne_bytes([run[0], run[1], run[2], run[3]]);
+    let (run, secret) = drawn()?;
     let description = Bytes::from(session_description(local, order.description));
     let setups = (0..).zip(&locals).map(|(number, at)| setup(order, (run, number), *at, description.clone()));
     let mut reporting = Reporting::default();
@@ -201,8 +199,7 @@ fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<LoadSocket>, LoadError> 
 /// What may spoil the load, with the command that mends it.
 fn warnings(order: &LoadOrder, sockets: &[LoadSocket]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some((wanted, given)) =
-        sockets.iter().map(|socket| socket.room).find(|(wanted, given)| given < wanted)
+    if let Some((wanted, given)) = sockets.iter().map(LoadSocket::room).find(|(wanted, given)| given < wanted)
     {
         warnings.push(format!(
             "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \
@@ -228,12 +225,10 @@ fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
     Ok(socket.local_addr().map_err(LoadError::kernel("getsockname"))?.ip())
 }
 
-/// Sixteen random bytes of the kernel's.
-pub(super) fn random() -> Result<[u8; 16], LoadError> {
-    let mut bytes = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(LoadError::kernel("/dev/urandom"))?;
-    Ok(bytes)
+/// What tells this run from others, and the secret by which it knows its own tags again.
+pub(super) fn drawn() -> Result<(u32, [u8; 16]), LoadError> {
+    let both = || -> std::io::Result<_> { Ok((u32::from_ne_bytes(random()?), random()?)) };
+    both().map_err(LoadError::kernel("/dev/urandom"))
 }
 
 /// A session description of so many bytes: an audio stream, filled up with attributes that nobody knows. None of zero

@@ -1,29 +1,13 @@
-//! What may be typed behind `netrig sip`.
+//! What may be typed behind `netrig sip serve`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use netrig_agent::sip::{ListeningPoint, ResponseDelay};
+use netrig_agent::sip::ListeningPoint;
+use netrig_agent::sip::server::ResponseDelay;
 use netrig_core::Duration;
-
-/// `netrig sip`.
-#[derive(Debug, Args)]
-pub struct Sip {
-    /// What to do
-    #[command(subcommand)]
-    pub kind: Kind,
-}
-
-/// The verbs.
-#[derive(Debug, Subcommand)]
-pub enum Kind {
-    /// Be a SIP server, until Ctrl-C or for a time
-    Serve(Serve),
-    /// Put a load of calls or registrations on a server, and say what it makes of them
-    Load(Box<super::load::Load>),
-}
 
 /// `netrig sip serve`.
 #[derive(Debug, Args)]
@@ -271,6 +255,9 @@ pub struct Uas {
     /// Hang up so long after the caller's ACK; the caller does it if not given
     #[arg(long, help_heading = "Calls", value_name = "TIME", conflicts_with_all = ["refuse", "never"])]
     pub talk: Option<Duration>,
+    /// Hang up, or stop to ring, when a call has lasted so long: a caller may be gone without a word
+    #[arg(long, help_heading = "Calls", value_name = "TIME", default_value = "1h")]
+    pub max_call: Duration,
     /// Say 183 with a session description after 180
     #[arg(long, help_heading = "Calls")]
     pub early_media: bool,

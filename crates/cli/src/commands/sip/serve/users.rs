@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use netrig_agent::sip::User;
+use netrig_agent::sip::server::User;
 use netrig_sip::Uri;
 
 use super::arguments::Users;

@@ -1,11 +1,15 @@
 //! `netrig sip serve`.
 
-use std::io::Read as _;
+mod arguments;
+mod show;
+mod users;
+
 use std::process::ExitCode;
 
+use netrig_agent::sip::ListeningPoint;
+use netrig_agent::sip::server::{self as agent, Limits, Names, RoleError, ServeError, ServerOrder};
+use netrig_agent::sip::server::{Sockets, SocketsOrder};
 use netrig_agent::sip::tls::{self, Identity, Trust};
-use netrig_agent::sip::{self as agent, Limits, ListeningPoint, Names, ServeError, ServerOrder, Sockets};
-use netrig_agent::sip::{RoleError, SocketsOrder};
 use netrig_core::{Duration, Seeds};
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
@@ -14,12 +18,11 @@ use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
 use sha2::{Digest as _, Sha256};
 
-use super::arguments::{
-    AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Transactions, Uas, Users,
-};
-use super::{show, users};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
+
+pub use arguments::Serve;
+use arguments::{AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Transactions, Uas, Users};
 
 /// Where a user agent says that it takes media: what is sent there is discarded (RFC 863).
 const DISCARD: u16 = 9;
@@ -152,7 +155,7 @@ impl<'a> Typed<'a> {
 }
 
 /// Is a server until it is told to end.
-pub fn serve(role: &Role) -> Result<ExitCode, Failure> {
+pub fn serve(Serve { role }: &Serve) -> Result<ExitCode, Failure> {
     let listen = points(place_of(role))?;
     let typed = Typed::new(role, &listen);
     typed.check_openness(&listen)?;
@@ -215,7 +218,8 @@ fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
 fn manners(typed: &Uas, listen: &[ListeningPoint]) -> Manners {
     let first = listen.first().map(|point| (point.address.ip(), DISCARD).into());
     let media = typed.media.or(first).unwrap_or_else(|| ([127, 0, 0, 1], DISCARD).into());
-    let mut manners = Manners { hold: typed.talk, reliable: typed.reliable, ..Manners::new(media) };
+    let own = Manners::new(media);
+    let mut manners = Manners { hold: typed.talk, longest: typed.max_call, reliable: typed.reliable, ..own };
     if typed.early_media {
         let early = Progress { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true };
         manners.progress.push(early);
@@ -260,10 +264,8 @@ fn names(place: &Place) -> Names {
 
 /// A seed that nobody can guess.
 fn drawn() -> Result<u64, Failure> {
-    let mut bytes = [0; 8];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| Failure::failed(format!("cannot read /dev/urandom: {error}")))?;
-    Ok(u64::from_le_bytes(bytes))
+    let drawn = netrig_agent::random().map(u64::from_le_bytes);
+    drawn.map_err(|error| Failure::failed(format!("cannot read /dev/urandom: {error}")))
 }
 
 fn of_order(error: RoleError) -> Failure {

@@ -12,7 +12,7 @@ use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Abilities, Kind};
 use netrig_sip::server::{Destination, Domain, Server, Source};
-use netrig_sip::{Framed, Host, Message};
+use netrig_sip::{Framed, Host, Message, Method};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustls::RootCertStore;
@@ -21,9 +21,10 @@ use super::connections::{Connections, FIRST_KEY, Limits, Opening, Tls};
 use super::datagrams::DatagramPoint;
 use super::delay::{ResponseDelay, Waiting};
 use super::names::Names;
-use super::point::ListeningPoint;
 use super::tally::Tally;
-use super::tls::{self, Identity, TlsError, Trust};
+use crate::sip::ListeningPoint;
+use crate::sip::datagrams::is_without_room;
+use crate::sip::tls::{self, Identity, TlsError, Trust};
 use crate::socket::{Making, SocketError, refused};
 use crate::sys::ReceiveBatch;
 use crate::{Clock, Pacer, SPIN, TcpOptions, Watch};
@@ -370,6 +371,9 @@ impl Sockets {
                 Framed::Ping => self.tally.keep_alives += 1,
                 Framed::Message(bytes) => match self.read(&bytes) {
                     Some(message) => {
+                        if message.as_request().is_some_and(|request| request.method != Method::Ack) {
+                            self.connections.asked(from);
+                        }
                         server.handle(now, message, from);
                         self.transmit(now, server);
                     }
@@ -437,20 +441,20 @@ impl Sockets {
         // section 18.1.1).
         let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
         let opening = local.map(|local| Opening { local, host: &host });
-        self.connections.send(now, &self.pacer, to, message.to_bytes(), opening)
+        self.connections.send(now, &self.pacer, to, message, opening)
     }
 
     fn flush_datagrams(&mut self, place: usize) {
         let (tally, unsent) = (&mut self.tally, &mut self.unsent);
         self.datagrams[place].flush(|bytes, error| {
-            let is_full = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS));
+            let is_full = is_without_room(&error);
             tally.unsent.count(if is_full {
                 "no room in the socket".to_owned()
             } else {
                 error.kind().to_string()
             });
             // What the socket had no room for is lost like any other datagram, and sent again.
-            if !is_full && let Ok(message) = Message::parse(&bytes) {
+            if !is_full && let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
                 unsent.push(message);
             }
         });
@@ -473,8 +477,8 @@ impl Sockets {
     }
 
     fn finish(mut self) -> Result<Tally, ServeError> {
-        for point in &self.datagrams {
-            self.tally.socket_drops += u64::from(point.drops().map_err(kernel("SO_MEMINFO"))?);
+        for point in &mut self.datagrams {
+            self.tally.socket_drops += point.take_drops().map_err(kernel("SO_MEMINFO"))?;
         }
         let broken = std::mem::take(&mut self.tally.connections.broken);
         self.tally.connections = self.connections.tally;

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::header::Transport;
 use netrig_sip::server::Source;
-use netrig_sip::{Framed, Host};
+use netrig_sip::{Framed, Host, Message};
 use rustls::{ClientConfig, ServerConfig};
 
-use super::stream::{Bounds, SipStream, StreamError, Turn, server_name};
 use super::tally::ConnectionTally;
+use crate::sip::{Bounds, SipStream, StreamError, Turn, server_name};
 use crate::{Pacer, Watch};
 
 /// How often that is looked at.
@@ -92,6 +92,10 @@ struct Connection {
     stuck: Option<Instant>,
     goes_on: bool,
     is_dirty: bool,
+    /// The peer has said all that it will, and may still listen.
+    has_finished: bool,
+    /// Requests of the peer's to which there was no final response.
+    open: u32,
     unreadable: u32,
     kept: usize,
 }
@@ -164,6 +168,8 @@ impl Connections {
             stuck: None,
             goes_on: false,
             is_dirty: false,
+            has_finished: false,
+            open: 0,
             unreadable: 0,
             kept: 0,
         };
@@ -181,12 +187,14 @@ impl Connections {
         now: Instant,
         pacer: &Pacer,
         to: Source,
-        message: Bytes,
+        message: &Message,
         opening: Option<Opening<'_>>,
     ) -> Result<(), String> {
-        let place = match self.by_peer.get(&to) {
-            Some(place) => *place,
-            None => {
+        let response = message.as_response();
+        let place = match self.place_of(to) {
+            // Who has said all would not answer a request.
+            Some((place, has_finished)) if response.is_some() || !has_finished => place,
+            _ => {
                 let opening = opening.ok_or("the connection is gone")?;
                 self.open(now, pacer, to, &opening)?
             }
@@ -195,16 +203,32 @@ impl Connections {
             return Err("the connection is gone".to_owned());
         };
         connection.active = now;
+        if response.is_some_and(|response| response.status.is_final()) {
+            connection.open = connection.open.saturating_sub(1);
+        }
         if !std::mem::replace(&mut connection.is_dirty, true) {
             self.dirty.push(place);
         }
-        let queued = connection.stream.queue(message);
+        let queued = connection.stream.queue(message.to_bytes());
         if let Err(error) = queued.and_then(|()| self.recount(place)) {
-            let why = reason(&error);
-            self.end(place, Some(why.clone()));
-            return Err(why);
+            self.fail(place, &error);
+            return Err(reason(&error));
         }
         Ok(())
+    }
+
+    /// The connection with a peer, and whether that has said all.
+    fn place_of(&self, peer: Source) -> Option<(usize, bool)> {
+        let place = *self.by_peer.get(&peer)?;
+        self.slots[place].as_ref().map(|connection| (place, connection.has_finished))
+    }
+
+    /// A request has come that is to be answered.
+    pub fn asked(&mut self, by: Source) {
+        let place = self.place_of(by).map(|(place, _)| place);
+        if let Some(connection) = place.and_then(|place| self.slots[place].as_mut()) {
+            connection.open += 1;
+        }
     }
 
     fn open(
@@ -266,10 +290,15 @@ impl Connections {
                 connection.active = now;
             }
             let is_incomplete = connection.stream.incomplete() > 0;
-            connection.incomplete =
-                if is_incomplete { connection.incomplete.filter(|_| !came).or(Some(now)) } else { None };
-            // A peer that pings is answered.
-            if connection.stream.waiting() > 0 && !std::mem::replace(&mut connection.is_dirty, true) {
+            connection.has_finished |= matches!(turn, Err(StreamError::Closed));
+            connection.incomplete = if is_incomplete && !connection.has_finished {
+                connection.incomplete.filter(|_| !came).or(Some(now))
+            } else {
+                None
+            };
+            // A peer that pings is answered; one that has finished is flushed, and closed if that is all.
+            let is_due = connection.stream.has_unsent() || connection.has_finished;
+            if is_due && !std::mem::replace(&mut connection.is_dirty, true) {
                 self.dirty.push(place);
             }
             let goes_on = turn.and_then(|turn| self.recount(place).map(|()| turn));
@@ -281,10 +310,16 @@ impl Connections {
                         self.go_on.push(place);
                     }
                 }
-                Err(StreamError::Closed) => self.end(place, None),
-                Err(error) => self.end(place, Some(reason(&error))),
+                Err(StreamError::Closed) => {}
+                Err(error) => self.fail(place, &error),
             }
         }
+    }
+
+    /// Ends one that has broken. A peer that had said all, and does not listen either, has closed it.
+    fn fail(&mut self, place: usize, error: &StreamError) {
+        let has_finished = self.slots[place].as_ref().is_some_and(|connection| connection.has_finished);
+        self.end(place, (!has_finished).then(|| reason(error)));
     }
 
     /// A message of one could not be read. One that goes on like that is closed.
@@ -309,8 +344,11 @@ impl Connections {
                 Some(since) if waiting >= before => Some(since),
                 _ => Some(now),
             };
-            if let Err(error) = flushed.and_then(|()| self.recount(place)) {
-                self.end(place, Some(reason(&error)));
+            let is_over = connection.has_finished && connection.open == 0 && !connection.stream.has_unsent();
+            match flushed.and_then(|()| self.recount(place)) {
+                Ok(()) if is_over => self.end(place, None),
+                Ok(()) => {}
+                Err(error) => self.fail(place, &error),
             }
         }
     }

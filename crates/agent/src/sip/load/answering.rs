@@ -7,7 +7,7 @@ use netrig_core::Duration;
 use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
 
 use super::order::LoadError;
-use super::run::random;
+use super::run::drawn;
 use super::socket::LoadSocket;
 use super::tester::TesterSecond;
 use crate::clock::RealtimeOffset;
@@ -46,9 +46,8 @@ pub fn answer(
     stop: &AtomicBool,
 ) -> Result<AnswerReport, LoadError> {
     let mut socket = LoadSocket::open(local, CALLS_PER_S)?;
-    let local = socket.local()?;
-    let [run, secret] = [random()?, random()?];
-    let run = u32::from_ne_bytes([run[0], run[1], run[2], run[3]]);
+    let local = socket.local();
+    let (run, secret) = drawn()?;
     let setup = Setup { calls: 1 << 20, ..Setup::new(run, local, local) };
     let mut callee = Callee::new(setup, Wish::Answer, ringing, secret)?;
     let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());

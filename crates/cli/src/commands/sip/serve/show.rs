@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use netrig_agent::sip::Tally;
+use netrig_agent::sip::server::Tally;
 use serde::Serialize;
 
 /// The document of `--json`.
