@@ -208,7 +208,7 @@ fn proxies_stand_between_callers_and_callees_of_sipp() {
     let caller = scenario("caller.xml");
     for transport in ["udp", "tcp"] {
         for role in ["proxy", "stateless-proxy"] {
-            let (_callee, at) = Peer::callee(transport, &["-sn", "uas"]);
+            let (_callee, at) = Peer::callee(transport, &["-sf", &scenario("callee.xml")]);
             let contact = format!("sip:{{user}}@{at}");
             let arguments = [role, "--users", "1", "--contact", &contact];
             let server = serve(&arguments);
@@ -312,7 +312,7 @@ fn tshark_finds_no_fault_in_what_is_said() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let (_callee, at) = Peer::callee("udp", &["-sn", "uas"]);
+    let (_callee, at) = Peer::callee("udp", &["-sf", &scenario("callee.xml")]);
     let contact = format!("sip:{{user}}@{at}");
     let arguments = ["proxy", "--record-route", "--users", "1", "--contact", &contact];
     let proxy = serve(&arguments);
