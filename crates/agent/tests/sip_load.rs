@@ -264,6 +264,16 @@ fn users_register_with_their_passwords_and_no_others() {
     assert!(matches!(&error, LoadError::Preparation { why, .. } if why.contains("credentials")), "{error}");
 }
 
+/// Where nobody names a domain, it is the server's address, and its port.
+#[test]
+fn users_belong_to_who_is_tested() {
+    for point in ["udp:127.0.0.1:0", "udp:[::1]:0"] {
+        let server = Running::start(sockets(&[point]), ordered(Role::Registrar));
+        let report = carried_out(&order(address(&server), Work::Register, 20));
+        assert_all_well(&report, What::Register, 20);
+    }
+}
+
 /// Both sides are the tester's: what happens at who is called is measured there.
 #[test]
 fn calls_through_a_proxy_are_measured_at_both_ends() {

@@ -7,6 +7,7 @@ use netrig_core::Duration;
 
 use super::digits::Decimal;
 use super::text::Text;
+use crate::Host;
 use crate::header::Transport;
 use crate::transaction::Timing;
 
@@ -43,7 +44,8 @@ pub struct Setup {
 
 impl Setup {
     /// Over UDP, with the timers of RFC 3261, 65,536 calls at once, deadlines to 100 µs, three minutes of ringing
-    /// (timer C of RFC 3261 section 16.6) and an hour of call.
+    /// (timer C of RFC 3261 section 16.6) and an hour of call. The domain is the server's address, with its port if that is not
+    /// 5060.
     pub fn new(run: u32, local: SocketAddr, server: SocketAddr) -> Self {
         Self {
             run,
@@ -52,7 +54,7 @@ impl Setup {
             peers: Vec::new(),
             local,
             transport: Transport::Udp,
-            domain: server.ip().to_string(),
+            domain: domain_of(server),
             timing: Timing::default(),
             resolution: Duration::from_micros(100),
             calls: 1 << 16,
@@ -72,6 +74,17 @@ impl Setup {
         let with_default = || Some(SocketAddr::new(bare.parse().ok()?, self.transport.default_port()));
         let named = text.parse().ok().or_else(with_default);
         named.filter(|named| self.peers.contains(named)).unwrap_or(self.server)
+    }
+}
+
+/// The address of a server as it stands in the URIs of its users: with its port, where it is not the one that is meant without
+/// (RFC 3261 section 19.1.2), for another server may listen there.
+fn domain_of(server: SocketAddr) -> String {
+    let host = Host::Address(server.ip());
+    if server.port() == Transport::Udp.default_port() {
+        host.to_string()
+    } else {
+        format!("{host}:{}", server.port())
     }
 }
 

@@ -88,7 +88,7 @@ pub struct LoadOrder {
     pub names: Directory,
     /// Their passwords.
     pub passwords: Directory,
-    /// Behind the `@` of all names; the target's address if not given.
+    /// Behind the `@` of all names; the target's address if not given, with its port if that is not 5060.
     pub domain: Option<String>,
     /// For how long is registered, s.
     pub expires: u32,

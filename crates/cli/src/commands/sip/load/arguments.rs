@@ -107,7 +107,7 @@ pub struct Population {
     /// A variable of the environment with the password of all users, for servers that ask for one
     #[arg(long, value_name = "NAME")]
     pub password_env: Option<String>,
-    /// The domain of all users; the target's address if not given
+    /// The domain of all users; the target's address if not given, with its port if that is not 5060
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
     /// How long a registration is to last
