@@ -122,7 +122,7 @@ fn what_cannot_be_meant_is_refused() {
 fn a_server_that_is_not_there_registers_nobody() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = &*format!("udp:{}", nobody.local_addr().unwrap());
-    let output = load(&[&*target, "--scenario", "re-register", "--t1", "10ms"]);
+    let output = load(&[target, "--scenario", "re-register", "--t1", "10ms"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains("user000000 could not be registered") && said.contains("timer F"), "{said}");

@@ -21,7 +21,7 @@ pub struct Sip {
 #[derive(Debug, Subcommand)]
 pub enum Kind {
     /// Be a SIP server, until Ctrl-C or for a time
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Put a load of calls or registrations on a server, and say what it makes of them
     Load(Box<load::Load>),
 }
