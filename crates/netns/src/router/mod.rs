@@ -245,9 +245,10 @@ impl Router {
         // The ring lends its slots while it is read, and everything else changes meanwhile.
         let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
         let Self { ring, spare, came, passages, report, .. } = self;
-        // No frame comes after it is there: a later stamp is of a clock that was stepped since.
-        let now = clock.now();
         let count = ring.read(BATCH, |frames| {
+            // All these frames are there now: a later stamp is of a clock that was stepped since. Read before the ring, the
+            // clock would take from a frame that came in between what it has still to wait.
+            let now = clock.now();
             for (frame, place) in frames.iter().zip(&mut arrived) {
                 let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
                 let at = clock.instant(offset.monotonic(stamp)).min(now);
