@@ -18,8 +18,6 @@ use crate::Method;
 use crate::deadline::{Deadline, Repetition};
 use crate::transaction::Timer;
 
-/// Timer D: "at least 32 seconds for unreliable transports".
-const TIMER_D: Duration = Duration::from_secs(32);
 /// How often a challenge is answered within one request: once, and once more if the nonce was too old.
 const CHALLENGES: u16 = 2;
 /// Set in the number of an ACK's own transaction: it has the `CSeq` of its INVITE.
@@ -431,7 +429,7 @@ impl Caller {
         call.failure = call.failure.or((!wanted).then_some(failure));
         call.phase = Phase::Refused;
         let reliable = self.setup.transport.is_reliable();
-        call.clock = Clock { end: Deadline::after(now, TIMER_D), ..Clock::default() };
+        call.clock = Clock { end: Deadline::after(now, self.setup.timing.timer_d()), ..Clock::default() };
         out.records.push(record(call));
         if reliable {
             self.forget(key);

@@ -121,9 +121,9 @@ impl Transactions {
             }
             let reliable = from.transport.is_reliable();
             let party = if request.method == Method::Invite {
-                Party::InviteServer(InviteServer::new(now, request.clone(), reliable, self.timing))
+                Party::InviteServer(InviteServer::new(now, &request, reliable, self.timing))
             } else {
-                Party::Server(Server::new(reliable, self.timing))
+                Party::Server(Server::new(now, &request, reliable, self.timing))
             };
             let way_back = Destination::of_response(&request.response(Status::OK));
             // Over a stream the response goes "using the existing connection to the source of the original request" (RFC 3261
