@@ -11,6 +11,7 @@ mod authentication;
 mod bindings;
 mod element;
 mod forward;
+mod offers;
 mod proxy;
 mod redirect;
 mod registrar;
