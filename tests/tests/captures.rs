@@ -172,7 +172,11 @@ fn datagrams_are_sound_and_leave_on_time() {
     assert_sound(&capture, "udp");
     let lengths =
         dissect(&capture.file, "udp", &["udp.length", "frame.time_epoch", "frame.packet_flags_direction"]);
-    assert!(lengths.iter().all(|packet| packet[0] == ["508"]), "{:?}", lengths.first());
+    assert!(
+        !lengths.is_empty() && lengths.iter().all(|packet| packet[0] == ["508"]),
+        "{:?}",
+        lengths.first()
+    );
     for (packet, n) in lengths.iter().zip(1..) {
         assert_eq!(packet[1][0], format!("{}.{:02}0000000", n / 100, n % 100));
         assert!(packet[2][0].ends_with('2'), "outbound: {:?}", packet[2]);

@@ -3,6 +3,7 @@
 mod associations;
 mod connections;
 mod faults;
+mod report;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,19 +11,18 @@ use std::net::SocketAddr;
 use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sample, Subject, quantity};
 use netrig_traffic::{AppAction, AppEvent, Application, react};
 use netrig_transport::Counters;
-use serde::{Deserialize, Serialize};
 
+pub use self::report::EndReport;
 use crate::clock::RealtimeOffset;
 use crate::interruptions::Interruptions;
 use crate::meter::{Counted, EndMeter, Samples};
 use crate::order::{CarrierOptions, EndOrder, Side};
 use crate::pacer::Watch;
 use crate::quantity as own;
-use crate::sctp::{SctpEnd, SctpReport};
-use crate::source_report::SourceReport;
+use crate::sctp::SctpEnd;
 use crate::tcp::{PathInfo, TcpEnd};
 use crate::tcp_info::TcpCounts;
-use crate::udp::{Received, SocketPassage, UdpEnd, UdpReport};
+use crate::udp::{Received, UdpEnd};
 use crate::{AgentError, Clock, Lateness, Pacer};
 
 /// The listening socket, or the one for datagrams, among the sockets of an end; connections come after it.
@@ -114,42 +114,6 @@ impl Sockets {
         };
         sockets.map_err(|source| AgentError::Socket { flow: order.name.clone(), source })
     }
-}
-
-/// What an end did in a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EndReport {
-    /// The flow's place in the scenario.
-    pub flow: u32,
-    /// Which of its ends.
-    pub side: Side,
-    /// How well it kept to the schedule of its datagrams, if it sent any.
-    pub source: Option<SourceReport>,
-    /// What became of the other end's datagrams, if it takes any.
-    pub datagrams: Option<UdpReport>,
-    /// What passed its socket, if that is one for datagrams.
-    #[serde(default)]
-    pub passed: Option<SocketPassage>,
-    /// How well it kept to its work, if it has associations of SCTP.
-    #[serde(default)]
-    pub sctp: Option<SctpReport>,
-    /// What kept its thread from running.
-    #[serde(default)]
-    pub interruptions: Interruptions,
-    /// How late its application was told of the moments for which it waited, if it has connections.
-    #[serde(default)]
-    pub deadlines: Lateness,
-    /// Connections that it opened and accepted.
-    pub connections: u32,
-    /// Connections that ended before everything had arrived.
-    pub failed: u32,
-    /// Connections of MPTCP that fell back to TCP.
-    pub fallbacks: u32,
-    /// The most subflows that a connection of MPTCP had at once, as far as it was looked at: once per sampling interval.
-    #[serde(default)]
-    pub subflows: u32,
-    /// Why the run must not be trusted: each a sentence.
-    pub faults: Vec<String>,
 }
 
 impl FlowEnd {
@@ -516,21 +480,8 @@ impl FlowEnd {
             self.meter.mark(self.until, &quantity::DATAGRAMS_SENT, taken_back, around.samples);
         }
         self.meter.finish(around.samples);
-        let mut report = EndReport {
-            flow: self.order.flow,
-            side: self.order.side,
-            source: None,
-            datagrams: None,
-            passed: None,
-            sctp: None,
-            interruptions,
-            deadlines: self.deadlines.clone(),
-            connections: 0,
-            failed: 0,
-            fallbacks: 0,
-            subflows: 0,
-            faults: Vec::new(),
-        };
+        let mut report =
+            EndReport { deadlines: self.deadlines.clone(), ..EndReport::empty(&self.order, interruptions) };
         if let Sockets::Udp(udp) = &self.sockets {
             report.passed = Some(udp.passage().map_err(AgentError::kernel("SO_MEMINFO"))?);
         }

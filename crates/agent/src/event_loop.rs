@@ -120,7 +120,6 @@ impl EventLoop {
         let mut samples = Samples::new();
         let mut tick = Instant::ZERO + self.sample_every;
         let mut ready = Vec::new();
-        let mut known = 0;
         let mut now = Instant::ZERO;
         while !signals.has_ended() && now < self.until {
             let next = self.ends.iter().map(FlowEnd::next).fold(tick.min(self.until), Instant::min);
@@ -137,10 +136,6 @@ impl EventLoop {
             if now == Instant::ZERO {
                 // The run has not begun.
                 continue;
-            }
-            if let Some(flows) = signals.stopped_flows(&mut known) {
-                let stopped = self.ends.iter_mut().filter(|end| flows.contains(&end.flow()));
-                stopped.for_each(|end| end.stop(now));
             }
             self.advance(now, &mut around, progress)?;
             while tick <= now {

@@ -12,7 +12,7 @@ use crate::meter::Samples;
 use crate::order::{CarrierOptions, EndOrder, RunOrder, Side};
 use crate::precedence::Precedence;
 use crate::probe::transfer::{FtpOrder, FtpReport, Limit, LimitedBy, session};
-use crate::{AgentError, Clock, Lateness, RunSignals, TcpCounts, TcpOptions};
+use crate::{AgentError, Clock, RunSignals, TcpCounts, TcpOptions};
 
 /// Between two looks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -152,19 +152,9 @@ impl FileTransfer {
     fn report(&self, counts: TcpCounts, faults: Vec<String>, interruptions: Interruptions) -> EndReport {
         let stolen = interruptions.fault().map(|why| format!("flow `{}`: {why}", self.order.name));
         EndReport {
-            flow: self.order.flow,
-            side: self.order.side,
-            source: None,
-            datagrams: None,
-            passed: None,
-            sctp: None,
-            interruptions,
-            deadlines: Lateness::default(),
             connections: u32::from(counts != TcpCounts::default()),
-            failed: 0,
-            fallbacks: 0,
-            subflows: 0,
             faults: faults.into_iter().chain(stolen).collect(),
+            ..EndReport::empty(&self.order, interruptions)
         }
     }
 }

@@ -402,21 +402,6 @@ fn where_nobody_listens_a_connection_is_refused() {
 }
 
 #[test]
-fn a_stopped_flow_begins_nothing_new() {
-    let application = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
-    let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
-    let lasts = Duration::from_millis(600);
-    let carrier = CarrierOptions::Udp(Default::default());
-    let run =
-        PreparedRun::prepare(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]))
-            .unwrap();
-    let signals = RunSignals::default();
-    signals.stop_flow(0);
-    let reports = run.run(Clock::starting_in(Duration::ZERO), &signals, |_| {}).unwrap();
-    assert!(reports[0].source.as_ref().unwrap().sent < 599);
-}
-
-#[test]
 fn orders_that_cannot_be_are_refused_before_the_run() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let second = Duration::from_secs(1);

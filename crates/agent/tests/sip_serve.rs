@@ -148,9 +148,10 @@ fn ask(server: &Running, transport: Transport, method: Method, uri: &str, number
 fn calls_go_through_over_each_transport_and_version_of_ip() {
     let points = ["udp:127.0.0.1:0", "udp:[::1]:0", "tcp:127.0.0.1:0", "tcp:[::1]:0", "tls:127.0.0.1:0"];
     let running = Running::start(sockets(&points), server(machine()));
-    for (transport, address) in running.listens.clone() {
+    for ((transport, address), number) in running.listens.clone().into_iter().zip(1..) {
         let mut client = Client::new(transport, address);
-        let invite = client.request(Method::Invite, &format!("sip:bob@{address}"), 1);
+        // Each its own call: the same one on two ways is refused (RFC 3261 section 8.2.2.2).
+        let invite = client.request(Method::Invite, &format!("sip:bob@{address}"), number);
         client.send(invite.clone());
         let answer = client.answer();
         assert_eq!(answer.status, Status::OK);

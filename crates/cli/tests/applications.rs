@@ -8,20 +8,20 @@
 )]
 
 mod common;
+#[path = "common/machine.rs"]
+mod machine;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 
 use common::{netrig, text};
-use netrig_netns::lacks;
+use machine::{alone, can, folder};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Two hosts on a line, and what `rest` adds.
 fn experiment(rest: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder for the test");
     let file = format!(
         r#"
 format = 1
@@ -41,21 +41,7 @@ profile = "linux"
 congestion = "reno"
 {rest}"#
     );
-    std::fs::write(folder.path().join("applied.toml"), file).expect("the folder can be written");
-    folder
-}
-
-/// Real time is shared: one testbed at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether the machine can hold a testbed and has these files; says what is missing, past the harness.
-fn can(files: &[&str]) -> bool {
-    let mut lacking: Vec<_> = lacks().iter().map(ToString::to_string).collect();
-    lacking.extend(files.iter().filter(|file| !Path::new(file).exists()).map(ToString::to_string));
-    if let Some(lack) = lacking.first() {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
-    }
-    lacking.is_empty()
+    folder("applied", &file)
 }
 
 fn run(folder: &Path, on: &str, more: &[&str]) -> (Option<i32>, Value, String) {
@@ -87,10 +73,7 @@ fn time_lines(folder: &Path) -> String {
 /// how a window opens, and what was lost on the way.
 #[test]
 fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
-    if !can(&["/usr/sbin/vsftpd"]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&["/usr/sbin/vsftpd"]) else { return };
     for direction in ["store", "fetch"] {
         let folder = experiment(&format!(
             r#"
@@ -155,10 +138,7 @@ metric = "datagram_loss"
 
 #[test]
 fn a_program_runs_on_its_node_if_it_is_allowed_to() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let folder = experiment(PROGRAM);
     let path = folder.path().join("applied.toml");
     let file = std::fs::read_to_string(&path).expect("it was written");
@@ -195,10 +175,7 @@ fn a_program_that_is_not_here_is_named_with_its_packages() {
 
 #[test]
 fn a_program_that_ends_before_it_is_ready_fails_its_run() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", "exit 3").replace("says:ready", "tcp:5060"));
     let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
     assert_eq!(code, Some(1), "{told}");
@@ -228,10 +205,7 @@ fn processes(id: &str) -> Vec<String> {
 
 #[test]
 fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
-    if !can(&["/usr/sbin/ip"]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&["/usr/sbin/ip"]) else { return };
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", "echo $NETRIG_TESTBED; exec sleep 1000"));
     let lab = |more: &[&str]| {
         let words = "ip netns pids $(ip netns identify | sed s/-a$/-b/) | wc -l";
@@ -259,10 +233,7 @@ fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
 
 #[test]
 fn a_lab_says_which_of_its_programs_ended_and_how() {
-    if !can(&["/usr/sbin/ip"]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&["/usr/sbin/ip"]) else { return };
     let scratch = tempfile::tempdir().expect("a folder for the test");
     let gate = scratch.path().join("gate").display().to_string();
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
@@ -281,10 +252,7 @@ fn a_lab_says_which_of_its_programs_ended_and_how() {
 
 #[test]
 fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let says = |name: &str| format!("echo $NETRIG_TESTBED; exec sleep 1000 # {name}");
     let folder =
         experiment(&PROGRAM.replace("echo ready at {address} for $1; exec sleep 1000", &says("never")));
@@ -311,10 +279,7 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
 /// What a run's kernels are told of Multipath TCP those of a lab are told too.
 #[test]
 fn a_lab_has_the_paths_of_multipath_tcp() {
-    if !can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) else { return };
     let folder = experiment(
         r#"
 [node.b]
@@ -351,10 +316,7 @@ metric = "goodput"
 /// The line loses every 20th packet of the same stream on both substrates, so both viewers miss the same packets.
 #[test]
 fn received_pictures_of_a_real_run() {
-    if !can(&["/usr/bin/ffmpeg"]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&["/usr/bin/ffmpeg"]) else { return };
     let folder = experiment(
         r#"
 [node.b]

@@ -7,33 +7,24 @@
     reason = "a test of a program starts it and reads what it writes"
 )]
 
+#[path = "common/carried_out.rs"]
+mod carried_out;
 mod common;
+#[path = "common/machine.rs"]
+mod machine;
 
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use carried_out::{carry_out, run};
 use common::{netrig, text};
+use machine::{alone, can, folder};
 use netrig_core::{Sample, Sink, Subject};
-use netrig_experiment::{Experiment, Substrate};
-use netrig_netns::{Journals, Namespaces, lacks};
 
-/// Real time is shared: one testbed at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether the machine can hold a testbed; says what is missing, past the harness.
-fn can() -> bool {
-    let lacking = lacks();
-    if let Some(lack) = lacking.first() {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
-    }
-    lacking.is_empty()
-}
-
-/// Two hosts with a router between them, over which datagrams of `size` go for `lasts`; each node may have a shell's script.
-fn experiment(size: &str, scripts: [&str; 2]) -> String {
+/// Two hosts with a router between them, over which datagrams of `size` go in this version of IP; the first two nodes may have
+/// a shell's script.
+fn experiment(ip: u8, size: &str, scripts: [&str; 2]) -> String {
     let [at_a, at_r] = scripts.map(|script| match script {
         "" => String::new(),
         script => format!("application = {{ kind = \"program\", command = [\"sh\", \"-c\", {script:?}] }}"),
@@ -43,6 +34,7 @@ fn experiment(size: &str, scripts: [&str; 2]) -> String {
 format = 1
 name = "attribution"
 question = "Whose loss is it?"
+ip = {ip}
 duration = "2 s"
 [replications]
 count = 1
@@ -82,41 +74,30 @@ impl Sink for Unheard {
 }
 
 /// Why the run is worth nothing, and what its links dropped.
-fn run(text: &str) -> (String, u64) {
-    let experiment =
-        Experiment::parse("attribution.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
-    let run = experiment.plan().run(0, 1).expect("there is a run");
-    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::default());
-    substrate.allow_programs();
-    substrate.check(&run).expect("it can be run");
-    let outcome = substrate.run(&run, &mut Unheard, &AtomicBool::new(false)).expect("it runs");
+fn verdict(experiment: &str) -> (String, u64) {
+    let outcome = carry_out(&run(experiment, 0), &mut Unheard, &AtomicBool::new(false));
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     (outcome.invalid.unwrap_or_default(), outcome.balance.dropped)
 }
 
 /// Datagrams that are cut into fragments and put together again are all accounted for.
 #[test]
 fn what_no_kernel_loses_is_nobodys_fault() {
-    if !can() {
-        return;
-    }
-    let _alone = ALONE.lock();
-    for size in ["500 B", "4 KB"] {
-        let (invalid, _) = run(&experiment(size, ["", ""]));
+    let Some(_alone) = alone(&[]) else { return };
+    for (ip, size) in [(4, "500 B"), (4, "4 KB"), (6, "500 B"), (6, "4 KB")] {
+        let (invalid, _) = verdict(&experiment(ip, size, ["", ""]));
         for lost in ["did not send on", "did not reach"] {
-            assert!(!invalid.contains(lost), "{size}: {invalid}");
+            assert!(!invalid.contains(lost), "{size} by IPv{ip}: {invalid}");
         }
     }
 }
 
 #[test]
 fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
-    if !can() {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let switches = "while :; do sleep 0.4; echo 0 > /proc/sys/net/ipv4/ip_forward; sleep 0.1; \
                     echo 1 > /proc/sys/net/ipv4/ip_forward; done";
-    let (invalid, dropped) = run(&experiment("500 B", ["", switches]));
+    let (invalid, dropped) = verdict(&experiment(4, "500 B", ["", switches]));
     assert_eq!(dropped, 0, "no link drops any");
     assert!(
         invalid.contains("node `R` did not send on ") && invalid.contains(" packets that links handed it"),
@@ -127,27 +108,25 @@ fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
 /// A node whose interface lets frames pass that no line carries loses them before its link.
 #[test]
 fn what_does_not_reach_its_link_is_told() {
-    if !can() {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     // Datagrams that are not cut any more: no link takes such frames.
     let raises = "sleep 0.5; ip link set dev access mtu 9000; sleep 0.7; \
                   ip link set dev access mtu 1500; sleep 100";
-    let (invalid, _) = run(&experiment("4 KB", [raises, ""]));
-    assert!(invalid.contains("datagrams that node `a` sent did not reach its link"), "{invalid}");
+    for ip in [4, 6] {
+        let (invalid, _) = verdict(&experiment(ip, "4 KB", [raises, ""]));
+        let told = "datagrams that node `a` sent did not reach its link";
+        assert!(invalid.contains(told), "IPv{ip}: {invalid}");
+    }
 }
 
 /// Not only "permission denied": who is not root is told what to do.
 #[test]
 fn without_root_is_said_what_needs_it_and_what_does_not() {
-    if !can() {
+    if !can(&[]) {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder for the test");
+    let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let path = folder.path();
-    std::fs::write(path.join("plain.toml"), experiment("500 B", ["", ""]))
-        .expect("the folder can be written");
     std::fs::copy(env!("CARGO_BIN_EXE_netrig"), path.join("netrig")).expect("the program can be copied");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(path, open).expect("it is ours");
@@ -167,12 +146,10 @@ fn without_root_is_said_what_needs_it_and_what_does_not() {
 
 #[test]
 fn a_lab_is_not_built_for_a_node_that_is_not_there() {
-    if !can() {
+    if !can(&[]) {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    std::fs::write(folder.path().join("plain.toml"), experiment("500 B", ["", ""]))
-        .expect("it can be written");
+    let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let ended = netrig(folder.path(), &["lab", "plain.toml", "--node", "nope", "--", "true"]);
     let told = text(&ended.stderr);
     assert!(told.contains("there is no node `nope`; there are: a, R, b"), "{told}");

@@ -7,20 +7,23 @@
     reason = "a test of a program starts it and reads what it writes"
 )]
 
+#[path = "common/carried_out.rs"]
+mod carried_out;
 mod common;
+#[path = "common/machine.rs"]
+mod machine;
 #[path = "common/spoilt.rs"]
 mod spoilt;
 
 use std::io::Write;
-use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use carried_out::{carry_out, run};
 use common::text;
+use machine::{alone, folder};
 use netrig_core::{Frame, Instant, Note, Sample, Sink, Subject, pcapng};
-use netrig_experiment::{Experiment, Outcome, Substrate};
-use netrig_netns::{Journals, Namespaces, lacks};
+use netrig_experiment::Outcome;
 use serde_json::Value;
 
 /// Bulk data over one line of 2 Mbit/s and 20 ms each way, a message of 1400 B to a packet. The
@@ -141,18 +144,6 @@ of = "flow.bulk"
 metric = "goodput"
 "#;
 
-/// Real time is shared: one testbed at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether the machine can hold a testbed; says what is missing, past the harness.
-fn can_hold_a_testbed() -> bool {
-    let lacking = lacks();
-    if let Some(lack) = lacking.first() {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
-    }
-    lacking.is_empty()
-}
-
 /// A run's samples and notes, and the frames that passed the interfaces of its first node.
 struct Tape {
     samples: Vec<(Subject, Sample)>,
@@ -202,14 +193,10 @@ impl Sink for Tape {
 }
 
 /// Runs a point of an experiment in namespaces.
-fn run_in_namespaces(text: &str, point: usize) -> (Tape, Outcome) {
-    let experiment = Experiment::parse("test", text).unwrap_or_else(|problems| panic!("{problems}"));
-    let run = experiment.plan().run(point, 1).unwrap_or_else(|problems| panic!("{problems}"));
-    let journals = tempfile::tempdir().expect("a folder for the journals");
-    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
+fn run_in_namespaces(experiment: &str, point: usize) -> (Tape, Outcome) {
     let mut tape = Tape::new();
-    let outcome = substrate.run(&run, &mut tape, &AtomicBool::new(false)).expect("the run is carried out");
-    (tape, outcome)
+    let outcome = carry_out(&run(experiment, point), &mut tape, &AtomicBool::new(false));
+    (tape, outcome.unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// What one substrate measured of a response at the point with this level.
@@ -220,23 +207,15 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
     point["responses"][response]["runs"][0]["value"].as_f64().unwrap_or_else(|| panic!("{point}"))
 }
 
-/// What both substrates measured, unless the machine spoilt every attempt.
-fn run_on_both(folder: &Path, text_of_experiment: &str) -> Option<Value> {
-    std::fs::write(folder.join("test.toml"), text_of_experiment).expect("the folder can be written");
-    spoilt::valid(folder, &["run", "test.toml", "--on", "sim,netns", "--json"])
-}
-
 /// A line that is always busy carries what it carries, whoever tells the time: 2 Mbit/s of IP packets, in each of which are
 /// 1400 B of user data and the headers of IP (20 B), of UDP where there is one (8 B), of the packet (12 B) and of its chunk
 /// (16 B).
 #[test]
 fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
-    if !can_hold_a_testbed() {
-        return;
-    }
-    let _alone = ALONE.lock();
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let Some(document) = run_on_both(folder.path(), ONE_PATH) else { return };
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("one-path", ONE_PATH);
+    let arguments = ["run", "one-path.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     for (encapsulation, packet) in [("ip", 1448.0), ("udp", 1456.0)] {
         let of = |response: &str| {
             let [sim, netns] =
@@ -254,10 +233,7 @@ fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
 /// With time-outs of 0.5, 1 and 2 s the third gives the primary up, and new data goes over the alternate at that moment.
 #[test]
 fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
-    if !can_hold_a_testbed() {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let (tape, outcome) = run_in_namespaces(TWO_PATHS, 0);
     let expiries: Vec<f64> =
         tape.moments("path_timeout", 0).iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect();
@@ -279,10 +255,7 @@ fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
 
 #[test]
 fn a_switch_of_the_primary_path_happens_at_its_time() {
-    if !can_hold_a_testbed() {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let (tape, _) = run_in_namespaces(SWITCHED, 0);
     let [switched] = tape.moments("data_path", 1)[..] else { panic!("{:?}", tape.notes) };
     assert!((1.5..1.6).contains(&switched.since(Instant::ZERO).as_secs_f64()), "{switched}");

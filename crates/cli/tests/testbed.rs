@@ -7,22 +7,26 @@
     reason = "a test of a program starts it and reads what it writes"
 )]
 
+#[path = "common/carried_out.rs"]
+mod carried_out;
 mod common;
+#[path = "common/machine.rs"]
+mod machine;
 #[path = "common/spoilt.rs"]
 mod spoilt;
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use carried_out::{carry_out, run};
 use common::{netrig, text};
+use machine::{alone, can, folder};
 use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
-use netrig_experiment::{Experiment, Outcome, RunError, Substrate};
-use netrig_netns::{Journals, Namespaces, lacks};
+use netrig_experiment::{Outcome, RunError};
+use netrig_netns::{Journals, Namespaces};
 use serde_json::Value;
 
 /// A host that sends through a policer at R to a host behind a slower line.
@@ -72,30 +76,6 @@ of = "flow.load"
 metric = "data_packets_sent"
 "#;
 
-/// Real time is shared: one testbed at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether the machine can hold a testbed and has these programs; says what is missing, past the harness, which keeps what
-/// a passed test prints to itself.
-fn can(programs: &[&str]) -> bool {
-    let mut lacking: Vec<_> = lacks().iter().map(ToString::to_string).collect();
-    let there = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-    };
-    lacking.extend(programs.iter().filter(|name| !there(name)).map(ToString::to_string));
-    if let Some(lack) = lacking.first() {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
-    }
-    lacking.is_empty()
-}
-
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    std::fs::write(folder.path().join("policed.toml"), EXPERIMENT).expect("the folder can be written");
-    folder
-}
-
 /// What one substrate measured of a response.
 fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     let points = document["points"].as_array().expect("there are points");
@@ -105,11 +85,8 @@ fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
 
 #[test]
 fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
-    let folder = folder();
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("policed", EXPERIMENT);
     let arguments = ["run", "policed.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let of = |response: &str| {
@@ -127,9 +104,9 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
 
 #[test]
 fn programs_of_others_run_through_the_router_unchanged() {
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let lab = |node: &str, words: &str| {
-        let folder = folder();
+        let folder = folder("policed", EXPERIMENT);
         let ended = netrig(folder.path(), &["lab", "policed.toml", "--node", node, "--", "sh", "-c", words]);
         let (out, err) = (text(&ended.stdout), text(&ended.stderr));
         assert!(ended.status.success(), "{words}: {out}{err}");
@@ -221,12 +198,8 @@ metric = "datagram_loss"
 
 #[test]
 fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    std::fs::write(folder.path().join("contention.toml"), CONTENTION).expect("the folder can be written");
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("contention", CONTENTION);
     let arguments = ["run", "contention.toml", "--on", "netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let loss = |flow| measured(&document, "netns", flow).expect("it was measured");
@@ -273,11 +246,8 @@ fn start_of(number: &str) -> Option<String> {
 
 #[test]
 fn what_a_killed_run_leaves_doctor_reports_and_removes() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
-    let folder = folder();
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("policed", EXPERIMENT);
     // Of its own, so that what others hold up is nobody's affair here.
     let journals = folder.path().join("journals");
     let netrig = |arguments: &[&str]| {
@@ -356,20 +326,13 @@ impl Sink for Hasty<'_> {
 /// What happens to packets fills no memory until an interval of samples is over that is as long as the run.
 #[test]
 fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let text = EXPERIMENT
         .replace("duration = \"2 s\"", "duration = \"20 s\"\nsample_every = \"20 s\"")
         .replace("rate = \"1.5 Mbit/s\"", "rate = \"20 Mbit/s\"");
-    let experiment = Experiment::parse("hasty", &text).unwrap_or_else(|problems| panic!("{problems}"));
-    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-    let journals = tempfile::tempdir().unwrap();
-    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
     let cancel = AtomicBool::new(false);
     let mut hasty = Hasty { cancel: &cancel, last: Instant::ZERO, packets: 0 };
-    assert_eq!(substrate.run(&run, &mut hasty, &cancel).map(|_| ()), Err(RunError::Cancelled));
+    assert_eq!(carry_out(&run(&text, 0), &mut hasty, &cancel).map(|_| ()), Err(RunError::Cancelled));
     let bytes = hasty.packets * size_of::<PacketEvent>();
     assert!((1 << 19..1 << 24).contains(&bytes), "{bytes} B were told");
     assert!(hasty.last < Instant::ZERO + netrig_core::Duration::from_secs(10), "{}", hasty.last);
@@ -377,12 +340,8 @@ fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() 
 
 #[test]
 fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
-    if !can(&["tshark", "ping"]) {
-        return;
-    }
-    let _alone = ALONE.lock();
-    let experiment = Experiment::parse("policed", EXPERIMENT).unwrap_or_else(|problems| panic!("{problems}"));
-    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    let Some(_alone) = alone(&["tshark", "ping"]) else { return };
+    let run = run(EXPERIMENT, 0);
     let journals = tempfile::tempdir().unwrap();
     let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
     let mut lab = substrate.lab(&run, Trace::default(), |_, _, _| {}, &AtomicBool::new(false)).unwrap();
@@ -466,24 +425,15 @@ impl Course {
 }
 
 /// Runs the first point of a file in namespaces.
-fn run_in_namespaces(text: &str) -> (Course, Outcome) {
-    let experiment = Experiment::parse("test", text).unwrap_or_else(|problems| panic!("{problems}"));
-    let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
-    let journals = tempfile::tempdir().expect("a folder for the journal");
-    let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
-    substrate.check(&run).unwrap_or_else(|why| panic!("{why}"));
+fn run_in_namespaces(experiment: &str) -> (Course, Outcome) {
     let mut course = Course::default();
-    let outcome = substrate.run(&run, &mut course, &AtomicBool::new(false));
-    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
-    (course, outcome)
+    let outcome = carry_out(&run(experiment, 0), &mut course, &AtomicBool::new(false));
+    (course, outcome.unwrap_or_else(|error| panic!("{error}")))
 }
 
 #[test]
 fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&[]) else { return };
     let down = "[[event]]\nat = \"1 s\"\nlink = \"access\"\ndo = { down_for = \"1 s\", where = \"a\" }\n[transport.udp]";
     let text = EXPERIMENT
         .replace("duration = \"2 s\"", "duration = \"3 s\"")
@@ -546,21 +496,9 @@ of = "flow.file"
 metric = "goodput"
 "#;
 
-/// Whether the kernel has Multipath TCP; says so if it has not.
-fn has_multipath() -> bool {
-    let there = Path::new("/proc/sys/net/mptcp").is_dir();
-    if !there {
-        let _ = writeln!(std::io::stderr(), "skipped: needs a kernel with Multipath TCP");
-    }
-    there
-}
-
 #[test]
 fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
-    if !can(&[]) || !has_multipath() {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&["/proc/sys/net/mptcp"]) else { return };
     for text in [TWO_PATHS.to_owned(), TWO_PATHS.replace("duration =", "ip = 6\nduration =")] {
         let (course, outcome) = run_in_namespaces(&text);
         let invalid = outcome.invalid.unwrap_or_default();
@@ -586,10 +524,7 @@ fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
 
 #[test]
 fn multipath_tcp_is_fine_with_one_path() {
-    if !can(&[]) || !has_multipath() {
-        return;
-    }
-    let _alone = ALONE.lock();
+    let Some(_alone) = alone(&["/proc/sys/net/mptcp"]) else { return };
     let text =
         TWO_PATHS.replace("[\"first\", \"second\"]", "[\"first\"]").replace("at = \"2 s\"", "at = \"1.9 s\"");
     let (course, outcome) = run_in_namespaces(&text.replace("duration = \"6 s\"", "duration = \"2 s\""));
@@ -600,45 +535,20 @@ fn multipath_tcp_is_fine_with_one_path() {
     assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
 }
 
-/// Two milliseconds and 540 bytes at 25 Mbit/s: a datagram that were let go before its time would be sooner than that.
-const IN_TIME: &str = r#"
-format = 1
-name = "in-time"
-question = "Is a frame ever before its time?"
-duration = "3 s"
-[replications]
-count = 1
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "25 Mbit/s"
-delay = "2 ms"
-queue = { kind = "fifo", packets = 50 }
-[transport.udp]
-kind = "udp"
-[flow.load]
-from = "a"
-to = "b"
-transport = "udp"
-application = { kind = "cbr", size = "512 B", interval = "1 ms" }
-[response.soonest]
-of = "flow.load"
-metric = "one_way_delay"
-statistic = "min"
-"#;
-
+/// What `bench/router` measures: a millisecond and 540 bytes at 1 Gbit/s are the soonest of all, and a datagram that were let go
+/// before its time would be sooner than that. There are so many that some come while the router reads those before them.
 #[test]
 fn no_frame_is_before_its_time() {
-    if !can(&[]) {
-        return;
-    }
-    let _alone = ALONE.lock();
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    std::fs::write(folder.path().join("in-time.toml"), IN_TIME).expect("the folder can be written");
-    let ended = netrig(folder.path(), &["run", "in-time.toml", "--on", "sim,netns", "--json"]);
-    let document = serde_json::from_str(&text(&ended.stdout)).expect("the program prints JSON");
-    let soonest = |substrate| measured(&document, substrate, "soonest").expect("it was measured");
-    assert_eq!(soonest("sim"), 0.002_172_8);
-    assert!(soonest("netns") >= 0.002_172_8, "{} s", soonest("netns"));
+    let Some(_alone) = alone(&[]) else { return };
+    let folder = folder("router", include_str!("../../../bench/netrig/router.toml"));
+    let levels = ["--set", "lasts=4 s", "--set", "line=1 Gbit/s", "--set", "rate=81.92 Mbit/s"];
+    let ended = netrig(
+        folder.path(),
+        &[&["run", "router.toml", "--on", "sim,netns", "--json"][..], &levels].concat(),
+    );
+    let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+    let document = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    let soonest = |substrate| measured(&document, substrate, "e_soonest").expect("it was measured");
+    assert_eq!(soonest("sim"), 0.001_004_32);
+    assert!(soonest("netns") >= 0.001_004_32, "{} s", soonest("netns"));
 }

@@ -22,6 +22,7 @@ mod data;
 mod dscp;
 mod endpoint;
 mod frame;
+mod ip;
 mod link;
 mod packet;
 mod packet_event;
@@ -38,6 +39,7 @@ pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};
+pub use ip::IpHeader;
 pub use link::{
     Backlog, Delivery, Dequeue, DropReason, InFlight, Lane, Link, LinkEvent, Observer, QueueDiscipline,
     Waiting, Watch,

@@ -30,6 +30,28 @@ pub enum Ecn {
     Ce,
 }
 
+impl Ecn {
+    /// By the two bits that end the traffic class; those before them say nothing of it.
+    pub const fn from_bits(class: u8) -> Self {
+        match class & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// The two bits.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect1 => 0b01,
+            Self::Ect0 => 0b10,
+            Self::Ce => 0b11,
+        }
+    }
+}
+
 /// Addresses, ports and protocol: which conversation a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiveTuple {
@@ -72,6 +94,14 @@ pub struct Header {
     pub dscp: Dscp,
     /// ECN field.
     pub ecn: Ecn,
+}
+
+impl Header {
+    /// Code point and ECN field as the octet in which they stand (RFC 2474 section 3, RFC 3168 section 5): IPv4's type of
+    /// service, IPv6's traffic class.
+    pub const fn traffic_class(&self) -> u8 {
+        self.dscp.0 << 2 | self.ecn.bits()
+    }
 }
 
 /// The first of the ports that a flow's first end may have: RFC 6335's dynamic ports, of which there are 16,384. A kernel

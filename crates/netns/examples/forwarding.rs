@@ -1,5 +1,6 @@
 //! How many frames per second pass from one node to another through the ring and an outlet, and how late they are, at
-//! 10 000 per second and as fast as they can be sent, beside the kernel's own bridge between the same interfaces. Needs root and `ip`.
+//! 10,000 per second and as fast as they can be sent, beside the kernel's own bridge between the same interfaces. Needs root
+//! and `ip`.
 //!
 //! `cargo run --release -p netrig-netns --example forwarding [SECONDS]`
 #![cfg_attr(
@@ -33,29 +34,8 @@ mod measurement {
 
     type Failure = Box<dyn std::error::Error>;
 
-    const EXPERIMENT: &str = r#"
-        format = 1
-        name = "forwarding"
-        question = "How fast is it?"
-        duration = "1 s"
-        [node.a]
-        [node.b]
-        [link.ab]
-        between = ["a", "b"]
-        rate = "1 Gbit/s"
-        delay = "0 s"
-        queue = { kind = "fifo", packets = 50 }
-        [transport.udp]
-        kind = "udp"
-        [flow.load]
-        from = "a"
-        to = "b"
-        transport = "udp"
-        application = { kind = "cbr", size = "100 B", interval = "1 ms" }
-        [response.sent]
-        of = "flow.load"
-        metric = "goodput"
-        "#;
+    /// What `bench/router` measures netrig's router with: of it only the two nodes and the link between them are here.
+    const EXPERIMENT: &str = include_str!("../../../bench/netrig/router.toml");
 
     /// Ethernet, IPv4 and UDP headers, and the frame check sequence that a wire adds.
     const OVERHEAD: usize = 14 + 20 + 8 + 4;
@@ -84,7 +64,7 @@ mod measurement {
 
     fn measure(size: usize, by: By, time: Duration, pace: Option<f64>) -> Result<(), Failure> {
         let experiment =
-            Experiment::parse("forwarding", EXPERIMENT).map_err(|problems| problems.to_string())?;
+            Experiment::parse("router.toml", EXPERIMENT).map_err(|problems| problems.to_string())?;
         let scenario = experiment.plan().scenario(0).map_err(|problems| problems.to_string())?;
         let testbed = Testbed::build(&Journals::default(), &TestbedId::fresh()?, Wiring::new(&scenario)?)?;
         // Somebody takes the datagrams, or node b would answer that nobody does.
@@ -138,7 +118,7 @@ mod measurement {
     fn arrived(testbed: &Testbed) -> Result<u64, Failure> {
         let devices = testbed.in_node(1, || std::fs::read_to_string("/proc/thread-self/net/dev"))??;
         let line =
-            devices.lines().find_map(|line| line.trim().strip_prefix("ab:")).ok_or("no such interface")?;
+            devices.lines().find_map(|line| line.trim().strip_prefix("line:")).ok_or("no such interface")?;
         Ok(line.split_whitespace().nth(1).ok_or("no count")?.parse()?)
     }
 

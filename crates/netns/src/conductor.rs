@@ -53,15 +53,28 @@ impl Message {
 
 /// Something that was told, and is no failure.
 enum Heard {
-    Reply(Reply),
+    /// By the agent at this place.
+    Reply(usize, Reply),
     Findings(Findings),
+}
+
+/// How long agents are waited for, and what they have not done then.
+struct Patience {
+    until: Instant,
+    fails: String,
+}
+
+impl Patience {
+    fn new(span: Duration, fails: &str, within: Duration) -> Self {
+        Self { until: Instant::now() + span, fails: format!("{fails} within {} s", within.as_secs()) }
+    }
 }
 
 /// What agents have told of a run so far.
 struct Listened {
     reports: Vec<EndReport>,
-    /// Agents that have not reported.
-    waiting: usize,
+    /// The places of agents that have not reported.
+    waiting: BTreeSet<usize>,
     /// Ends with which the run ends, and that have something to do.
     busy: BTreeSet<(u32, Side)>,
 }
@@ -109,11 +122,14 @@ impl<'a> Conductor<'a> {
             agents.push(agent);
         }
         let mut conductor = Self { run, agents, programs: Programs::default(), ends, testbed, told, tell };
-        let deadline = Instant::now() + PREPARATION;
-        let mut waiting = conductor.agents.len();
-        while waiting > 0 {
-            let heard = conductor.hear(deadline, "does not prepare", cancel)?;
-            waiting -= usize::from(matches!(heard, Heard::Reply(Reply::Prepared { .. })));
+        let patience = Patience::new(PREPARATION, "did not open their sockets", PREPARATION);
+        let mut waiting: BTreeSet<_> = (0..conductor.agents.len()).collect();
+        while !waiting.is_empty() {
+            if let Heard::Reply(agent, Reply::Prepared { .. }) =
+                conductor.hear(&patience, &waiting, cancel)?
+            {
+                waiting.remove(&agent);
+            }
         }
         // Now the settings of the nodes' kernels are those of the run.
         conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, None, cancel)?;
@@ -177,16 +193,18 @@ impl<'a> Conductor<'a> {
         }
         let scenario = &self.run.scenario;
         let lasts = LEAD + scenario.duration + grace(scenario);
-        let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos()) + REPORTING;
-        let mut heard = Listened { reports: Vec::new(), waiting: self.agents.len(), busy: self.awaited() };
-        while heard.waiting > 0 {
-            let ends = match self.hear(deadline, "does not report", cancel)? {
+        let span = Duration::from_nanos(lasts.as_nanos()) + REPORTING;
+        let patience = Patience::new(span, "did not report the end of the run", REPORTING);
+        let waiting = (0..self.agents.len()).collect();
+        let mut heard = Listened { reports: Vec::new(), waiting, busy: self.awaited() };
+        while !heard.waiting.is_empty() {
+            let ends = match self.hear(&patience, &heard.waiting, cancel)? {
                 Heard::Findings(findings) if findings.is_drained() => true,
                 Heard::Findings(findings) => {
                     findings.tell(sink);
                     false
                 }
-                Heard::Reply(reply) => self.take(reply, &mut heard, sink)?,
+                Heard::Reply(agent, reply) => self.take(agent, reply, &mut heard, sink)?,
             };
             if ends {
                 self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
@@ -201,8 +219,14 @@ impl<'a> Conductor<'a> {
         self.ends.iter().filter(awaited).copied().collect()
     }
 
-    /// Passes on what an agent told while the run lasts. Whether the run ends with it.
-    fn take(&self, reply: Reply, heard: &mut Listened, sink: &mut dyn Sink) -> Result<bool, RunError> {
+    /// Passes on what the agent at this place told while the run lasts. Whether the run ends with it.
+    fn take(
+        &self,
+        agent: usize,
+        reply: Reply,
+        heard: &mut Listened,
+        sink: &mut dyn Sink,
+    ) -> Result<bool, RunError> {
         match reply {
             Reply::Samples { columns } => {
                 for column in columns.into_iter().filter(|column| !self.is_seen_on_the_wire(column)) {
@@ -214,7 +238,9 @@ impl<'a> Conductor<'a> {
                 lines.into_iter().for_each(|line| sink.note(line.into()));
             }
             Reply::Report { end } => heard.reports.push(*end),
-            Reply::Reported => heard.waiting -= 1,
+            Reply::Reported => {
+                heard.waiting.remove(&agent);
+            }
             Reply::Idle { flow, side, idle: true } => {
                 return Ok(heard.busy.remove(&(flow, side)) && heard.busy.is_empty());
             }
@@ -238,8 +264,13 @@ impl<'a> Conductor<'a> {
         flow.is_some_and(Recognition::watches) && told.contains(&column.quantity.as_str())
     }
 
-    /// The next thing that is told; `fails` says what an agent does not do that is silent until `deadline`.
-    fn hear(&mut self, deadline: Instant, fails: &str, cancel: &AtomicBool) -> Result<Heard, RunError> {
+    /// The next thing that is told, while those at the places `waiting` are waited for.
+    fn hear(
+        &mut self,
+        patience: &Patience,
+        waiting: &BTreeSet<usize>,
+        cancel: &AtomicBool,
+    ) -> Result<Heard, RunError> {
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
@@ -247,13 +278,17 @@ impl<'a> Conductor<'a> {
             let (agent, words) = match self.told.recv_timeout(LOOK) {
                 Ok(Message::Router(findings)) => return Ok(Heard::Findings(findings)),
                 Ok(Message::Agent(agent, words)) => (agent, words),
-                Err(_) if Instant::now() < deadline => continue,
-                Err(_) => return Err(RunError::Failed(format!("an agent {fails} in time"))),
+                Err(_) if Instant::now() < patience.until => continue,
+                Err(_) => {
+                    let silent = waiting.iter().map(|place| format!("`{}`", self.agents[*place].node));
+                    let silent = silent.collect::<Vec<_>>().join(", ");
+                    return Err(RunError::Failed(format!("the agents at nodes {silent} {}", patience.fails)));
+                }
             };
             let node = &self.agents[agent].node;
             return match words {
                 Ok(Some(Reply::Error { what })) => Err(RunError::Failed(format!("node `{node}`: {what}"))),
-                Ok(Some(reply)) => Ok(Heard::Reply(reply)),
+                Ok(Some(reply)) => Ok(Heard::Reply(agent, reply)),
                 Ok(None) => Err(RunError::Failed(format!("the agent at node `{node}` ended before its run"))),
                 Err(error) => Err(RunError::Failed(format!("the agent at node `{node}`: {error}"))),
             };

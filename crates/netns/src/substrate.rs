@@ -43,9 +43,8 @@ impl Namespaces {
     }
 
     /// Holds the topology of `run` up, with its links at work and the programs of its nodes ready, as a run has them; no
-    /// flow of it runs, and no event happens. `sink` is told what it wants to know as it comes, on a thread of its
-    /// own, until [`Lab::close`] gives it back. `tap` hears each
-    /// line that a program writes: the node, the program and the line.
+    /// flow of it runs, and no event happens. `sink` is told what it wants to know as it comes, on a thread of its own,
+    /// until [`Lab::close`] gives it back. `tap` hears each line that a program writes: the node, the program and the line.
     ///
     /// # Errors
     /// If it cannot be built, or a program does not become ready; [`LabError::Cancelled`] soon after `cancel` was set.

@@ -126,6 +126,7 @@ fn what_fails_at_once_is_not_tried_six_times() {
         ended.points
     });
     assert_eq!(results[0], results[1]);
+    assert_eq!(results[0].len(), 3);
     assert!(results[0].iter().all(|p| p.status == Status::Failed && p.runs.len() == 1));
 }
 

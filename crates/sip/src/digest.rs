@@ -263,19 +263,25 @@ pub struct Session {
     username: String,
     secret: Secret,
     used: u32,
+    /// The own nonce that it was used with first.
+    cnonce: Option<String>,
 }
 
 impl Session {
     /// Answers `challenge` with a password.
     pub fn new(challenge: Challenge, username: &str, password: &str) -> Self {
         let secret = Secret::new(challenge.algorithm.hash, username, &challenge.realm, password);
-        Self { challenge, username: username.to_owned(), secret, used: 0 }
+        Self { challenge, username: username.to_owned(), secret, used: 0, cnonce: None }
     }
 
     /// The answer for one request, with the server's nonce used once more. `cnonce` is to be drawn at random; `auth-int` is
-    /// used where the server offers nothing else.
+    /// used where the server offers nothing else. With a `-sess` algorithm the first `cnonce` stays that of all: "A1 is
+    /// calculated only once - on the first request by the client" (RFC 2617 section 3.2.2.2), and servers differ in whether
+    /// they calculate it of that one or of each.
     pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> Answer {
-        self.used += 1;
+        self.used = self.used.saturating_add(1);
+        let first = self.cnonce.get_or_insert_with(|| cnonce.to_owned());
+        let cnonce = if self.challenge.algorithm.session { first.as_str() } else { cnonce };
         let Challenge { realm, nonce, opaque, algorithm, qualities, .. } = &self.challenge;
         let quality = qualities
             .iter()
@@ -449,6 +455,20 @@ mod tests {
                 let guards_body = answer.protection.as_ref().is_some_and(|p| p.quality == Quality::AuthInt);
                 assert_eq!(answer.proves(&Method::Register, b"", &secret("zanzi\"bar")), !guards_body);
             }
+        }
+    }
+
+    #[test]
+    fn a_session_keeps_its_first_nonce() {
+        for (_, algorithm) in Algorithm::ALL {
+            let mut session = Session::new(challenge(algorithm), "bob", "zanzibar");
+            let [first, second] =
+                ["a", "b"].map(|cnonce| session.answer(&get(), "/", b"", cnonce).protection.unwrap());
+            assert_eq!(first.cnonce, "a");
+            assert_eq!(
+                (second.cnonce.as_str(), second.count),
+                (if algorithm.session { "a" } else { "b" }, 2)
+            );
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Framer {
     buffer: BytesMut,
     /// Up to here there is no end of the header fields.
     searched: usize,
+    /// Of the message that waits for its body: a peer who sends byte by byte has its header fields read once.
+    length: Option<usize>,
     longest: usize,
 }
 
@@ -32,7 +34,7 @@ pub enum FramingError {
         /// What is allowed.
         longest: usize,
     },
-    /// There is no `Content-Length`, or it is no number: RFC 3261 section 18.3 needs it in streams.
+    /// There is no `Content-Length`, it is no number, or there are two that differ: RFC 3261 section 18.3 needs it in streams.
     #[error("no length of the body: {0}")]
     NoLength(ParseError),
 }
@@ -49,7 +51,7 @@ pub enum Framed {
 impl Framer {
     /// Messages of more than `longest` bytes are refused.
     pub fn new(longest: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, longest }
+        Self { buffer: BytesMut::new(), searched: 0, length: None, longest }
     }
 
     /// More has come.
@@ -82,41 +84,67 @@ impl Framer {
             }
             let _ = self.buffer.split_to(2);
         }
-        let from = self.searched.saturating_sub(3);
-        let Some(end) = head_length(&self.buffer[from..]).map(|length| from + length) else {
-            self.searched = self.buffer.len();
-            let too_long = self.buffer.len() > LONGEST_HEAD.min(self.longest);
-            return if too_long { Err(FramingError::HeadTooLong) } else { Ok(None) };
-        };
-        let length = end.saturating_add(content_length(&self.buffer[..end]).map_err(FramingError::NoLength)?);
-        if length > self.longest {
-            return Err(FramingError::TooLong { length, longest: self.longest });
-        }
-        if self.buffer.len() < length {
-            self.searched = end - 1;
+        let Some(length) = self.next_length()?.filter(|length| *length <= self.buffer.len()) else {
             return Ok(None);
-        }
-        self.searched = 0;
+        };
+        (self.searched, self.length) = (0, None);
         Ok(Some(Framed::Message(self.buffer.split_to(length).freeze())))
+    }
+
+    /// How long the message at the start is, once its header fields are here.
+    fn next_length(&mut self) -> Result<Option<usize>, FramingError> {
+        if self.length.is_none() {
+            let from = self.searched.saturating_sub(3);
+            let end = head_length(&self.buffer[from..]).map(|length| from + length);
+            // However the stream was cut: a head that has come as a whole is no longer than one that came in pieces.
+            if end.unwrap_or(self.buffer.len()) > LONGEST_HEAD.min(self.longest) {
+                return Err(FramingError::HeadTooLong);
+            }
+            let Some(end) = end else {
+                self.searched = self.buffer.len();
+                return Ok(None);
+            };
+            let body = content_length(&self.buffer[..end]).map_err(FramingError::NoLength)?;
+            let length = end.saturating_add(body);
+            if length > self.longest {
+                return Err(FramingError::TooLong { length, longest: self.longest });
+            }
+            self.length = Some(length);
+        }
+        Ok(self.length)
     }
 }
 
-/// What the header fields say of the body.
+/// What the header fields say of the body. All else in them may be wrong: its message is refused, and the stream goes on.
 fn content_length(head: &[u8]) -> Result<usize, ParseError> {
     const RULE: &str = "RFC 3261 section 18.3";
     let error = |expected: &'static str| ParseError { at: 0, expected, rule: RULE };
-    for line in head.split(|byte| *byte == b'\n').skip(1) {
+    let mut found = None;
+    for line in unfolded(head).split(|byte| *byte == b'\n').skip(1) {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
         let Ok(name) = std::str::from_utf8(&line[..colon]) else { continue };
         if Name::new(name.trim_end_matches([' ', '\t'])) == Name::ContentLength {
             let value = std::str::from_utf8(&line[colon + 1..]).map_err(|_| error("a number"))?;
             let mut headers = Headers::default();
             headers.push(Name::ContentLength, value.trim());
-            let length = headers.number(&Name::ContentLength)?.unwrap_or(0);
-            return usize::try_from(length).map_err(|_| error("a number"));
+            let length = headers.number(&Name::ContentLength)?;
+            // Of two that differ, a peer behind this one may take the other, and find another message here.
+            if found.is_some_and(|found| Some(found) != length) {
+                return Err(error("one Content-Length"));
+            }
+            found = length;
         }
     }
-    Err(error("Content-Length"))
+    found.and_then(|length| usize::try_from(length).ok()).ok_or_else(|| error("Content-Length"))
+}
+
+/// Each header field in one line: a line that begins with white space continues the one before it (RFC 3261 section 7.3.1).
+fn unfolded(head: &[u8]) -> Vec<u8> {
+    let is_fold = |at: usize| matches!(head.get(at + 1), Some(b' ' | b'\t'));
+    head.iter()
+        .enumerate()
+        .map(|(at, byte)| if *byte == b'\n' && is_fold(at) { b' ' } else { *byte })
+        .collect()
 }
 
 /// A message that came in a stream is read like one that came alone.
@@ -173,7 +201,33 @@ mod tests {
             poll(b"A\r\nContent-Length: 4000000000\r\n\r\n"),
             Err(FramingError::TooLong { length: 4_000_000_033, longest: 100 })
         );
+        assert!(matches!(poll(b"A\r\nl: 0\r\nContent-Length: 1\r\n\r\n"), Err(FramingError::NoLength(_))));
         assert_eq!(poll(&[b'x'; 101]), Err(FramingError::HeadTooLong));
         assert_eq!(poll(&[b'x'; 100]), Ok(None));
+    }
+
+    /// RFC 3261 section 7.3.1, for the one header field that a stream itself needs.
+    #[test]
+    fn a_folded_length_is_one() {
+        for head in ["A\r\nContent-Length :\r\n 3\r\n\r\n", "A\r\nSubject: x\r\n l: 9\r\nl: 3\r\nl:3\r\n\r\n"]
+        {
+            let mut framer = Framer::new(1000);
+            framer.push(format!("{head}abcmore").as_bytes());
+            let message = framed(&mut framer);
+            assert_eq!((message.len(), framer.waiting()), (1, 4), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_head_ends_a_stream_however_it_is_cut() {
+        let head = format!("A\r\nX: {}\r\nl: 0\r\n\r\n", "x".repeat(LONGEST_HEAD));
+        for piece in [1000, head.len()] {
+            let mut framer = Framer::new(usize::MAX);
+            let found = head.as_bytes().chunks(piece).try_for_each(|bytes| {
+                framer.push(bytes);
+                framer.poll().map(|framed| assert_eq!(framed, None))
+            });
+            assert_eq!(found, Err(FramingError::HeadTooLong), "pieces of {piece}");
+        }
     }
 }

@@ -27,7 +27,7 @@ pub struct Description {
     pub name: String,
     /// `c=` for all media that have none of their own.
     pub connection: Option<Connection>,
-    /// Lines between `s=` and `t=` that netrig does not read (`i=`, `u=`, `e=`, `p=`, `b=`), as they stand.
+    /// Lines of the session that netrig does not read (`i=`, `u=`, `e=`, `p=`, `b=`, `k=`), as they stand.
     pub informative: Vec<(char, String)>,
     /// `t=` and what belongs to it (`r=`, `z=`), as they stand; at least one.
     pub times: Vec<(char, String)>,
@@ -203,13 +203,15 @@ impl Description {
 
     /// The answer of somebody at `address`, who takes of each medium the formats in `formats` and refuses the rest (RFC 3264
     /// section 6): as many media, in their order, with what is taken in the offer's order of preference, received at `port` and
-    /// two more for each.
+    /// two more for each, as far as there are ports.
     #[must_use]
     pub fn answer(&self, address: IpAddr, port: u16, id: u64, formats: &[&str]) -> Self {
-        let media = |(media, place): (&Media, u16)| {
+        let media = |(place, media): (usize, &Media)| {
+            let port = u16::try_from(place * 2).ok().and_then(|by| port.checked_add(by));
             let taken: Vec<String> =
                 media.formats.iter().filter(|own| formats.contains(&own.as_str())).cloned().collect();
-            let refused = taken.is_empty() || media.port == 0;
+            let port = port.filter(|_| !taken.is_empty() && media.port != 0).unwrap_or(0);
+            let refused = port == 0;
             let is_of_taken = |attribute: &&Attribute| {
                 let format = attribute.value.as_deref().and_then(|value| value.split(' ').next());
                 matches!(attribute.name.as_str(), "rtpmap" | "fmtp")
@@ -223,7 +225,7 @@ impl Description {
             }
             Media {
                 kind: media.kind.clone(),
-                port: if refused { 0 } else { port.saturating_add(place * 2) },
+                port,
                 ports: None,
                 protocol: media.protocol.clone(),
                 // A refused medium lists its formats all the same: the line needs one.
@@ -240,7 +242,7 @@ impl Description {
             informative: Vec::new(),
             times: self.times.clone(),
             attributes: Vec::new(),
-            media: self.media.iter().zip(0..).map(media).collect(),
+            media: self.media.iter().enumerate().map(media).collect(),
         }
     }
 
@@ -506,6 +508,18 @@ mod tests {
         assert_eq!(answer.media[0].direction(), Some(Direction::RecvOnly));
         assert_eq!(answer.media[0].attributes.len(), 3);
         assert_eq!(Description::parse(&answer.to_string()).unwrap(), answer);
+    }
+
+    /// However many media somebody offers.
+    #[test]
+    fn an_answer_ends_with_the_ports() {
+        let here = [192, 0, 2, 1].into();
+        let mut offer = Description::audio(here, 4000, 7);
+        offer.media = vec![offer.media[0].clone(); 40_000];
+        let answer = offer.answer(here, 65_530, 1, &["0"]);
+        let ports: Vec<u16> = answer.media.iter().map(|media| media.port).collect();
+        assert_eq!((&ports[..4], ports.len()), (&[65_530, 65_532, 65_534, 0][..], 40_000));
+        assert!(ports[4..].iter().all(|port| *port == 0));
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::header::Parameters;
 
 const RULE: &str = "RFC 3261 section 19.1.1";
 
+/// The most header fields that a URI may have, for the same reason as its parameters.
+const MOST_HEADERS: usize = 64;
+
 /// A request's target, or what an address names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uri {
@@ -118,16 +121,24 @@ impl SipUri {
         self
     }
 
+    /// Where it is to be looked for: "the value of the maddr parameter of the URI, if present", else its host (RFC 3263
+    /// section 4).
+    pub fn target(&self) -> Host {
+        match self.parameters.value("maddr") {
+            None => self.host.clone(),
+            Some(maddr) => match maddr.trim_matches(['[', ']']).parse::<IpAddr>() {
+                Ok(address) => Host::Address(address),
+                Err(_) => Host::Name(maddr.to_owned()),
+            },
+        }
+    }
+
     /// Whether both name the same resource (RFC 3261 section 19.1.4).
     pub fn is_equivalent(&self, other: &Self) -> bool {
         /// "A URI omitting the maddr parameter will not match a URI containing" it, and likewise these.
         const MUST_BE_IN_BOTH: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
         let same = |a: &Option<String>, b: &Option<String>| {
             a.as_deref().map(unescaped) == b.as_deref().map(unescaped)
-        };
-        let hosts = match (&self.host, &other.host) {
-            (Host::Name(a), Host::Name(b)) => a.eq_ignore_ascii_case(b),
-            (a, b) => a == b,
         };
         let parameters = |a: &Self, b: &Self| {
             a.parameters.iter().all(|(name, value)| match b.parameters.get(name) {
@@ -144,12 +155,22 @@ impl SipUri {
         self.scheme == other.scheme
             && same(&self.user, &other.user)
             && same(&self.password, &other.password)
-            && hosts
+            && self.host.is_equivalent(&other.host)
             && self.port == other.port
             && parameters(self, other)
             && parameters(other, self)
             && headers(self, other)
             && headers(other, self)
+    }
+}
+
+impl Host {
+    /// Whether both are the same: names have no case.
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Name(a), Self::Name(b)) => a.eq_ignore_ascii_case(b),
+            (a, b) => a == b,
+        }
     }
 }
 
@@ -297,6 +318,7 @@ fn sip_uri(cursor: &mut Cursor<'_>, scheme: Scheme) -> Result<SipUri, ParseError
         found.port = Some(port(cursor)?);
     }
     while cursor.eat(b';') {
+        let before = *cursor;
         let name = take_escaped(cursor, is_parameter)?;
         if name.is_empty() {
             return Err(cursor.error("the name of a parameter"));
@@ -305,10 +327,13 @@ fn sip_uri(cursor: &mut Cursor<'_>, scheme: Scheme) -> Result<SipUri, ParseError
         if value == Some("") {
             return Err(cursor.error("the value of a parameter"));
         }
-        found.parameters.push(name, value);
+        found.parameters.add(name, value, &before)?;
     }
     if cursor.eat(b'?') {
         loop {
+            if found.headers.len() == MOST_HEADERS {
+                return Err(cursor.error("at most 64 header fields"));
+            }
             let name = take_escaped(cursor, is_header)?;
             if name.is_empty() {
                 return Err(cursor.error("the name of a header field"));

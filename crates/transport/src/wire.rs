@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use netrig_core::{Data, Ecn, FiveTuple, Header, internet_checksum, protocol};
+use netrig_core::{Data, FiveTuple, Header, internet_checksum, protocol};
 
 use crate::sctp;
 use crate::{Datagram, Packet, Payload};
@@ -89,7 +89,7 @@ pub(crate) fn write_data(data: &Data, len: usize, out: &mut Vec<u8>) {
 /// The header without its length and checksum.
 fn write_ip_header(header: &Header, out: &mut Vec<u8>) {
     let FiveTuple { src, dst, protocol, .. } = header.flow;
-    let traffic_class = header.dscp.0 << 2 | ecn_bits(header.ecn);
+    let traffic_class = header.traffic_class();
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             // Version 4 and five words; identification 0 will do for what is never cut (RFC 6864 section 4.1); DF.
@@ -125,16 +125,6 @@ fn octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
-    }
-}
-
-/// RFC 3168 section 5.
-const fn ecn_bits(ecn: Ecn) -> u8 {
-    match ecn {
-        Ecn::NotEct => 0b00,
-        Ecn::Ect1 => 0b01,
-        Ecn::Ect0 => 0b10,
-        Ecn::Ce => 0b11,
     }
 }
 

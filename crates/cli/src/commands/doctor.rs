@@ -240,14 +240,18 @@ fn netem() -> Finding {
 }
 
 fn qemu() -> Finding {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .map(|folder| folder.join("qemu-system-x86_64"))
-        .find(|file| file.is_file());
-    match found {
+    match found("qemu-system-x86_64") {
         Some(file) => fine("qemu", file.display().to_string()),
         None => fine("qemu", "not installed"),
     }
+}
+
+/// Where a program is: servers are in folders that are not in everybody's path.
+fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin"].map(|at| Path::new(at).to_owned()));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,9 +1,9 @@
 //! What the figures need of a packet's bytes. Nothing of ours is known here: bytes are bytes, whoever made
 //! them, and whatever stands in them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use netrig_core::protocol;
+use netrig_core::{IpHeader, protocol};
 
 /// A packet of a transport that numbers what it sends.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,53 +81,31 @@ impl Ends {
     }
 }
 
-/// Reads a packet from its IP header on. `None` for other protocols, fragments, and what is cut too short.
+/// Reads a packet from its IP header on. `None` for other protocols, later fragments, and what is cut too short.
 pub(super) fn read(packet: &[u8]) -> Option<Reading> {
-    let (protocol, addresses, len, body) = match packet.first()? >> 4 {
-        4 => ipv4(packet)?,
-        6 => ipv6(packet)?,
-        _ => return None,
-    };
+    let ip = IpHeader::read(packet).filter(IpHeader::is_first)?;
+    let body = packet.get(ip.header_len as usize..)?;
     let ports = [be16(body, 0)?, be16(body, 2)?];
-    let body = match protocol {
-        protocol::TCP => Body::Tcp(tcp(body, len)?),
+    // A fragment of IPv6 has that for its next header.
+    let body = match ip.next {
+        protocol::TCP => Body::Tcp(tcp(body, ip.payload_len())?),
         protocol::SCTP => Body::Sctp(sctp(body.get(12..)?)),
         _ => return None,
     };
-    Some(Reading { ends: Ends { protocol, addresses, ports }, body })
+    Some(Reading { ends: Ends { protocol: ip.protocol, addresses: [ip.src, ip.dst], ports }, body })
 }
 
-/// Protocol, addresses, length of what follows the header, and as much of it as there is.
-type Ip<'a> = (u8, [IpAddr; 2], usize, &'a [u8]);
-
-/// RFC 791 section 3.1.
-fn ipv4(packet: &[u8]) -> Option<Ip<'_>> {
-    let header = usize::from(packet[0] & 0xF) * 4;
-    let later_fragment = be16(packet, 6)? & 0x1FFF != 0;
-    let address = |at| Some(IpAddr::V4(Ipv4Addr::from(be32(packet, at)?)));
-    let len =
-        usize::from(be16(packet, 2)?).checked_sub(header).filter(|_| header >= 20 && !later_fragment)?;
-    Some((*packet.get(9)?, [address(12)?, address(16)?], len, packet.get(header..)?))
-}
-
-/// RFC 8200 section 3; extension headers are not looked behind.
-fn ipv6(packet: &[u8]) -> Option<Ip<'_>> {
-    let address = |at| Some(IpAddr::V6(Ipv6Addr::from(*packet.get(at..)?.first_chunk::<16>()?)));
-    let len = usize::from(be16(packet, 4)?);
-    Some((*packet.get(6)?, [address(8)?, address(24)?], len, packet.get(40..)?))
-}
-
-fn tcp(segment: &[u8], len: usize) -> Option<TcpReading> {
+fn tcp(segment: &[u8], len: u32) -> Option<TcpReading> {
     let header = usize::from(*segment.get(12)? >> 4) * 4;
     let flags = *segment.get(13)?;
-    let data = len.checked_sub(header).filter(|_| header >= 20)?;
+    let data = len.checked_sub(header as u32).filter(|_| header >= 20)?;
     let mut reading = TcpReading {
         seq: be32(segment, 4)?,
         ack: be32(segment, 8).filter(|_| flags & 0x10 != 0),
         syn: flags & 0x02 != 0,
         fin: flags & 0x01 != 0,
         window: be16(segment, 14)?,
-        data: data as u32,
+        data,
         ..TcpReading::default()
     };
     let mut options = segment.get(20..header.min(segment.len())).unwrap_or(&[]);

@@ -9,10 +9,9 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, IpHeader};
 
 use super::SETTLING;
-use super::piece::Piece;
 
 /// A mean that the tester moved by less than either is taken for what it is: the agreement between two runs of one seed that
 /// the studies state.
@@ -53,6 +52,11 @@ impl Displacement {
         self.added += i128::from(self.later - late);
     }
 
+    /// Packets whose waiting is counted.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
     /// The mean waiting, and what of it the tester added (less than nothing if packets waited less), s; nothing of too few.
     pub fn means(&self) -> Option<(f64, f64)> {
         let mean = |sum: i128| sum as f64 / self.packets as f64 / 1e9;
@@ -66,8 +70,9 @@ impl Displacement {
         let (ms, verb) = (1e3, if added > 0.0 { "more" } else { "less" });
         (moved > LEAST.as_secs_f64() && moved > LEAST_SHARE * (waited - added)).then(|| {
             format!(
-                "packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % and \
+                "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % and \
                  {LEAST} are the most",
+                self.packets,
                 waited * ms,
                 moved * ms,
                 LEAST_SHARE * 100.0,
@@ -97,25 +102,25 @@ struct Handed {
 
 impl Underway {
     /// The node is handed at `at` a packet that left its link at `left`: earlier, by as much as the router is late.
-    pub fn enters(&mut self, piece: &Piece, left: Instant, at: Instant) {
+    pub fn enters(&mut self, packet: &IpHeader, left: Instant, at: Instant) {
         while self.0.front().is_some_and(|before| at.since(before.at) > SETTLING) || self.0.len() == UNDERWAY
         {
             self.0.pop_front();
         }
-        self.0.push_back(Handed { mark: mark(piece), left, at });
+        self.0.push_back(Handed { mark: mark(packet), left, at });
     }
 
     /// When what the node sends on now had left its last link, if it is known.
-    pub fn leaves(&mut self, piece: &Piece) -> Option<Instant> {
-        let mark = mark(piece);
+    pub fn leaves(&mut self, packet: &IpHeader) -> Option<Instant> {
+        let mark = mark(packet);
         let place = self.0.iter().position(|handed| handed.mark == mark)?;
         self.0.remove(place).map(|handed| handed.left)
     }
 }
 
 /// What a packet has in common with itself on the next link, and with few others.
-fn mark(piece: &Piece) -> u64 {
-    let Piece { src, dst, protocol, id, offset, len, .. } = piece;
+fn mark(packet: &IpHeader) -> u64 {
+    let IpHeader { src, dst, protocol, id, offset, len, .. } = packet;
     let mut hasher = DefaultHasher::new();
     (src, dst, protocol, id, offset, len).hash(&mut hasher);
     hasher.finish()

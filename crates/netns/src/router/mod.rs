@@ -6,9 +6,9 @@
 
 mod displacement;
 mod findings;
+mod fragments;
 mod parcel;
 mod passage;
-mod piece;
 mod recognition;
 mod report;
 mod routing;
@@ -29,7 +29,6 @@ use self::findings::FULL;
 pub(crate) use self::findings::{Findings, UNTAKEN};
 use self::parcel::{Parcel, addresses};
 use self::passage::Passages;
-use self::piece::Piece;
 pub(crate) use self::recognition::Recognition;
 pub(crate) use self::report::RouterReport;
 pub(crate) use self::routing::Routing;
@@ -245,9 +244,10 @@ impl Router {
         // The ring lends its slots while it is read, and everything else changes meanwhile.
         let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
         let Self { ring, spare, came, passages, report, .. } = self;
-        // No frame comes after it is there: a later stamp is of a clock that was stepped since.
-        let now = clock.now();
         let count = ring.read(BATCH, |frames| {
+            // All these frames are there now: a later stamp is of a clock that was stepped since. Read before the ring, the
+            // clock would take from a frame that came in between what it has still to wait.
+            let now = clock.now();
             for (frame, place) in frames.iter().zip(&mut arrived) {
                 let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
                 let at = clock.instant(offset.monotonic(stamp)).min(now);
@@ -290,11 +290,11 @@ impl Router {
 
     /// Counts what a node offers, and what its lateness does to the waiting on the link.
     fn account(&mut self, now: Instant, from: PortId, parcel: &Parcel) {
-        let (Some(piece), node) = (Piece::of(parcel), self.tap.nodes[from]) else { return };
-        let due = if self.passages.offered(node, &piece, parcel) {
-            self.underway[node].leaves(&piece)
+        let node = self.tap.nodes[from];
+        let due = if self.passages.offered(node, parcel) {
+            self.underway[node].leaves(parcel.ip())
         } else {
-            self.passages.intended(node, &piece, parcel)
+            self.passages.intended(node, parcel)
         };
         if now <= self.end {
             let late = due.map(|due| difference(now, due));
@@ -403,50 +403,56 @@ impl Router {
     /// Sends what has come out of the wires, in the order in which it did: nodes that send it on must not find those before
     /// others that were first.
     fn depart(&mut self, clock: &Clock) {
-        for departures in self.departing.chunk_by_mut(|one, next| one.to == next.to) {
+        let mut departing = std::mem::take(&mut self.departing);
+        for departures in departing.chunk_by_mut(|one, next| one.to == next.to) {
             let now = clock.now();
             self.last = self.last.max(now);
-            for Departure { at, .. } in &*departures {
-                let late = now - *at;
-                self.report.lateness.record(late);
-                if self.tells_lateness && *at <= self.end {
-                    let quantity = &quantity::FORWARDING_LATENESS;
-                    let sample = Sample { at: *at, quantity, value: late.as_secs_f64() };
-                    self.findings.sample(Subject::Run, sample);
-                }
-            }
-            let to = departures[0].to;
-            let outlet = &self.outlets[to];
-            let frames: Vec<&[u8]> =
-                departures.iter_mut().map(|departure| departure.packet.finished()).collect();
-            let mut rest = &frames[..];
-            let mut lost_frames = Vec::new();
-            while !rest.is_empty() {
-                // What the node's interface has no room for is lost to the run, as in a host that is too slow.
-                let sent = outlet.send(rest).unwrap_or(0);
-                self.report.forwarded += sent as u64;
-                if sent < rest.len() {
-                    let lost =
-                        if self.shut.is(to) { &mut self.report.shut_out } else { &mut self.report.refused };
-                    *lost += 1;
-                    lost_frames.push(frames.len() - rest.len() + sent);
-                }
-                rest = &rest[(sent + 1).min(rest.len())..];
-            }
-            let node = self.tap.nodes[to];
-            for (_, departure) in
-                departures.iter().enumerate().filter(|(place, _)| !lost_frames.contains(place))
-            {
-                let Departure { at, packet, .. } = departure;
-                if let Some(piece) = Piece::of(packet)
-                    && self.passages.handed(now, node, &piece, packet)
-                {
-                    self.underway[node].enters(&piece, *at, now);
+            departures.iter().for_each(|departure| self.note_lateness(departure.at, now));
+            let left_out = self.send(departures);
+            let node = self.tap.nodes[departures[0].to];
+            let handed = departures.iter().enumerate().filter(|(place, _)| !left_out.contains(place));
+            for (_, Departure { at, packet, .. }) in handed {
+                if self.passages.handed(now, node, packet) {
+                    self.underway[node].enters(packet.ip(), *at, now);
                 }
             }
         }
         let room = SPARE.saturating_sub(self.spare.len());
-        self.spare.extend(self.departing.drain(..).map(|departure| departure.packet).take(room));
+        self.spare.extend(departing.drain(..).map(|departure| departure.packet).take(room));
+        // Its memory is taken again.
+        self.departing = departing;
+    }
+
+    /// What was to leave at a moment leaves now.
+    fn note_lateness(&mut self, at: Instant, now: Instant) {
+        let late = now - at;
+        self.report.lateness.record(late);
+        if self.tells_lateness && at <= self.end {
+            let quantity = &quantity::FORWARDING_LATENESS;
+            let sample = Sample { at, quantity, value: late.as_secs_f64() };
+            self.findings.sample(Subject::Run, sample);
+        }
+    }
+
+    /// Sends frames out of the port at which they all go out; the places of those that the node's interface did not take.
+    fn send(&mut self, departures: &mut [Departure]) -> Vec<usize> {
+        let to = departures[0].to;
+        let outlet = &self.outlets[to];
+        let frames: Vec<&[u8]> = departures.iter_mut().map(|departure| departure.packet.finished()).collect();
+        let (mut rest, mut left_out) = (&frames[..], Vec::new());
+        while !rest.is_empty() {
+            // What the node's interface has no room for is lost to the run, as in a host that is too slow.
+            let sent = outlet.send(rest).unwrap_or(0);
+            self.report.forwarded += sent as u64;
+            if sent < rest.len() {
+                let lost =
+                    if self.shut.is(to) { &mut self.report.shut_out } else { &mut self.report.refused };
+                *lost += 1;
+                left_out.push(frames.len() - rest.len() + sent);
+            }
+            rest = &rest[(sent + 1).min(rest.len())..];
+        }
+        left_out
     }
 
     /// A packet passes the interface of a node, opposite to this port.

@@ -1,8 +1,8 @@
 //! A frame on its way through the router.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use netrig_core::{Dscp, Ecn, FiveTuple, Header, PacketMeta, internet_checksum, protocol};
+use netrig_core::{Dscp, Ecn, FiveTuple, Header, IpHeader, PacketMeta, internet_checksum, protocol};
 use netrig_link::wire::Numbered;
 
 /// Length of an Ethernet header, bytes.
@@ -18,6 +18,8 @@ pub(crate) struct Parcel(Box<Content>);
 #[derive(Clone, Debug)]
 struct Content {
     header: Header,
+    /// As it came.
+    ip: IpHeader,
     /// The code point and ECN field that stand in the bytes.
     written: (Dscp, Ecn),
     number: u32,
@@ -29,12 +31,12 @@ impl Parcel {
     /// The frame of these bytes, the run's `number`-th; `None` if there is no IP packet in it. `room` is a parcel that is
     /// of no use any more, whose memory is taken again.
     pub fn read(bytes: &[u8], number: u32, room: Option<Self>) -> Option<Self> {
-        let header = read_header(bytes)?;
-        let written = (header.dscp, header.ecn);
+        let ip = read_ip(bytes)?;
+        let (header, written) = (header(&ip, bytes), (ip.dscp, ip.ecn));
         let Some(Self(mut content)) = room else {
-            return Some(Self(Box::new(Content { header, written, number, bytes: bytes.to_vec() })));
+            return Some(Self(Box::new(Content { header, ip, written, number, bytes: bytes.to_vec() })));
         };
-        (content.header, content.written, content.number) = (header, written, number);
+        (content.header, content.ip, content.written, content.number) = (header, ip, written, number);
         content.bytes.clear();
         content.bytes.extend_from_slice(bytes);
         Some(Self(content))
@@ -53,6 +55,16 @@ impl Parcel {
     /// The packet's bytes as they came, or as they were written last.
     pub fn packet(&self) -> &[u8] {
         &self.0.bytes[ETHERNET..]
+    }
+
+    /// What the packet's header said when it came.
+    pub fn ip(&self) -> &IpHeader {
+        &self.0.ip
+    }
+
+    /// The packet's bytes behind its header, and what pads a short frame.
+    pub fn payload(&self) -> &[u8] {
+        &self.packet()[self.0.ip.header_len as usize..]
     }
 }
 
@@ -74,15 +86,24 @@ impl Numbered for Parcel {
     }
 }
 
-/// The header of the IP packet in an Ethernet frame, `None` if there is none or it is cut short.
-fn read_header(frame: &[u8]) -> Option<Header> {
+/// The header of the IP packet in an Ethernet frame, `None` if there is none or the packet is not all there.
+fn read_ip(frame: &[u8]) -> Option<IpHeader> {
     let kind = u16::from_be_bytes(*frame.get(12..)?.first_chunk()?);
     let packet = frame.get(ETHERNET..)?;
-    match kind {
-        IPV4 => read_ipv4(packet),
-        IPV6 => read_ipv6(packet),
-        _ => None,
-    }
+    let ip = IpHeader::read(packet)?;
+    let kind_of = if ip.src.is_ipv4() { IPV4 } else { IPV6 };
+    (kind == kind_of && ip.len as usize <= packet.len()).then_some(ip)
+}
+
+/// What links may know of the packet in a frame that begins so. Extension headers of IPv6 are not looked through: a packet
+/// with one has its first for a protocol and no ports.
+fn header(ip: &IpHeader, frame: &[u8]) -> Header {
+    let IpHeader { src, dst, next, len, dscp, ecn, .. } = *ip;
+    // Only the first fragment has ports.
+    let first = frame.get(ETHERNET + ip.header_len as usize..).filter(|_| ip.is_first());
+    let (src_port, dst_port) = first.map_or((0, 0), |transport| ports(next, transport));
+    let flow = FiveTuple { src, dst, src_port, dst_port, protocol: next };
+    Header { flow, ip_len: len, dscp, ecn }
 }
 
 /// Between which addresses the IP packet in an Ethernet frame goes, also if it is cut or altered.
@@ -98,40 +119,6 @@ pub(super) fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
     }
 }
 
-/// RFC 791 section 3.1.
-fn read_ipv4(packet: &[u8]) -> Option<Header> {
-    let fixed: &[u8; 20] = packet.first_chunk()?;
-    let length = usize::from(fixed[0] & 0x0f) * 4;
-    let total = u16::from_be_bytes([fixed[2], fixed[3]]);
-    if fixed[0] >> 4 != 4 || length < 20 || usize::from(total) < length || usize::from(total) > packet.len() {
-        return None;
-    }
-    let address =
-        |at: usize| fixed[at..].first_chunk().map(|octets: &[u8; 4]| IpAddr::V4(Ipv4Addr::from(*octets)));
-    // Only the first fragment has ports.
-    let later = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x1fff != 0;
-    let (src_port, dst_port) = if later { (0, 0) } else { ports(fixed[9], &packet[length..]) };
-    let flow = FiveTuple { src: address(12)?, dst: address(16)?, src_port, dst_port, protocol: fixed[9] };
-    Some(Header { flow, ip_len: total.into(), dscp: Dscp(fixed[1] >> 2), ecn: ecn(fixed[1]) })
-}
-
-/// RFC 8200 section 3. Extension headers are not looked through: a packet with one has its first for a protocol and no
-/// ports.
-fn read_ipv6(packet: &[u8]) -> Option<Header> {
-    let fixed: &[u8; 40] = packet.first_chunk()?;
-    let payload = u16::from_be_bytes([fixed[4], fixed[5]]);
-    if fixed[0] >> 4 != 6 || usize::from(payload) + 40 > packet.len() {
-        return None;
-    }
-    let class = fixed[0] << 4 | fixed[1] >> 4;
-    let address =
-        |at: usize| fixed[at..].first_chunk().map(|octets: &[u8; 16]| IpAddr::V6(Ipv6Addr::from(*octets)));
-    let (src_port, dst_port) = ports(fixed[6], &packet[40..]);
-    let flow = FiveTuple { src: address(8)?, dst: address(24)?, src_port, dst_port, protocol: fixed[6] };
-    let ip_len = u32::from(payload) + 40;
-    Some(Header { flow, ip_len, dscp: Dscp(class >> 2), ecn: ecn(class) })
-}
-
 /// Source and destination port, which stand first in every transport header that has them.
 fn ports(number: u8, transport: &[u8]) -> (u16, u16) {
     match transport.first_chunk() {
@@ -142,25 +129,9 @@ fn ports(number: u8, transport: &[u8]) -> (u16, u16) {
     }
 }
 
-/// RFC 3168 section 5: the two lower bits of the traffic class.
-const fn ecn(class: u8) -> Ecn {
-    match class & 3 {
-        0 => Ecn::NotEct,
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        _ => Ecn::Ce,
-    }
-}
-
 /// Writes code point and ECN field into an IP packet whose header was read.
 fn write_class(packet: &mut [u8], header: Header) {
-    let ecn = match header.ecn {
-        Ecn::NotEct => 0,
-        Ecn::Ect1 => 1,
-        Ecn::Ect0 => 2,
-        Ecn::Ce => 3,
-    };
-    let class = header.dscp.0 << 2 | ecn;
+    let class = header.traffic_class();
     if packet[0] >> 4 == 6 {
         packet[0] = packet[0] & 0xf0 | class >> 4;
         packet[1] = packet[1] & 0x0f | class << 4;
@@ -189,8 +160,8 @@ mod tests {
     }
 
     fn class_of(frame: &[u8]) -> (Dscp, Ecn) {
-        let header = read_header(frame).unwrap();
-        (header.dscp, header.ecn)
+        let ip = read_ip(frame).unwrap();
+        (ip.dscp, ip.ecn)
     }
 
     #[test]
@@ -225,21 +196,24 @@ mod tests {
     #[test]
     fn only_whole_ip_packets_are_read() {
         let whole = frame();
-        assert!(read_header(&whole).is_some());
+        assert!(read_ip(&whole).is_some());
         for cut in 0..whole.len() {
-            assert!(read_header(&whole[..cut]).is_none(), "{cut} B");
+            assert!(read_ip(&whole[..cut]).is_none(), "{cut} B");
         }
-        let mut arp = whole;
-        arp[13] = 6;
-        assert!(read_header(&arp).is_none());
+        for other in [[0x08, 0x06], IPV6.to_be_bytes()] {
+            let mut frame = whole.clone();
+            frame[12..14].copy_from_slice(&other);
+            assert!(read_ip(&frame).is_none(), "{other:?}");
+        }
     }
 
     #[test]
     fn a_later_fragment_has_no_ports() {
         let mut frame = frame();
-        assert_eq!(read_header(&frame).unwrap().flow.src_port, 5001);
+        let port = |frame: &[u8]| Parcel::read(frame, 1, None).unwrap().header().flow.src_port;
+        assert_eq!(port(&frame), 5001);
         frame[ETHERNET + 7] = 1;
-        assert_eq!(read_header(&frame).unwrap().flow.src_port, 0);
+        assert_eq!(port(&frame), 0);
     }
 
     #[test]

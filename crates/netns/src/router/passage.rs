@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_agent::{EndReport, Side, SocketPassage, Stamp};
-use netrig_core::{Duration, Instant, PacketMeta};
+use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
 
 use super::SETTLING;
+use super::fragments::{Ends, Fragments, content, ends};
 use super::parcel::Parcel;
-use super::piece::{Ends, Fragments, Piece};
 use crate::wiring::Wiring;
 
 /// An end that waits for no datagrams of after its run may close its socket so much before the router sees the end.
@@ -54,9 +54,9 @@ struct Passed {
 }
 
 impl Passed {
-    fn count(&mut self, piece: &Piece) {
-        self.datagrams += u64::from(piece.is_first());
-        self.bytes += u64::from(piece.len);
+    fn count(&mut self, packet: &IpHeader) {
+        self.datagrams += u64::from(packet.is_first());
+        self.bytes += u64::from(packet.payload_len());
     }
 }
 
@@ -74,7 +74,7 @@ struct AtEnd {
 /// What a node was handed.
 enum Handed {
     /// To be sent on.
-    ToSendOn(usize, Piece),
+    ToSendOn(usize, IpHeader),
     /// For a socket.
     ForSocket((u32, Side)),
 }
@@ -126,9 +126,9 @@ impl Passages {
     }
 
     /// Whether `node` passes on what others send to others.
-    fn is_others(&self, node: usize, piece: &Piece) -> bool {
+    fn is_others(&self, node: usize, packet: &IpHeader) -> bool {
         let is_others = |address| self.owners.get(address).is_some_and(|owner| *owner != node);
-        is_others(&piece.src) && is_others(&piece.dst)
+        is_others(&packet.src) && is_others(&packet.dst)
     }
 
     /// Of which end of which flow of datagrams these are the ends: the one that sends, or else the one that receives.
@@ -143,19 +143,19 @@ impl Passages {
     }
 
     /// When the application at `node` meant the datagram to be sent that begins here, if it is of a flow and says so.
-    pub fn intended(&self, node: usize, piece: &Piece, parcel: &Parcel) -> Option<Instant> {
-        let (flow, _) = self.end_of(node, &piece.ends(parcel)?, true)?;
-        let stamp = Stamp::decode(piece.content(parcel)?).filter(|stamp| stamp.flow == flow)?;
+    pub fn intended(&self, node: usize, parcel: &Parcel) -> Option<Instant> {
+        let (flow, _) = self.end_of(node, &ends(parcel)?, true)?;
+        let stamp = Stamp::decode(content(parcel)?).filter(|stamp| stamp.flow == flow)?;
         Some(stamp.intended())
     }
 
     /// A node offers a packet to a link. Whether it sends it on for others.
-    pub fn offered(&mut self, node: usize, piece: &Piece, parcel: &Parcel) -> bool {
-        if self.is_others(node, piece) {
-            self.nodes[node].sent_on.count(piece);
+    pub fn offered(&mut self, node: usize, parcel: &Parcel) -> bool {
+        if self.is_others(node, parcel.ip()) {
+            self.nodes[node].sent_on.count(parcel.ip());
             return true;
         }
-        if let Some(ends) = self.offered.passes(piece, parcel)
+        if let Some(ends) = self.offered.passes(parcel)
             && let Some(end) = self.end_of(node, &ends, true)
             && let Some(at) = self.ends.get_mut(&end)
         {
@@ -165,17 +165,18 @@ impl Passages {
     }
 
     /// A node was handed a packet at `now`. Whether it is to send it on to others.
-    pub fn handed(&mut self, now: Instant, node: usize, piece: &Piece, parcel: &Parcel) -> bool {
+    pub fn handed(&mut self, now: Instant, node: usize, parcel: &Parcel) -> bool {
         self.settle(now);
-        if self.is_others(node, piece) {
+        let packet = parcel.ip();
+        if self.is_others(node, packet) {
             // What may go no further, or is too long and may not be cut, a router answers and does not send on.
-            let fits = piece.may_be_cut || parcel.header().ip_len <= self.nodes[node].fits;
-            if piece.hops > 1 && fits {
-                self.fresh.push_back((now, Handed::ToSendOn(node, *piece)));
+            let fits = packet.may_be_cut || packet.len <= self.nodes[node].fits;
+            if packet.hops > 1 && fits {
+                self.fresh.push_back((now, Handed::ToSendOn(node, *packet)));
             }
             return true;
         }
-        if let Some(ends) = self.handed.passes(piece, parcel)
+        if let Some(ends) = self.handed.passes(parcel)
             && let Some(end) = self.end_of(node, &ends, false)
         {
             self.fresh.push_back((now, Handed::ForSocket(end)));
@@ -187,7 +188,7 @@ impl Passages {
     fn settle(&mut self, now: Instant) {
         while let Some((at, handed)) = self.fresh.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
             match handed {
-                Handed::ToSendOn(node, piece) => self.nodes[node].to_send_on.count(&piece),
+                Handed::ToSendOn(node, packet) => self.nodes[node].to_send_on.count(&packet),
                 Handed::ForSocket((_, Side::Client)) if at + CLOSING > self.end => {}
                 Handed::ForSocket(end) => {
                     if let Some(at) = self.ends.get_mut(&end) {

@@ -116,13 +116,7 @@ impl Recognition {
 
 /// Whether a TCP segment carries data: it is longer than its headers.
 fn has_data(parcel: &Parcel) -> bool {
-    let header = parcel.header();
-    let ip = if header.flow.src.is_ipv4() {
-        usize::from(parcel.packet()[0] & 0x0f) * 4
-    } else {
-        header.flow.ip_header_len() as usize
-    };
     // "Data Offset: The number of 32-bit words in the TCP header" (RFC 9293 section 3.1).
-    let offset = parcel.packet().get(ip + 12).map_or(0, |octet| usize::from(octet >> 4) * 4);
-    header.ip_len as usize > ip + offset
+    let header = parcel.payload().get(12).map_or(0, |octet| u32::from(octet >> 4) * 4);
+    parcel.ip().payload_len() > header
 }

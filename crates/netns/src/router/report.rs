@@ -62,9 +62,9 @@ impl RouterReport {
         let note = |text| Note { at, subject: Subject::Run, text };
         let waiting = self.displaced.iter().filter_map(|(name, displaced)| {
             let (waited, added) = displaced.means()?;
-            let (waited, added) = (waited * 1e3, added * 1e3);
+            let (packets, waited, added) = (displaced.packets(), waited * 1e3, added * 1e3);
             Some(note(format!(
-                "{name}: packets waited {waited:.3} ms on average; lateness added {added:.3} ms"
+                "{name}: {packets} packets waited {waited:.3} ms on average; lateness added {added:.3} ms"
             )))
         });
         let foreign = (self.foreign > 0).then(|| {

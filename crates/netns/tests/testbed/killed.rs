@@ -25,15 +25,14 @@ fn owner() {
     let id = TestbedId::new(&id).unwrap();
     let mut testbed = Testbed::build(&Journals::at(folder), &id, wiring(THREE_NODES)).unwrap();
     let mut shell = Command::new("sh");
-    shell.args(["-c", "setsid sleep 1000 & env -i setsid sleep 777 & sleep 1000 & exec sleep 1000"]);
-    let shell = testbed.spawn(0, shell).unwrap();
-    let _sleep = testbed
-        .spawn(2, {
-            let mut sleep = Command::new("sleep");
-            sleep.arg("1000");
-            sleep
-        })
-        .unwrap();
+    let hides = "env -i setsid sh -c 'echo hidden; exec sleep 777'";
+    shell.args(["-c", &format!("setsid sleep 1000 & {hides} & sleep 1000 & exec sleep 1000")]);
+    shell.stdout(Stdio::piped());
+    let mut shell = testbed.spawn(0, shell).unwrap();
+    BufReader::new(shell.stdout().unwrap()).read_line(&mut String::new()).unwrap();
+    let mut sleep = Command::new("sleep");
+    sleep.arg("1000");
+    let _sleep = testbed.spawn(2, sleep).unwrap();
     println!("\nbuilt {}", shell.id());
     loop {
         std::thread::park();
@@ -60,8 +59,9 @@ fn built(out: &mut BufReader<ChildStdout>) -> u32 {
     }
 }
 
-/// Removes what is left, and looks whether anything is.
-fn clean(journals: &Journals, folder: &Path, id: &TestbedId) {
+/// Removes what is left, and looks whether anything is. How many processes were in the nodes.
+fn clean(journals: &Journals, folder: &Path, id: &TestbedId) -> usize {
+    let mut ended = 0;
     let left = left_behind(journals).unwrap();
     assert!(left.len() <= 1, "{left:?}");
     for left in left {
@@ -74,11 +74,13 @@ fn clean(journals: &Journals, folder: &Path, id: &TestbedId) {
         let inside: Vec<_> = found.iter().flat_map(|name| residents(name)).collect();
         left.remove().unwrap();
         assert!(!inside.iter().any(|pid| lives(*pid)), "{inside:?}");
+        ended += inside.len();
     }
     assert_eq!(namespaces(id.as_str()), [""; 0]);
     assert_eq!(processes(&format!("NETRIG_TESTBED={}", id.as_str())), [0; 0]);
     assert!(!folder.join(format!("{}.journal", id.as_str())).exists());
     assert!(left_behind(journals).unwrap().is_empty());
+    ended
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
     let took = begun.elapsed();
     owner.kill().unwrap();
     owner.wait().unwrap();
-    clean(&journals, folder.path(), &id_of_first);
+    assert!(clean(&journals, folder.path(), &id_of_first) > 0, "one that hides outlives its owner");
 
     for moment in 1..=10 {
         let id = id();

@@ -117,7 +117,9 @@ fn one_that_hides_ends_with_its_node() {
     }
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
-    let mut starter = testbed.spawn(0, shell("env -i setsid sleep 777 & exec sleep 0.1")).unwrap();
+    let starter = shell("env -i setsid sh -c 'echo hidden; exec sleep 777' &");
+    let mut starter = testbed.spawn(0, starter).unwrap();
+    starter.stdout().unwrap().read_exact(&mut [0; 7]).unwrap();
     starter.wait(LONG).unwrap().unwrap();
     assert_eq!(processes(&format!("NETRIG_TESTBED={}", testbed.id())), [0; 0]);
     let hidden = residents(testbed.namespace(0).unwrap());

@@ -14,6 +14,7 @@ use netrig_core::{Duration, Stream};
 
 pub use acceptance::{Acceptance, Outcome};
 pub use invitation::{Invitation, MOST_DIALOGS, Told};
+pub(crate) use provisional::RELIABLE;
 pub use provisional::{Acknowledged, MOST_WAITING, Provisional, Provisionals};
 
 use crate::header::{CSeq, NameAddr};
@@ -84,6 +85,11 @@ impl Refusal {
         Self { status, retry_after: None, why: Violation::new(rule, what) }
     }
 
+    /// With "a randomly chosen value of between 0 and 10 seconds" of `Retry-After`.
+    pub(crate) fn with_retry_after(self, random: &mut Stream) -> Self {
+        Self { retry_after: u32::try_from(random.below(11)).ok(), ..self }
+    }
+
     /// The response that says so. A tag in `To` is the caller's affair.
     pub fn response(&self, request: &Request) -> Response {
         let mut response = request.response(self.status);
@@ -145,6 +151,15 @@ fn record_routes(headers: &Headers) -> Result<Vec<NameAddr>, Violation> {
     routes.map_err(|error| Violation::new("RFC 3261 section 20.30", format!("Record-Route: {error}")))
 }
 
+/// "If the request that initiated the dialog contained a SIPS URI in the Request-URI or in the top Record-Route header field
+/// value, if there was any, or the Contact header field if there was no Record-Route header field, the Contact header field in
+/// the response MUST be a SIPS URI" (RFC 3261 section 12.1.1).
+pub(crate) fn needs_sips(request: &Request) -> bool {
+    let routes = record_routes(&request.headers).unwrap_or_default();
+    let last = routes.into_iter().next().or_else(|| contact(&request.headers).ok());
+    is_sips(&request.uri) || last.is_some_and(|last| is_sips(&last.uri))
+}
+
 fn state_of(status: Status) -> State {
     if status.is_success() { State::Confirmed } else { State::Early }
 }
@@ -197,11 +212,7 @@ impl Dialog {
         // "taken in order and preserving all URI parameters" (RFC 3261 section 12.1.1).
         let routes = record_routes(&request.headers)?;
         let target = contact(&request.headers)?.uri;
-        // "If the request that initiated the dialog contained a SIPS URI in the Request-URI or in the top Record-Route header
-        // field value, if there was any, or the Contact header field if there was no Record-Route header field, the Contact
-        // header field in the response MUST be a SIPS URI."
-        let last = routes.first().map_or(&target, |route| &route.uri);
-        if (is_sips(&request.uri) || is_sips(last)) && !is_sips(&contact_is.uri) {
+        if needs_sips(request) && !is_sips(&contact_is.uri) {
             return Err(Violation::new("RFC 3261 section 12.1.1", "Contact of the response is no SIPS URI"));
         }
         let is_asking = request.method == Method::Invite && !response.status.is_final();
@@ -381,10 +392,9 @@ impl Dialog {
         // number on the same dialog MUST return a 500 ... and MUST include a Retry-After header field with a randomly chosen
         // value of between 0 and 10 seconds."
         if self.asked.is_some() {
-            let seconds = u32::try_from(random.below(11)).unwrap_or(0);
             let what = "an INVITE before it has no final response";
             let refusal = Refusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 14.2", what);
-            return Err(Refusal { retry_after: Some(seconds), ..refusal });
+            return Err(refusal.with_retry_after(random));
         }
         Ok(())
     }
@@ -448,7 +458,7 @@ const fn is_target_refresh(method: &Method) -> bool {
     matches!(method, Method::Invite | Method::Update | Method::Subscribe | Method::Notify)
 }
 
-fn is_sips(uri: &Uri) -> bool {
+pub(crate) fn is_sips(uri: &Uri) -> bool {
     uri.as_sip().is_some_and(|uri| uri.scheme == Scheme::Sips)
 }
 

@@ -10,6 +10,9 @@ use crate::header::{CSeq, RAck};
 use crate::transaction::Timing;
 use crate::{Method, Name, Request, Response, Status};
 
+/// The option tag of who takes part in this.
+pub(crate) const RELIABLE: &str = "100rel";
+
 /// The most responses that wait for the one before them to be acknowledged; more are dropped.
 pub const MOST_WAITING: usize = 16;
 
@@ -31,13 +34,7 @@ pub struct Provisionals {
 impl Provisionals {
     /// For `invite`. `None` if its sender knows nothing of `100rel` (RFC 3262 section 3), or its `CSeq` cannot be read.
     pub fn new(invite: &Request, timing: Timing, random: &mut Stream) -> Option<Self> {
-        let has = |name: &Name| {
-            invite
-                .headers
-                .tokens(name)
-                .is_ok_and(|tags| tags.iter().any(|tag| tag.eq_ignore_ascii_case("100rel")))
-        };
-        if !has(&Name::Supported) && !has(&Name::Require) {
+        if ![Name::Supported, Name::Require].iter().any(|name| invite.headers.has_token(name, RELIABLE)) {
             return None;
         }
         // "The value of the header field for the first reliable provisional response in a transaction MUST be between 1 and
@@ -61,7 +58,7 @@ impl Provisionals {
     pub fn send(&mut self, now: Instant, mut response: Response) {
         // "it MUST contain a Require header field containing the option tag 100rel, and MUST include an RSeq header field"; each
         // RSeq is one more than the last.
-        response.headers.push(Name::Require, "100rel");
+        response.headers.push(Name::Require, RELIABLE);
         response.headers.push(Name::RSeq, self.next);
         let number = self.next;
         self.next = self.next.wrapping_add(1);
@@ -184,7 +181,7 @@ impl Acknowledged {
     /// A provisional response to an INVITE came in this dialog.
     pub fn handle_response(&mut self, response: &Response) -> Provisional {
         let headers = &response.headers;
-        let needs = headers.tokens(&Name::Require).is_ok_and(|tags| tags.iter().any(|tag| tag == "100rel"));
+        let needs = headers.has_token(&Name::Require, RELIABLE);
         let (Ok(Some(number)), Ok(Some(request))) = (headers.number(&Name::RSeq), headers.cseq()) else {
             return Provisional::Unreliable;
         };

@@ -53,7 +53,7 @@ impl NameAddr {
     /// Without `<` and `>` parameters are the header field's, and the URI may have neither comma, semicolon nor question
     /// mark (RFC 3261 section 20).
     fn bare(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
-        let (text, start) = (*cursor, cursor.at());
+        let start = cursor.at();
         let addr_spec = cursor.take_until(b";,? \t");
         if cursor.peek() == Some(b'?') {
             return Err(cursor.error("`<` and `>` around a URI with a question mark"));
@@ -61,7 +61,6 @@ impl NameAddr {
         let mut own = Cursor::new(addr_spec, "RFC 3261 section 20");
         let uri = uri::uri(&mut own).and_then(|uri| own.end().map(|()| uri));
         let uri = uri.map_err(|error| error.moved(start))?;
-        debug_assert!(text.at() == start);
         Ok(Self { display: None, uri, parameters: Parameters::read(cursor)? })
     }
 }

@@ -41,7 +41,8 @@ impl Scheme {
             if !cursor.eat_separator(b'=') {
                 return Err(cursor.error("`=` after the name of a parameter"));
             }
-            found.parameters.push(name, Some(auth_value(cursor)?));
+            let value = auth_value(cursor)?;
+            found.parameters.add(name, Some(value), cursor)?;
             if !cursor.eat_separator(b',') {
                 return Ok(found);
             }

@@ -70,6 +70,15 @@ impl Headers {
         self.0.retain(|(own, _)| own != name);
     }
 
+    /// In the place of the topmost hop; those behind it, readable or not, stay as they are.
+    pub(crate) fn set_top_via(&mut self, via: &Via) {
+        let Some((_, value)) = self.0.iter_mut().find(|(own, _)| *own == Name::Via) else { return };
+        let mut cursor = Cursor::new(value, "RFC 3261 section 20.42");
+        if Via::read(&mut cursor).is_ok() {
+            *value = format!("{via}{}", cursor.rest());
+        }
+    }
+
     /// In the place of all of that name, where the first stood; none if there are no values.
     pub fn set_all(&mut self, name: &Name, values: impl IntoIterator<Item = impl fmt::Display>) {
         let place = self.0.iter().position(|(own, _)| own == name).unwrap_or(self.0.len());
@@ -163,6 +172,11 @@ impl Headers {
         self.one(name, "RFC 3261 section 20", |cursor| cursor.number("a number below 2^32"))
     }
 
+    /// Whether a list of tokens that can be read has this one, which has no case (RFC 3261 section 7.3.1).
+    pub fn has_token(&self, name: &Name, token: &str) -> bool {
+        self.tokens(name).is_ok_and(|tokens| tokens.iter().any(|own| own.eq_ignore_ascii_case(token)))
+    }
+
     /// The tokens of a list: `Require`, `Supported`, `Allow`.
     ///
     /// # Errors
@@ -206,7 +220,7 @@ impl Headers {
         self.all(name).map(|value| whole(value, rule, &read)).collect()
     }
 
-    /// Values of a list, over all fields of the name. A list may be empty where the grammar says `*`: `Supported:`.
+    /// Values of a list, over all fields of the name. It may be empty only where the grammar says so: `Supported:`, `Allow:`.
     fn values<T>(
         &self,
         name: &Name,
@@ -214,7 +228,8 @@ impl Headers {
         read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
     ) -> Values<T> {
         let mut found = Vec::new();
-        for value in self.all(name).filter(|value| !value.is_empty()) {
+        let may_be_empty = matches!(name, Name::Supported | Name::Allow);
+        for value in self.all(name).filter(|value| !value.is_empty() || !may_be_empty) {
             let mut cursor = Cursor::new(value, rule);
             loop {
                 found.push(read(&mut cursor)?);
@@ -271,6 +286,15 @@ mod tests {
         assert_eq!(uris, ["sip:alice@atlanta.com", "sip:bob@biloxi.com", "sip:carol@chicago.com"]);
     }
 
+    /// RFC 3261 section 25.1: `Via` and `Require` have one value at least, `Supported` none at all.
+    #[test]
+    fn a_list_is_empty_where_the_grammar_lets_it() {
+        let headers = headers(&[("Via", ""), ("Require", ""), ("Supported", ""), ("Contact", "")]);
+        assert!(headers.vias().is_err() && headers.tokens(&Name::Require).is_err());
+        assert!(headers.addresses(&Name::Contact).is_err());
+        assert_eq!(headers.tokens(&Name::Supported), Ok(vec![]));
+    }
+
     #[test]
     fn fields_are_put_and_taken_away() {
         let mut headers = headers(&[("v", "a"), ("To", "x"), ("Via", "b")]);
@@ -298,6 +322,7 @@ mod tests {
         assert_eq!(headers.call_id().unwrap(), Some("f81d4fae@foo.bar.com"));
         assert_eq!(headers.cseq().unwrap().unwrap().number, 1);
         assert_eq!(headers.tokens(&Name::Supported).unwrap(), ["100rel", "timer"]);
+        assert!(headers.has_token(&Name::Supported, "TIMER") && !headers.has_token(&Name::Require, "timer"));
         assert!(headers.addresses(&Name::Contact).unwrap().is_empty());
         assert!(headers.number(&Name::Expires).is_err());
         assert_eq!(headers.number(&Name::MinExpires), Ok(None));

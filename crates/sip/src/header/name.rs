@@ -77,6 +77,7 @@ names! {
     Subject "Subject" "s"
     SubscriptionState "Subscription-State" ""
     Supported "Supported" "k"
+    Timestamp "Timestamp" ""
     To "To" "t"
     Unsupported "Unsupported" ""
     UserAgent "User-Agent" ""
@@ -107,6 +108,7 @@ impl Name {
                 | Self::SessionExpires
                 | Self::Subject
                 | Self::SubscriptionState
+                | Self::Timestamp
                 | Self::To
                 | Self::UserAgent
         )

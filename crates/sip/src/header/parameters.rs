@@ -5,6 +5,10 @@ use std::fmt;
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_token, quoted, unquoted};
 
+/// The most parameters that one URI or header field's value may have: far more than any has, and few enough that comparing
+/// two such lists, each with each, is no burden.
+const MOST_PARAMETERS: usize = 64;
+
 /// Parameters in their order. Names are compared without case; values are kept as they were written, a quoted string
 /// with its quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,11 +80,26 @@ impl Parameters {
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
         let mut found = Self::default();
         while cursor.eat_separator(b';') {
+            let before = *cursor;
             let name = cursor.token("the name of a parameter")?;
             let value = if cursor.eat_separator(b'=') { Some(value(cursor)?) } else { None };
-            found.push(name, value);
+            found.add(name, value, &before)?;
         }
         Ok(found)
+    }
+
+    /// One more that was read, from where `cursor` stands.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        cursor: &Cursor<'_>,
+    ) -> Result<(), ParseError> {
+        if self.0.len() == MOST_PARAMETERS {
+            return Err(cursor.error("at most 64 parameters"));
+        }
+        self.push(name, value);
+        Ok(())
     }
 }
 
@@ -119,6 +138,17 @@ mod tests {
         assert_eq!(parameters.text("q").as_deref(), Some("a;\"b"));
         assert_eq!(parameters.to_string(), ";Tag=aBc;lr;q=\"a;\\\"b\"");
         assert_eq!(parameters.first_repeated(), None);
+    }
+
+    #[test]
+    fn so_many_are_read_and_no_more() {
+        let read = |count: usize| {
+            Parameters::read(&mut Cursor::new(&";a".repeat(count), "")).map(|found| found.0.len())
+        };
+        assert_eq!(read(MOST_PARAMETERS), Ok(MOST_PARAMETERS));
+        assert_eq!(read(MOST_PARAMETERS + 1).unwrap_err().at, 2 * MOST_PARAMETERS + 1);
+        let uri = |sign: &str, count: usize| format!("sip:h{}", sign.repeat(count)).parse::<crate::Uri>();
+        assert!(uri(";a", MOST_PARAMETERS).is_ok() && uri(";a", MOST_PARAMETERS + 1).is_err());
     }
 
     #[test]

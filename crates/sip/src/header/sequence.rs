@@ -8,7 +8,7 @@ use crate::error::ParseError;
 use crate::grammar::Cursor;
 
 /// `CSeq: 4711 INVITE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CSeq {
     /// Below 2^31 (RFC 3261 section 8.1.1.5).
     pub number: u32,
@@ -19,7 +19,7 @@ pub struct CSeq {
 /// `RAck: 776656 1 INVITE`: which provisional response is acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RAck {
-    /// Its `RSeq`.
+    /// Its `RSeq`, "a single numeric value from 1 to 2**32 - 1" (RFC 3262 section 7.1).
     pub response: u32,
     /// Of the request that it answers.
     pub request: CSeq,
@@ -56,7 +56,7 @@ impl FromStr for RAck {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(text, "RFC 3262 section 7.2");
-        let response = number(&mut cursor)?;
+        let response = cursor.number("a number below 2^32")?;
         cursor.white()?;
         let request = cseq(&mut cursor)?;
         cursor.end().map(|()| Self { response, request })
@@ -89,5 +89,9 @@ mod tests {
         }
         let rack: RAck = "776656 1 INVITE".parse().unwrap();
         assert_eq!((rack.response, rack.request.number), (776_656, 1));
+        assert_eq!("4294967295 1 INVITE".parse::<RAck>().unwrap().response, u32::MAX);
+        for text in ["4294967296 1 INVITE", "1 2147483648 INVITE", "1 INVITE"] {
+            assert!(text.parse::<RAck>().is_err(), "{text}");
+        }
     }
 }

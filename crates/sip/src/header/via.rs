@@ -46,6 +46,11 @@ impl Transport {
         !matches!(self, Self::Udp)
     }
 
+    /// Whether it is in TLS, as each hop of a SIPS URI must be (RFC 3261 section 26.2.2).
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
+
     /// Where none is written (RFC 3261 section 19.1.2, RFC 7118 section 8).
     pub const fn default_port(self) -> u16 {
         match self {

@@ -331,7 +331,14 @@ impl Callee {
         self.at_once(from, scan, |responses| &responses.ok, out);
         let t4 = self.setup.timing.t4;
         let Some((key, call)) = key.and_then(|key| Some((key, self.calls.get_mut(key)?))) else { return };
-        if call.phase == Answering::Over {
+        if call.phase == Answering::Ringing {
+            // "The UAS MUST still respond to any pending requests received for that dialog. It is RECOMMENDED that a 487
+            // (Request Terminated) response be generated to those pending requests" (RFC 3261 section 15.1.2).
+            stamp(&mut call.stamps.ending, self.arrived);
+            self.respond(now, key, 487, out);
+            return self.rest(key);
+        }
+        if matches!(call.phase, Answering::Over | Answering::Refusing) {
             call.counts.repeated += 1;
             return;
         }

@@ -8,7 +8,7 @@ use super::digits::Decimal;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
 use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
-use super::scan::{Scan, Start};
+use super::scan::{Address, Scan, Start, is_loose};
 use super::setup::{Directory, Setup};
 use super::slab::{Key, Slab};
 use super::template::{Hole, Template, TemplateError, Values};
@@ -19,8 +19,6 @@ use crate::Method;
 use crate::deadline::{Deadline, Repetition};
 use crate::transaction::Timer;
 
-/// Timer D: "at least 32 seconds for unreliable transports".
-const TIMER_D: Duration = Duration::from_secs(32);
 /// How often a challenge is answered within one request: once, and once more if the nonce was too old.
 const CHALLENGES: u16 = 2;
 /// Set in the number of an ACK's own transaction: it has the `CSeq` of its INVITE.
@@ -362,14 +360,22 @@ impl Caller {
         }
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in
         // reverse order" (RFC 3261 section 12.1.2).
-        for route in routes[..count].iter().rev() {
+        let first = count.checked_sub(1).map(|last| Address::of(routes[last]).uri);
+        let contact = scan.contact.unwrap_or_default();
+        // "the UAC MUST place the first URI from the route set into the Request-URI ... [and] the remote target URI into
+        // the Route header field as the last value" if that router is a strict one (RFC 3261 section 12.2.1.1).
+        let strict = first.filter(|uri| !is_loose(uri));
+        let mut put = |parts: [&[u8]; 3]| {
             self.lines.extend_from_slice(b"Route: ");
-            put_unfolded(route, &mut self.lines);
+            parts.into_iter().for_each(|part| put_unfolded(part, &mut self.lines));
             self.lines.extend_from_slice(b"\r\n");
+        };
+        routes[..count].iter().rev().skip(strict.iter().count()).for_each(|route| put([b"", route, b""]));
+        if strict.is_some() {
+            put([b"<", contact, b">"]);
         }
+        let target = strict.unwrap_or(contact);
         let Some(call) = self.calls.get_mut(key) else { return };
-        let first = count.checked_sub(1).map(|last| super::scan::Address::of(routes[last]).uri);
-        let target = scan.contact.unwrap_or_default();
         call.next_hop = self.setup.next_hop(first.unwrap_or(target));
         call.routes = Text::of_lines(&self.lines);
         call.remote = Text::of(scan.to.unwrap_or_default());
@@ -441,7 +447,7 @@ impl Caller {
         call.failure = call.failure.or((!wanted).then_some(failure));
         call.phase = Phase::Refused;
         let reliable = self.setup.transport.is_reliable();
-        call.clock = Clock { end: Deadline::after(now, TIMER_D), ..Clock::default() };
+        call.clock = Clock { end: Deadline::after(now, self.setup.timing.timer_d()), ..Clock::default() };
         out.records.push(record(call));
         if reliable {
             self.forget(key);

@@ -412,6 +412,14 @@ fn top_via(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     (via, parameter(parameters, b"branch"))
 }
 
+/// Whether a route's URI says that its router is a loose one, by `lr` (RFC 3261 section 16.4).
+pub(super) fn is_loose(uri: &[u8]) -> bool {
+    let behind_user = uri.rsplit(|byte| *byte == b'@').next().unwrap_or(uri);
+    let own = behind_user.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let names = own.split(|byte| *byte == b';').skip(1).map(|own| own.split(|byte| *byte == b'=').next());
+    names.flatten().any(|name| name.eq_ignore_ascii_case(b"lr"))
+}
+
 /// Up to the first comma that stands in no quotes, and what follows it.
 fn split_list(value: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;

@@ -136,7 +136,7 @@ pub struct Locator {
     abilities: Abilities,
     random: Stream,
     is_secure: bool,
-    /// What is looked for: "the value of the maddr parameter of the URI, if present", else its host.
+    /// What is looked for: [`SipUri::target`].
     target: String,
     /// The transport that stands in the URI, or follows from it.
     named: Option<Transport>,
@@ -153,13 +153,7 @@ impl Locator {
     /// The URI cannot be reached from here, whatever the DNS says.
     pub fn new(uri: &SipUri, abilities: Abilities, random: Stream) -> Result<Self, LocationError> {
         let is_secure = uri.scheme == Scheme::Sips;
-        let host = match uri.parameters.value("maddr") {
-            None => uri.host.clone(),
-            Some(maddr) => match maddr.trim_matches(['[', ']']).parse::<IpAddr>() {
-                Ok(address) => Host::Address(address),
-                Err(_) => Host::Name(maddr.to_owned()),
-            },
-        };
+        let host = uri.target();
         // "If the URI specifies a transport protocol in the transport parameter, that transport protocol SHOULD be used.
         // Otherwise, if no transport protocol is specified, but the TARGET is a numeric IP address, the client SHOULD use UDP for
         // a SIP URI, and TCP for a SIPS URI. Similarly, if no transport protocol is specified, and the TARGET is not numeric, but
@@ -280,7 +274,7 @@ impl Locator {
         for record in records.iter().take(MOST_RECORDS) {
             let transport = transport_of_service(&record.service)
                 .filter(|transport| self.abilities.transports.contains(transport))
-                .filter(|transport| is_tls(*transport) || !self.is_secure);
+                .filter(|transport| transport.is_secure() || !self.is_secure);
             if let Some(transport) = transport
                 && record.flags.eq_ignore_ascii_case("s")
                 && record.regexp.is_empty()
@@ -295,10 +289,10 @@ impl Locator {
 
     fn of_transports(&self) -> Vec<Service> {
         let usable =
-            self.abilities.transports.iter().filter(|transport| is_tls(**transport) || !self.is_secure);
+            self.abilities.transports.iter().filter(|transport| transport.is_secure() || !self.is_secure);
         let service = |transport: &Transport| Service {
             transport: *transport,
-            name: service_name(*transport, is_tls(*transport), &self.target),
+            name: service_name(*transport, transport.is_secure(), &self.target),
         };
         usable.map(service).collect()
     }
@@ -367,17 +361,13 @@ impl Locator {
 fn usable(uri: &SipUri, is_secure: bool, abilities: &Abilities) -> Result<Transport, LocationError> {
     let named = uri.parameters.value("transport").unwrap_or_default().to_owned();
     let transport = transport_of(uri).ok_or_else(|| LocationError::Transport(named.clone()))?;
-    if is_secure && !is_tls(transport) {
+    if is_secure && !transport.is_secure() {
         return Err(LocationError::Insecure(named));
     }
     if !abilities.transports.contains(&transport) {
         return Err(LocationError::Transport(transport.name().to_owned()));
     }
     Ok(transport)
-}
-
-const fn is_tls(transport: Transport) -> bool {
-    matches!(transport, Transport::Tls | Transport::Wss)
 }
 
 /// RFC 3263 section 4.1, RFC 4168 section 5, RFC 7118 section 9.
@@ -395,7 +385,7 @@ fn transport_of_service(service: &str) -> Option<Transport> {
 
 /// `_sips._tcp.example.com`.
 fn service_name(transport: Transport, is_secure: bool, domain: &str) -> String {
-    let service = if is_secure || is_tls(transport) { "_sips" } else { "_sip" };
+    let service = if is_secure || transport.is_secure() { "_sips" } else { "_sip" };
     let protocol = match transport {
         Transport::Udp => "_udp",
         Transport::Tcp | Transport::Tls => "_tcp",

@@ -1,7 +1,9 @@
 //! Rules that the grammar cannot say.
 
+use std::fmt::Display;
+
 use super::Message;
-use crate::header::MAGIC_COOKIE;
+use crate::header::{MAGIC_COOKIE, Parameters};
 use crate::{Headers, Method, Name, ParseError, Request, Violation};
 
 impl Message {
@@ -13,6 +15,7 @@ impl Message {
         missing(headers, &mut found);
         repeated(headers, &mut found);
         fields(headers, &mut found);
+        repeated_parameters(headers, &mut found);
         match self {
             Self::Request(request) => of_request(request, &mut found),
             Self::Response(_) => {}
@@ -41,6 +44,34 @@ fn repeated(headers: &Headers, found: &mut Vec<Violation>) {
         let again = names[..place].iter().filter(|earlier| *earlier == name).count() == 1;
         if again && name.is_single() {
             found.push(Violation::new("RFC 3261 section 7.3.1", format!("{name} stands more than once")));
+        }
+    }
+}
+
+/// "any given parameter-name MUST NOT appear more than once": RFC 3261 section 7.3.1 of a header field's value, section 19.1.1
+/// of a URI.
+fn repeated_parameters(headers: &Headers, found: &mut Vec<Violation>) {
+    let mut twice = |place: &dyn Display, parameters: &Parameters, rule: &'static str| {
+        if let Some(name) = parameters.first_repeated() {
+            found
+                .push(Violation::new(rule, format!("{place}: the parameter `{name}` stands more than once")));
+        }
+    };
+    for via in headers.vias().unwrap_or_default() {
+        twice(&Name::Via, &via.parameters, "RFC 3261 section 7.3.1");
+    }
+    let listed = [Name::Contact, Name::Route, Name::RecordRoute].map(|name| {
+        let addresses = headers.addresses(&name).unwrap_or_default();
+        (name, addresses)
+    });
+    let single = [(Name::From, headers.from()), (Name::To, headers.to())]
+        .map(|(name, address)| (name, address.ok().flatten().into_iter().collect::<Vec<_>>()));
+    for (name, addresses) in single.into_iter().chain(listed) {
+        for address in addresses {
+            twice(&name, &address.parameters, "RFC 3261 section 7.3.1");
+            if let Some(uri) = address.uri.as_sip() {
+                twice(&name, &uri.parameters, "RFC 3261 section 19.1.1");
+            }
         }
     }
 }
@@ -215,6 +246,16 @@ mod tests {
                 "To: Bob <",
                 "To: Bob ",
                 "To: at byte 3: expected `:` after the scheme of a URI (RFC 3261 section 20)",
+            ),
+            (
+                ";tag=1928301774",
+                ";tag=1928301774;Tag=2",
+                "From: the parameter `Tag` stands more than once (RFC 3261 section 7.3.1)",
+            ),
+            (
+                "<sip:alice@pc33.atlanta.com>",
+                "<sip:alice@pc33.atlanta.com;lr;lr>",
+                "Contact: the parameter `lr` stands more than once (RFC 3261 section 19.1.1)",
             ),
             (
                 "bob@biloxi.com SIP",

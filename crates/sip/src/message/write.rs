@@ -15,7 +15,7 @@ impl Message {
         out.extend_from_slice(self.start_line().as_bytes());
         let length = self.body().len();
         let mut headers: Headers = self.headers().clone();
-        if headers.get(&Name::ContentLength) != Some(length.to_string().as_str()) {
+        if !headers.all(&Name::ContentLength).eq([length.to_string().as_str()]) {
             headers.set(Name::ContentLength, length);
         }
         out.extend_from_slice(headers.to_string().as_bytes());

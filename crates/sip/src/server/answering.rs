@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 
 use super::authentication::unknown_options;
+use super::element::Element;
 use super::hop::Hop;
-use super::manners::{Answer, Manners};
+use super::manners::{Answer, Manners, Progress};
+use super::offers::{answer_offer, describe, description, not_understood};
 use super::registrar::{is_readable, with_allow};
 use super::transactions::{Happened, Transactions, weight_of};
-use super::{Destination, Domain, Server, Source, reply, unsupported};
-use crate::dialog::{Acceptance, Dialog, DialogId, Outcome, Provisionals, Refusal, State};
+use super::{Destination, Domain, reply, unsupported};
+use crate::dialog::{
+    Acceptance, Dialog, DialogId, Outcome, Provisionals, RELIABLE, Refusal, State, is_sips, needs_sips,
+};
 use crate::header::{MAGIC_COOKIE, NameAddr, Transport};
 use crate::sdp::Description;
 use crate::transaction::{ServerKey, Timing};
-use crate::{Message, Method, Name, Request, Response, SipUri, Status, Uri};
+use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
 /// What it takes.
 const ALLOWED: [Method; 8] = [
@@ -28,6 +31,9 @@ const ALLOWED: [Method; 8] = [
     Method::Update,
     Method::Message,
 ];
+
+/// "To prevent cancellation, the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1).
+const EXTENSION: Duration = Duration::from_secs(60);
 
 /// A user agent server that behaves as it is told.
 #[derive(Debug)]
@@ -45,21 +51,25 @@ pub struct AnsweringMachine {
     due: BTreeSet<(Instant, DialogId)>,
 }
 
+/// A call that is not over.
 #[derive(Debug)]
-struct Call {
+pub(super) struct Call {
     key: ServerKey,
-    invite: Request,
+    pub(super) invite: Request,
     began: Instant,
     /// How many of the provisional responses were sent.
     said: usize,
     /// Its final response was sent.
-    answered: bool,
+    pub(super) answered: bool,
     dialog: Dialog,
-    provisionals: Option<Provisionals>,
-    acceptance: Option<Acceptance>,
+    pub(super) provisionals: Option<Provisionals>,
+    pub(super) acceptance: Option<Acceptance>,
     /// The answer to the caller's offer, or an offer of its own.
-    description: Bytes,
-    described: bool,
+    pub(super) description: Description,
+    /// A response has said it.
+    pub(super) described: bool,
+    /// When the caller is told again that it rings.
+    extended: Instant,
     way_back: Option<Destination>,
     hang_up: Option<Instant>,
     /// Until when the caller wants an answer.
@@ -87,7 +97,7 @@ impl AnsweringMachine {
             manners,
             random,
             most,
-            transactions: Transactions::new(most.saturating_mul(4), timing),
+            transactions: Transactions::of_user_agent(most.saturating_mul(4), timing),
             calls: BTreeMap::new(),
             weight: 0,
             invites: BTreeMap::new(),
@@ -98,19 +108,6 @@ impl AnsweringMachine {
     /// Calls that are not over.
     pub fn calls(&self) -> usize {
         self.calls.len()
-    }
-
-    fn drain(&mut self, now: Instant) {
-        while let Some(event) = self.transactions.poll_event() {
-            match event {
-                Happened::Request(key, request) => self.request(now, key, &request),
-                // Only BYEs are sent: whatever comes of one, its call is over.
-                Happened::Response(..) | Happened::Failed(..) | Happened::ClientEnded(_) => {}
-                Happened::ServerEnded(key) => {
-                    self.invites.remove(&key);
-                }
-            }
-        }
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
@@ -148,10 +145,11 @@ impl AnsweringMachine {
         if request.method == Method::Cancel {
             return Ok(Some(self.cancelled(now, key, request)));
         }
-        if request.uri.as_sip().is_none() {
+        // A SIPS URI of one who is not reached over TLS is as one of a scheme that is not known.
+        if request.uri.as_sip().is_none() || is_sips(&request.uri) && !self.domain.is_secure() {
             return Ok(Some(reply(request, Status::UNSUPPORTED_URI_SCHEME)));
         }
-        let unknown = unknown_options(request, &Name::Require, &["100rel"]);
+        let unknown = unknown_options(request, &Name::Require, &[RELIABLE]);
         if !unknown.is_empty() {
             return Ok(Some(unsupported(request, &unknown)));
         }
@@ -179,10 +177,23 @@ impl AnsweringMachine {
         call.dialog.handle_request(request, &mut self.random)?;
         let mut response = reply(request, Status::OK);
         match request.method {
-            Method::Prack => match &mut call.provisionals {
-                Some(provisionals) => provisionals.handle_request(now, request)?,
-                None => return Ok(reply(request, Status::CALL_DOES_NOT_EXIST)),
-            },
+            Method::Prack => {
+                let Some(provisionals) = &mut call.provisionals else {
+                    return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
+                };
+                provisionals.handle_request(now, request)?;
+                // The PRACK for an offer of this side brings its answer; any other may bring an offer (RFC 3262 section 5).
+                if !request.body.is_empty() && !call.invite.body.is_empty() {
+                    answer_offer(&self.manners, call, request, &mut response);
+                }
+            }
+            Method::Update => {
+                if !request.body.is_empty() {
+                    call.refuse_crossing_offer(&mut self.random)?;
+                    answer_offer(&self.manners, call, request, &mut response);
+                }
+                response.headers.push(Name::Contact, contact(&self.domain, request, call.way_back.as_ref()));
+            }
             Method::Bye => {
                 // "It is RECOMMENDED that a 487 (Request Terminated) response be generated to those pending requests" (RFC 3261
                 // section 15.1.2).
@@ -196,13 +207,12 @@ impl AnsweringMachine {
             }
             Method::Invite => {
                 call.dialog.answered(request);
-                match description(&self.manners, request) {
-                    Ok(description) => describe(&mut response, description),
-                    // "the session parameters MUST remain unchanged".
-                    Err(status) => return Ok(reply(request, status)),
+                answer_offer(&self.manners, call, request, &mut response);
+                if !response.status.is_success() {
+                    return Ok(response);
                 }
                 call.way_back = self.transactions.way_back(key);
-                response.headers.push(Name::Contact, contact(&self.domain, call.way_back.as_ref()));
+                response.headers.push(Name::Contact, contact(&self.domain, request, call.way_back.as_ref()));
                 call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
             }
             _ => {}
@@ -251,11 +261,7 @@ impl AnsweringMachine {
         let description = match description(&self.manners, request) {
             Ok(description) => description,
             Err(status) => {
-                let mut response = refuse(status);
-                if status == Status::UNSUPPORTED_MEDIA_TYPE {
-                    response.headers.push(Name::Accept, "application/sdp");
-                }
-                self.transactions.respond(now, &key, response);
+                self.transactions.respond(now, &key, not_understood(request, status));
                 return;
             }
         };
@@ -266,14 +272,14 @@ impl AnsweringMachine {
         }
         // What is sent again past the transaction goes the way of all else.
         let way_back = self.transactions.way_back(&key);
-        ringing.headers.push(Name::Contact, contact(&self.domain, way_back.as_ref()));
+        ringing.headers.push(Name::Contact, contact(&self.domain, request, way_back.as_ref()));
         let Ok(dialog) = Dialog::callee(request, &ringing) else {
             self.transactions.respond(now, &key, refuse(Status::BAD_REQUEST));
             return;
         };
         let (id, timing) = (dialog.id().clone(), self.transactions.timing());
         let expires = request.headers.number(&Name::Expires).ok().flatten();
-        let wants = self.manners.reliable || requires_reliable(request);
+        let wants = self.manners.reliable || request.headers.has_token(&Name::Require, RELIABLE);
         let provisionals = if wants { Provisionals::new(request, timing, &mut self.random) } else { None };
         let call = Call {
             key: key.clone(),
@@ -286,6 +292,7 @@ impl AnsweringMachine {
             acceptance: None,
             description,
             described: false,
+            extended: now + EXTENSION,
             way_back,
             hang_up: None,
             // "If the request is an INVITE that contains an Expires header field, the UAS core sets a timer for the number of
@@ -332,7 +339,7 @@ impl AnsweringMachine {
             Answer::Never => None,
         };
         let is_held = call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back);
-        let open = [progress, answer.filter(|_| !is_held), call.expires, Some(call.end)];
+        let open = [progress, answer.filter(|_| !is_held), call.expires, Some(call.end), Some(call.extended)];
         let open = open.into_iter().flatten().filter(|_| !call.answered);
         let own = [
             call.hang_up,
@@ -346,7 +353,9 @@ impl AnsweringMachine {
     /// Whether the call goes on.
     fn work(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
         if !call.answered {
-            self.progress(now, id, call);
+            if now < call.end {
+                self.progress(now, id, call);
+            }
             if let Some(provisionals) = &mut call.provisionals {
                 provisionals.handle_timeout(now);
                 while let Some(response) = provisionals.poll_transmit() {
@@ -385,18 +394,28 @@ impl AnsweringMachine {
 
     fn progress(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
         while let Some(progress) =
-            self.manners.progress.get(call.said).filter(|own| call.began + own.after <= now)
+            self.manners.progress.get(call.said).filter(|own| call.began + own.after <= now).copied()
         {
             call.said += 1;
-            let mut response = self.establishing(call, progress.status, id);
-            if progress.media {
-                describe(&mut response, call.description.clone());
-                call.described = true;
-            }
-            match &mut call.provisionals {
-                Some(provisionals) => provisionals.send(now, response),
-                None => self.transactions.respond(now, &call.key, response),
-            }
+            self.say(now, id, call, progress);
+        }
+        if call.extended <= now {
+            let last = call.said.checked_sub(1).and_then(|place| self.manners.progress.get(place));
+            let status = last.map_or(Status::RINGING, |last| last.status);
+            self.say(now, id, call, Progress { after: Duration::ZERO, status, media: false });
+        }
+    }
+
+    fn say(&mut self, now: Instant, id: &DialogId, call: &mut Call, progress: Progress) {
+        call.extended = now + EXTENSION;
+        let mut response = self.establishing(call, progress.status, id);
+        if progress.media {
+            describe(&mut response, &call.description);
+            call.described = true;
+        }
+        match &mut call.provisionals {
+            Some(provisionals) => provisionals.send(now, response),
+            None => self.transactions.respond(now, &call.key, response),
         }
     }
 
@@ -412,11 +431,11 @@ impl AnsweringMachine {
                     return true;
                 }
                 let mut response = with_allow(self.establishing(call, Status::OK, id), &ALLOWED);
-                response.headers.push(Name::Supported, "100rel");
+                response.headers.push(Name::Supported, RELIABLE);
                 // "If the INVITE request contained an offer, and the UAS had not yet sent an answer, the 2xx MUST contain an
                 // answer." An answer in a response that was not sent reliably is to be said again.
                 if !call.described || call.provisionals.is_none() {
-                    describe(&mut response, call.description.clone());
+                    describe(&mut response, &call.description);
                 }
                 call.acceptance = Some(accepted(now, &call.invite, &response, self.transactions.timing()));
                 self.transactions.respond(now, &call.key, response);
@@ -470,7 +489,7 @@ impl AnsweringMachine {
         for route in call.invite.headers.all(&Name::RecordRoute) {
             response.headers.push(Name::RecordRoute, route);
         }
-        response.headers.push(Name::Contact, contact(&self.domain, call.way_back.as_ref()));
+        response.headers.push(Name::Contact, contact(&self.domain, &call.invite, call.way_back.as_ref()));
         response
     }
 }
@@ -482,11 +501,6 @@ fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing)
     acceptance
 }
 
-fn requires_reliable(request: &Request) -> bool {
-    let needs = request.headers.tokens(&Name::Require).unwrap_or_default();
-    needs.iter().any(|tag| tag.eq_ignore_ascii_case("100rel"))
-}
-
 /// A response with the tag of its call.
 fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
     let mut response = request.response(status);
@@ -496,76 +510,52 @@ fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
     response
 }
 
-/// Where it is reached by who is answered there.
-fn contact(domain: &Domain, way_back: Option<&Destination>) -> NameAddr {
-    let transport = way_back.map_or(Transport::Udp, Destination::transport);
+/// Where this side of the dialog that `request` begins, or changes, is reached by who is answered there.
+fn contact(domain: &Domain, request: &Request, way_back: Option<&Destination>) -> NameAddr {
+    let is_secure = needs_sips(request);
+    let own = way_back.map_or(Transport::Udp, Destination::transport);
+    let transport = if is_secure { Transport::Tls } else { own };
     let (host, port) = domain.listens_at(transport, way_back.and_then(Destination::ip));
     let mut uri = SipUri::new(host);
     uri.port = port;
-    if transport != Transport::Udp {
+    if is_secure {
+        uri.scheme = Scheme::Sips;
+    } else if transport != Transport::Udp {
         uri.parameters.set("transport", Some(&transport.name().to_lowercase()));
     }
     NameAddr::new(Uri::Sip(uri))
 }
 
-fn describe(response: &mut Response, description: Bytes) {
-    if !description.is_empty() {
-        response.headers.push(Name::ContentType, "application/sdp");
-        response.body = description;
-    }
-}
-
-/// What answers the offer of a request; an offer, where it has none.
-///
-/// # Errors
-/// It is not understood: 415 or 400.
-fn description(manners: &Manners, request: &Request) -> Result<Bytes, Status> {
-    let (address, port) = (manners.media.ip(), manners.media.port());
-    if request.body.is_empty() {
-        return Ok(Description::audio(address, port, 1).to_string().into());
-    }
-    let kind = request.headers.get(&Name::ContentType).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/sdp") {
-        return Err(Status::UNSUPPORTED_MEDIA_TYPE);
-    }
-    let offer = std::str::from_utf8(&request.body).ok().and_then(|text| Description::parse(text).ok());
-    let offer = offer.ok_or(Status::BAD_REQUEST)?;
-    let answer = offer.answer(address, port, 1, &["0", "8", "101"]);
-    // Nothing is left to talk with (RFC 3261 section 21.4.26).
-    if answer.media.iter().all(|media| media.port == 0) {
-        return Err(Status::NOT_ACCEPTABLE_HERE);
-    }
-    Ok(answer.to_string().into())
-}
-
-impl Server for AnsweringMachine {
-    fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        self.transactions.handle(now, message, from);
-        self.drain(now);
+impl Element for AnsweringMachine {
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
     }
 
-    fn handle_failure(&mut self, now: Instant, message: &Message) {
-        self.transactions.handle_failure(now, message);
-        self.drain(now);
+    fn transactions_mut(&mut self) -> &mut Transactions {
+        &mut self.transactions
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.transactions.handle_timeout(now);
+    fn happened(&mut self, now: Instant, event: Happened) {
+        match event {
+            Happened::Request(key, request) => self.request(now, key, &request),
+            // Only BYEs are sent: whatever comes of one, its call is over.
+            Happened::Response(..) | Happened::Failed(..) | Happened::ClientEnded(_) => {}
+            Happened::ServerEnded(key) => {
+                self.invites.remove(&key);
+            }
+        }
+    }
+
+    fn next_work(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    fn work(&mut self, now: Instant) {
         while let Some((at, id)) = self.due.first().cloned() {
             if at > now {
                 break;
             }
             self.attend(now, &id);
         }
-        self.drain(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        let own = self.due.first().map(|(at, _)| *at);
-        [self.transactions.poll_timeout(), own].into_iter().flatten().min()
-    }
-
-    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
-        self.transactions.poll_transmit()
     }
 }

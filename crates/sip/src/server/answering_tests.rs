@@ -4,7 +4,6 @@ use netrig_core::Seeds;
 
 use super::tests::{ALICE, at, domain, message, request, said, source};
 use super::*;
-use crate::header::RAck;
 use crate::sdp::Description;
 use crate::transaction::Timing;
 use crate::{Method, dialog::Acknowledged, dialog::Provisional};
@@ -132,7 +131,9 @@ fn it_refuses_or_never_answers() {
     assert_eq!(busy.calls(), 0);
     let mut never = machine(Manners { answer: Answer::Never, ..manners() });
     never.handle(at(0.0), invite(1, ""), source(ALICE));
-    assert_eq!(words(&run(&mut never, 500.0)), [(0, "180".into())]);
+    // RFC 3261 section 13.3.1.1: once a minute, lest a proxy cancels it.
+    let minutes: Vec<(u64, String)> = (0..9).map(|minute| (minute * 60_000, "180".into())).collect();
+    assert_eq!(words(&run(&mut never, 500.0)), minutes);
     never.handle(at(500.0), request("CANCEL", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
     let all = run(&mut never, 500.1);
     assert_eq!(words(&all), [(0, "487".into()), (0, "200".into())]);
@@ -165,6 +166,95 @@ fn a_call_is_ended_and_changed_by_its_caller() {
     assert_eq!(machine.calls(), 0);
 }
 
+/// RFC 3311 section 5.2 and RFC 3264 section 8.
+#[test]
+fn an_update_with_an_offer_is_answered() {
+    let offer = Description::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
+    let mut machine = machine(Manners { answer: Answer::Accept(Duration::from_secs(5)), ..manners() });
+    let described = |request: Request, offer: &str| {
+        let mut request = request;
+        request.headers.push(Name::ContentType, "application/sdp");
+        request.body = offer.to_owned().into();
+        Message::from(request)
+    };
+    let call = described(invite(1, "").as_request().unwrap().clone(), &offer);
+    machine.handle(at(0.0), call.clone(), source(ALICE));
+    let ringing = run(&mut machine, 0.1).remove(0).1;
+    let update = |response: &Message, number| within(&call, response, Method::Update, number);
+    machine.handle(at(0.2), described(update(&ringing, 2), &offer), source(ALICE));
+    let refused = run(&mut machine, 0.3).remove(0).1;
+    assert_eq!(refused.as_response().unwrap().status, Status::SERVER_INTERNAL_ERROR, "the INVITE's is open");
+    assert!(refused.headers().get(&Name::RetryAfter).is_some());
+    let accepted = run(&mut machine, 5.1).remove(0).1;
+    machine.handle(at(5.1), within(&call, &accepted, Method::Ack, 1).into(), source(ALICE));
+    let mut ask = |number: u32, offer: &str| {
+        machine.handle(at(6.0), described(update(&accepted, number), offer), source(ALICE));
+        run(&mut machine, 6.0).remove(0).1
+    };
+    let read = |message: &Message| Description::parse(std::str::from_utf8(message.body()).unwrap()).unwrap();
+    let same = ask(3, &offer);
+    assert_eq!(read(&same), read(&accepted));
+    assert_eq!(same.headers().get(&Name::Contact), accepted.headers().get(&Name::Contact));
+    let held = read(&ask(4, &(offer.clone() + "a=sendonly\r\n")));
+    assert_eq!(held.media[0].direction(), Some(crate::sdp::Direction::RecvOnly));
+    assert_eq!(held.origin.version, read(&accepted).origin.version + 1);
+    let refused = ask(5, &offer.replace("0 8 101", "96"));
+    assert_eq!(refused.as_response().unwrap().status, Status::NOT_ACCEPTABLE_HERE);
+}
+
+/// RFC 3261 section 8.2.3.
+#[test]
+fn an_encoding_that_is_not_understood_is_said() {
+    let mut machine = machine(manners());
+    let mut call = invite(1, "Content-Type: application/sdp\r\nContent-Encoding: gzip\r\n");
+    let Message::Request(request) = &mut call else { panic!("it is a request") };
+    request.body = vec![0x1f, 0x8b].into();
+    machine.handle(at(0.0), call, source(ALICE));
+    let refused = said(&mut machine).remove(0).1;
+    assert_eq!(refused.as_response().unwrap().status, Status::UNSUPPORTED_MEDIA_TYPE);
+    assert_eq!(refused.headers().get(&Name::Accept), Some("application/sdp"));
+    assert_eq!(refused.headers().get(&Name::new("Accept-Encoding")), Some("identity"));
+}
+
+/// RFC 3261 section 12.1.1.
+#[test]
+fn a_sips_call_has_a_sips_contact() {
+    let call = || request("INVITE", "sips:bob@biloxi.com", ALICE, 1, "");
+    let mut plain = machine(manners());
+    plain.handle(at(0.0), call(), source(ALICE));
+    assert_eq!(words(&run(&mut plain, 0.1)), [(0, "416".into())], "nobody reaches it over TLS");
+    let mut domain = domain();
+    domain.listens.push((Transport::Tls, "192.0.2.9:5061".parse().unwrap()));
+    let random = Seeds::new(1).stream("machine");
+    let mut secure = AnsweringMachine::new(domain, manners(), 10, Timing::default(), random);
+    secure.handle(at(0.0), call(), source(ALICE));
+    let all = run(&mut secure, 0.1);
+    assert_eq!(words(&all), [(0, "180".into()), (0, "200".into())]);
+    assert!(all.iter().all(|(_, own)| own.headers().get(&Name::Contact) == Some("<sips:192.0.2.9:5061>")));
+}
+
+/// RFC 3261 section 8.2.2.2: what forks send on two ways is one request.
+#[test]
+fn a_request_on_two_ways_is_taken_once() {
+    let mut machine = machine(manners());
+    let again = |branch: &str, message: Message| {
+        let text =
+            message.to_string().replace("branch=z9hG4bK1;", branch).replace("branch=z9hG4bK1\r", branch);
+        self::message(&text)
+    };
+    machine.handle(at(0.0), invite(1, ""), source(ALICE));
+    assert_eq!(words(&run(&mut machine, 0.1)), [(0, "180".into()), (0, "200".into())]);
+    machine.handle(at(0.1), again("branch=z9hG4bKother\r", invite(1, "")), source(ALICE));
+    assert_eq!(words(&run(&mut machine, 0.1)), [(0, "482".into())]);
+    assert_eq!(machine.calls(), 1);
+    // Another of the same call is none of those, nor is one when the first is over.
+    machine.handle(at(0.1), request("OPTIONS", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
+    assert_eq!(words(&run(&mut machine, 0.1)), [(0, "200".into())]);
+    run(&mut machine, 200.0);
+    machine.handle(at(200.0), again("branch=z9hG4bKlate\r", invite(1, "")), source(ALICE));
+    assert_eq!(words(&run(&mut machine, 200.0)), [(0, "180".into()), (0, "200".into())]);
+}
+
 /// RFC 3262: the second waits for the PRACK of the first, the 2xx for that of what has a description.
 #[test]
 fn provisional_responses_arrive() {
@@ -188,7 +278,6 @@ fn provisional_responses_arrive() {
         let Provisional::Reliable(rack) = receiver.handle_response(response.as_response().unwrap()) else {
             panic!("it is reliable")
         };
-        let _: &RAck = &rack;
         let request = Acknowledged::acknowledgement(within(&call, response, Method::Prack, number), &rack);
         machine.handle(at(0.6), request.into(), source(ALICE));
         run(machine, 0.6)

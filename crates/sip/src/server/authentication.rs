@@ -32,7 +32,7 @@ pub struct Authenticator {
     floor: Option<Nonce>,
 }
 
-/// When it was made, and the how manieth it is.
+/// When it was made, and its number: two of the same time differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Nonce {
     nanos: u64,
@@ -180,7 +180,7 @@ impl Authenticator {
 fn is_of(answer: &Answer, request: &Request) -> bool {
     let Ok(uri) = answer.uri.parse::<crate::Uri>() else { return false };
     match (uri.as_sip(), request.uri.as_sip()) {
-        (Some(a), Some(b)) => a.host == b.host || request.method != Method::Register,
+        (Some(a), Some(b)) => a.host.is_equivalent(&b.host) || request.method != Method::Register,
         _ => uri == request.uri,
     }
 }

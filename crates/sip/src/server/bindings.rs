@@ -137,11 +137,15 @@ impl Bindings {
         if record.len() + origin.call_id.len() + path + longest.unwrap_or(0) > LONGEST_BINDING {
             return Err(Conflict::TooLong);
         }
+        let place_of = |all: &[Binding], contact: &NameAddr| {
+            all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri))
+        };
+        // Against what was there before: a request that names one address twice is in order with itself.
+        for place in changes.iter().filter_map(|change| place_of(&all, &change.contact)) {
+            in_order(&all[place], origin)?;
+        }
         for Change { contact, span } in changes {
-            let place = all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri));
-            if let Some(place) = place {
-                in_order(&all[place], origin)?;
-            }
+            let place = place_of(&all, contact);
             if span.is_zero() {
                 place.map(|place| all.remove(place));
                 continue;

@@ -3,12 +3,11 @@
 use netrig_core::Instant;
 
 use super::authentication::unknown_options;
-use super::registrar::is_readable;
 use super::registry::user_of;
-use super::{Destination, Domain, Registry, fingerprint, reply, transport_of, unsupported};
-use crate::dialog::{MAX_FORWARDS, allowed_in_request};
+use super::{Destination, Domain, Registry, fingerprint, reply, unsupported};
+use crate::dialog::{MAX_FORWARDS, allowed_in_request, is_sips};
 use crate::header::{NameAddr, Transport};
-use crate::{Headers, Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
+use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
 /// Where a request is to go.
 #[derive(Clone, Debug)]
@@ -18,10 +17,10 @@ pub(super) struct Target {
     pub(super) path: Vec<NameAddr>,
 }
 
-/// RFC 3261 section 16.3: why a request is not forwarded.
+/// RFC 3261 section 16.3: why a request that can be read is not forwarded.
 pub(super) fn refusal(domain: &Domain, request: &Request) -> Option<Response> {
-    // 1. "The request MUST be well-formed enough to be handled with a server transaction."
-    if !is_readable(request) {
+    // 1. It must be well-formed: also in what only a proxy reads.
+    if request.headers.addresses(&Name::Route).is_err() {
         return Some(reply(request, Status::BAD_REQUEST));
     }
     // 2. "If the Request-URI has a URI whose scheme is not understood by the proxy, the proxy SHOULD reject the request with a
@@ -39,9 +38,11 @@ pub(super) fn refusal(domain: &Domain, request: &Request) -> Option<Response> {
         return Some(reply(request, Status::LOOP_DETECTED));
     }
     // 5. "If the request contains a Proxy-Require header field ... with one or more option-tags this element does not
-    // understand, the element MUST return a 420 (Bad Extension) response."
+    // understand, the element MUST return a 420 (Bad Extension) response." In CANCEL and ACK they "MUST be ignored" (section
+    // 8.2.2.3).
     let unknown = unknown_options(request, &Name::ProxyRequire, &[]);
-    (!unknown.is_empty()).then(|| unsupported(request, &unknown))
+    let demands = !unknown.is_empty() && !matches!(request.method, Method::Cancel | Method::Ack);
+    demands.then(|| unsupported(request, &unknown))
 }
 
 /// What decides on the way of a request, as it came (RFC 5393 section 4.2.1): never the `Via`s, which a loop makes longer.
@@ -97,6 +98,18 @@ pub(super) fn preprocess(domain: &Domain, request: &mut Request) {
         routes.remove(0);
     }
     request.headers.set_all(&Name::Route, routes);
+    // "If the Request-URI contains a maddr parameter, the proxy MUST check to see if its value is in the set of addresses or
+    // domains the proxy is configured to be responsible for. If ... the request was received using the port and transport
+    // indicated (explicitly or by default) in the Request-URI, the proxy MUST strip the maddr and any non-default port or
+    // transport parameter".
+    if let Uri::Sip(uri) = &mut request.uri
+        && uri.parameters.has("maddr")
+        && domain.is_own(&SipUri { host: uri.target(), ..uri.clone() })
+    {
+        uri.port = None;
+        uri.parameters.remove("maddr");
+        uri.parameters.remove("transport");
+    }
 }
 
 /// RFC 3261 section 16.5.
@@ -142,7 +155,10 @@ pub(super) fn copy(
     if record_route && makes_dialog(&request.method) {
         // 4. "it MUST insert a Record-Route header field value into the copy before any existing Record-Route header field
         // values, even if a Route header field is already present".
-        copy.headers.push_front(Name::RecordRoute, recorded(domain, &request.uri, &destination));
+        // "If the Request-URI contains a SIPS URI, or the topmost Route header field value (after the post processing of bullet
+        // 6) contains a SIPS URI, the URI placed into the Record-Route header field MUST be a SIPS URI."
+        let is_secure = is_sips(&copy.uri) || is_sips(&next_uri);
+        copy.headers.push_front(Name::RecordRoute, recorded(domain, is_secure, &destination));
     }
     // 6. "If the copy contains a Route header field, the proxy MUST inspect the URI in its first value. If that URI does not
     // contain an lr parameter, the proxy MUST modify the copy": a strict router finds itself in the Request-URI.
@@ -152,12 +168,8 @@ pub(super) fn copy(
         routes.push(NameAddr::new(copy.uri.clone()));
         copy.uri = allowed_in_request(routes.remove(0).uri);
     }
-    set_routes(&mut copy.headers, routes);
+    copy.headers.set_all(&Name::Route, routes);
     Some((copy, destination))
-}
-
-fn set_routes(headers: &mut Headers, routes: Vec<NameAddr>) {
-    headers.set_all(&Name::Route, routes);
 }
 
 const fn makes_dialog(method: &Method) -> bool {
@@ -165,18 +177,16 @@ const fn makes_dialog(method: &Method) -> bool {
 }
 
 /// "The URI placed in the Record-Route header field value MUST be a SIP or SIPS URI. This URI MUST contain an lr parameter".
-fn recorded(domain: &Domain, uri: &Uri, destination: &Destination) -> NameAddr {
+fn recorded(domain: &Domain, is_secure: bool, destination: &Destination) -> NameAddr {
     let transport = destination.transport();
     let (host, port) = domain.listens_at(transport, destination.ip());
     let mut own = SipUri::new(host).with_parameter("lr", None);
     own.port = port;
-    let is_secure = uri.as_sip().is_some_and(|uri| uri.scheme == Scheme::Sips);
     if is_secure {
         own.scheme = Scheme::Sips;
     } else if transport != Transport::Udp {
         own.parameters.set("transport", Some(&transport.name().to_lowercase()));
     }
-    debug_assert!(transport_of(&own).is_some());
     NameAddr::new(Uri::Sip(own))
 }
 

@@ -9,15 +9,19 @@ mod answering;
 mod answering_tests;
 mod authentication;
 mod bindings;
+mod element;
 mod forward;
 mod hop;
 #[cfg(test)]
 mod hop_tests;
 mod manners;
+mod offers;
 mod proxy;
 mod redirect;
 mod registrar;
 mod registry;
+#[cfg(test)]
+mod rules_tests;
 mod stateless;
 #[cfg(test)]
 mod tests;
@@ -82,18 +86,15 @@ pub trait Server {
 impl Destination {
     /// Of a URI: its address if it has one, what it names if not.
     pub fn of_uri(uri: &SipUri) -> Self {
-        let named = || Self::Uri(Box::new(uri.clone()));
-        let host =
-            match uri.parameters.value("maddr").map(|maddr| maddr.trim_matches(['[', ']']).parse::<IpAddr>())
-            {
-                Some(Ok(address)) => Host::Address(address),
-                Some(Err(_)) => return named(),
-                None => uri.host.clone(),
-            };
-        let Host::Address(ip) = host else { return named() };
-        let Some(transport) = transport_of(uri) else { return named() };
-        let port = uri.port.unwrap_or(transport.default_port());
-        Self::Address(Source { transport, address: (ip, port).into() })
+        // A SIPS URI that names a transport without TLS leads nowhere, as the locator says.
+        let transport = transport_of(uri).filter(|own| own.is_secure() || uri.scheme == Scheme::Sip);
+        match (uri.target(), transport) {
+            (Host::Address(ip), Some(transport)) => {
+                let port = uri.port.unwrap_or(transport.default_port());
+                Self::Address(Source { transport, address: (ip, port).into() })
+            }
+            _ => Self::Uri(Box::new(uri.clone())),
+        }
     }
 
     /// Of a response, by its topmost `Via` (RFC 3261 section 18.2.2, RFC 3581 section 4). `None` if that cannot be read or has a
@@ -105,9 +106,11 @@ impl Destination {
         let at =
             |ip: IpAddr, port: u16| Some(Self::Address(Source { transport, address: (ip, port).into() }));
         // "if the Via header field value contains a "maddr" parameter, the response MUST be forwarded to the address listed
-        // there": only multicast and strict elements write one, and only over datagrams.
+        // there": what a group was asked is answered to the group. The address of somebody else there would send the response to
+        // who did not ask, and is passed over.
         if let Some(maddr) = via.parameters.value("maddr").filter(|_| !transport.is_reliable())
-            && let Ok(ip) = maddr.trim_matches(['[', ']']).parse()
+            && let Ok(ip) = maddr.trim_matches(['[', ']']).parse::<IpAddr>()
+            && ip.is_multicast()
         {
             return at(ip, default);
         }
@@ -125,6 +128,13 @@ impl Destination {
                 Some(Self::Uri(Box::new(uri)))
             }
         }
+    }
+
+    /// Of a response to a request that came from `from`: over a stream "using the existing connection to the source of the
+    /// original request" (RFC 3261 section 18.2.2), else by its `Via`.
+    pub(crate) fn back(response: &Response, from: Source) -> Self {
+        let by_via = Self::of_response(response).filter(|_| !from.transport.is_reliable());
+        by_via.unwrap_or(Self::Address(from))
     }
 
     /// Whether what is sent there arrives, or the connection fails.
@@ -165,10 +175,8 @@ pub(crate) fn transport_of(uri: &SipUri) -> Option<Transport> {
 
 /// Writes into the topmost `Via` of a request where it came from.
 pub(crate) fn stamp(request: &mut Request, from: Source) {
-    let Ok(vias) = request.headers.vias() else { return };
-    let Some((mut top, rest)) = vias.split_first().map(|(top, rest)| (top.clone(), rest.to_vec())) else {
-        return;
-    };
+    // Whatever stands behind the topmost: the response that refuses it goes by this one too.
+    let Ok(Some(mut top)) = request.headers.top_via() else { return };
     let asks = top.rport().is_some();
     // What the sender itself wrote there would send the response to somebody who did not ask.
     top.parameters.remove("received");
@@ -182,7 +190,7 @@ pub(crate) fn stamp(request: &mut Request, from: Source) {
     if asks {
         top.parameters.set("rport", Some(&from.address.port().to_string()));
     }
-    request.headers.set_all(&Name::Via, std::iter::once(top).chain(rest));
+    request.headers.set_top_via(&top);
 }
 
 /// A response whose `To` has a tag, made of the request alone if it has none: the same request gets the same one, as a

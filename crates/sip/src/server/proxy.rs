@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant, Stream};
 
+use super::element::Element;
 use super::forward::{copy, preprocess, refusal, targets, way, without_own_via};
 use super::hop::Hop;
+use super::registrar::is_readable;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
-use super::{Destination, Registry, Server, Source, reply};
+use super::{Registry, reply};
 use crate::header::MAGIC_COOKIE;
 use crate::status::Class;
 use crate::transaction::{ClientKey, ServerKey, Timing};
-use crate::{Message, Method, Name, Request, Response, Status};
+use crate::{Method, Name, Request, Response, Status};
 
 /// "Timer C MUST be set for each client transaction when an INVITE request is proxied. The timer MUST be larger than 3
 /// minutes."
@@ -41,12 +43,22 @@ struct Context {
     answered: bool,
 }
 
+/// Whether a branch is to be cancelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Cancel {
+    #[default]
+    No,
+    /// As soon as a provisional response has come.
+    Wanted,
+    Sent,
+}
+
 #[derive(Debug, Default)]
 struct Branch {
     is_final: bool,
     /// Its transaction is over.
     is_over: bool,
-    wants_cancel: bool,
+    cancel: Cancel,
     /// Timer C.
     due: Option<Instant>,
 }
@@ -75,46 +87,26 @@ impl Proxy {
         self.contexts.len()
     }
 
-    fn drain(&mut self, now: Instant) {
-        while let Some(event) = self.transactions.poll_event() {
-            match event {
-                Happened::Request(key, request) => self.request(now, key, &request),
-                Happened::Response(key, response) => {
-                    if let Some(response) = without_own_via(&self.registry.domain, *response) {
-                        self.response(now, &key, response);
-                    }
-                }
-                Happened::Failed(key, status) => self.failed(now, &key, status),
-                Happened::ClientEnded(key) => self.ended(&key),
-                Happened::ServerEnded(key) => self.forget_if_over(&key),
-            }
-        }
-    }
-
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
-        if request.method == Method::Ack {
+        let decided = match self.own_answer(now, &key, request) {
+            Some(response) => Err(Box::new(response)),
+            None => self.hops(now, request),
+        };
+        match decided {
             // An ACK for a 2xx has no transaction; what is wrong with it nobody can be told.
-            if let Ok(hops) = self.hops(now, request) {
+            Ok(hops) if request.method == Method::Ack => {
                 hops.into_iter().take(1).for_each(|hop| self.transactions.send_directly(hop.request, hop.to));
             }
-            return;
+            Err(_) if request.method == Method::Ack => {}
+            Ok(hops) => self.fork(now, key, request, hops),
+            Err(response) => self.transactions.respond(now, &key, *response),
         }
-        let answer = match self.own_answer(now, &key, request) {
-            Some(response) => response,
-            None => match self.hops(now, request) {
-                Ok(hops) => return self.fork(now, key, request, hops),
-                Err(response) => *response,
-            },
-        };
-        self.transactions.respond(now, &key, answer);
     }
 
-    /// What is not forwarded but answered here.
+    /// What ends here whatever would keep it from being forwarded.
     fn own_answer(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Option<Response> {
-        if let Some(response) = refusal(&self.registry.domain, request) {
-            return Some(response);
-        }
         match request.method {
+            _ if !is_readable(request) => Some(reply(request, Status::BAD_REQUEST)),
             // "If a matching response context is found, the element MUST immediately return a 200 (OK) response to the CANCEL
             // request." What is not found was not forwarded from here, statelessly either.
             Method::Cancel => {
@@ -128,16 +120,16 @@ impl Proxy {
             Method::Options if self.registry.is_own(&request.uri) && user_of(&request.uri).is_empty() => {
                 Some(reply(request, Status::OK))
             }
-            // Who speaks for a user of this domain proves it, once for each dialog.
-            _ => {
-                let own = self.speaks_for(request)?;
-                match self.registry.authenticate(now, request) {
-                    Ok(proven) => {
-                        proven.filter(|user| *user != own).map(|_| reply(request, Status::FORBIDDEN))
-                    }
-                    Err(challenge) => Some(*challenge),
-                }
-            }
+            _ => None,
+        }
+    }
+
+    /// Who speaks for a user of this domain proves it, once for each dialog. An ACK asks nobody to answer a challenge.
+    fn challenge(&mut self, now: Instant, request: &Request) -> Option<Response> {
+        let own = self.speaks_for(request).filter(|_| request.method != Method::Ack)?;
+        match self.registry.authenticate(now, request) {
+            Ok(proven) => proven.filter(|user| *user != own).map(|_| reply(request, Status::FORBIDDEN)),
+            Err(challenge) => Some(*challenge),
         }
     }
 
@@ -150,10 +142,11 @@ impl Proxy {
 
     /// A copy for each target, with its `Via`.
     fn hops(&mut self, now: Instant, request: &Request) -> Result<Vec<Hop>, Box<Response>> {
-        let domain = &self.registry.domain;
-        if let Some(response) = refusal(domain, request) {
+        let refused = refusal(&self.registry.domain, request);
+        if let Some(response) = refused.or_else(|| self.challenge(now, request)) {
             return Err(Box::new(response));
         }
+        let domain = &self.registry.domain;
         let way = way(request);
         let mut own = request.clone();
         preprocess(domain, &mut own);
@@ -197,16 +190,17 @@ impl Proxy {
         let Some(branch) = context.branches.get_mut(branch_key) else { return };
         let status = response.status;
         if !status.is_final() {
-            if branch.wants_cancel {
+            if branch.cancel == Cancel::Wanted {
                 self.cancel(now, branch_key);
-            } else if status != Status::TRYING && branch.due.is_some() {
+            } else if branch.cancel == Cancel::No && status != Status::TRYING && branch.due.is_some() {
                 // "if the response is a provisional response with status codes 101 to 199 inclusive (i.e., anything but 100),
                 // the proxy MUST reset timer C for that client transaction."
                 self.set_timer_c(branch_key, Some(now + TIMER_C));
             }
-            // "Any provisional response other than 100 (Trying)" is forwarded at once.
-            let is_open = self.contexts.get(&key).is_some_and(|context| !context.answered);
-            if status != Status::TRYING && is_open {
+            // "Any provisional response other than 100 (Trying)" is forwarded at once. "A SIP element MUST NOT send any
+            // provisional response with a Status-Code other than 100 to a non-INVITE request" (RFC 4320 section 4.1).
+            let is_open = |context: &Context| !context.answered && context.request.method == Method::Invite;
+            if status != Status::TRYING && self.contexts.get(&key).is_some_and(is_open) {
                 self.transactions.respond(now, &key, response);
             }
             return;
@@ -251,14 +245,21 @@ impl Proxy {
         context.answered = true;
         let response = best(std::mem::take(&mut context.responses));
         let response = response.unwrap_or_else(|| reply(&context.request, Status::REQUEST_TIMEOUT));
-        self.transactions.respond(now, key, response);
+        // "A transaction-stateful SIP element MUST NOT send a response with Status-Code of 408 to a non-INVITE request" (RFC 4320
+        // section 4.2).
+        if response.status == Status::REQUEST_TIMEOUT && context.request.method != Method::Invite {
+            self.transactions.leave_unanswered(now, key);
+        } else {
+            self.transactions.respond(now, key, response);
+        }
     }
 
     fn cancel_all(&mut self, now: Instant, key: &ServerKey) {
         let Some(context) = self.contexts.get(key).filter(|own| own.request.method == Method::Invite) else {
             return;
         };
-        let pending = context.branches.iter().filter(|(_, branch)| !branch.is_final && !branch.wants_cancel);
+        let pending =
+            context.branches.iter().filter(|(_, branch)| !branch.is_final && branch.cancel == Cancel::No);
         for branch in pending.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.cancel(now, &branch);
         }
@@ -269,7 +270,7 @@ impl Proxy {
         let is_sent = self.transactions.cancel(now, key);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get_mut(owner));
         if let Some(branch) = owner.and_then(|context| context.branches.get_mut(key)) {
-            branch.wants_cancel = true;
+            branch.cancel = if is_sent { Cancel::Sent } else { Cancel::Wanted };
             if is_sent {
                 // "If there is no final response for the original request in 64*T1 seconds ... the client SHOULD then consider the
                 // original transaction cancelled" (RFC 3261 section 9.1).
@@ -293,7 +294,7 @@ impl Proxy {
         self.set_timer_c(key, None);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get(owner));
         let is_cancelled =
-            owner.and_then(|own| own.branches.get(key)).is_some_and(|branch| branch.wants_cancel);
+            owner.and_then(|own| own.branches.get(key)).is_some_and(|branch| branch.cancel != Cancel::No);
         // "If the client transaction has received a provisional response, the proxy MUST generate a CANCEL request matching that
         // transaction. If the client transaction has not received a provisional response, the proxy MUST behave as if the
         // transaction received a 408".
@@ -359,20 +360,35 @@ fn best(mut responses: Vec<Response>) -> Option<Response> {
     Some(chosen)
 }
 
-impl Server for Proxy {
-    fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        self.transactions.handle(now, message, from);
-        self.drain(now);
+impl Element for Proxy {
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
     }
 
-    fn handle_failure(&mut self, now: Instant, message: &Message) {
-        self.transactions.handle_failure(now, message);
-        self.drain(now);
+    fn transactions_mut(&mut self) -> &mut Transactions {
+        &mut self.transactions
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.transactions.handle_timeout(now);
-        self.drain(now);
+    fn happened(&mut self, now: Instant, event: Happened) {
+        match event {
+            Happened::Request(key, request) => self.request(now, key, &request),
+            Happened::Response(key, response) => {
+                if let Some(response) = without_own_via(&self.registry.domain, *response) {
+                    self.response(now, &key, response);
+                }
+            }
+            Happened::Failed(key, status) => self.failed(now, &key, status),
+            Happened::ClientEnded(key) => self.ended(&key),
+            Happened::ServerEnded(key) => self.forget_if_over(&key),
+        }
+    }
+
+    fn next_work(&self) -> Option<Instant> {
+        let own = self.due.first().map(|(at, _)| *at);
+        [self.registry.bindings.poll_timeout(), own].into_iter().flatten().min()
+    }
+
+    fn work(&mut self, now: Instant) {
         self.registry.bindings.handle_timeout(now);
         while let Some((at, key)) = self.due.first().cloned() {
             if at > now {
@@ -380,18 +396,5 @@ impl Server for Proxy {
             }
             self.timer_c(now, &key);
         }
-        self.drain(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        let own = self.due.first().map(|(at, _)| *at);
-        [self.transactions.poll_timeout(), self.registry.bindings.poll_timeout(), own]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
-        self.transactions.poll_transmit()
     }
 }

@@ -3,12 +3,13 @@
 use netrig_core::Instant;
 
 use super::authentication::unknown_options;
+use super::element::Element;
 use super::registrar::is_readable;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
-use super::{Destination, Registry, Server, Source, reply, unsupported};
+use super::{Registry, reply, unsupported};
 use crate::transaction::{ServerKey, Timing};
-use crate::{Message, Method, Name, Request, Response, Status};
+use crate::{Method, Name, Request, Response, Status};
 
 /// The redirect server of a domain, which takes its users' registrations too.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub struct Redirect {
 impl Redirect {
     /// With at most `most` transactions at once.
     pub fn new(registry: Registry, most: usize, timing: Timing) -> Self {
-        Self { registry, transactions: Transactions::new(most, timing) }
+        Self { registry, transactions: Transactions::of_user_agent(most, timing) }
     }
 
     /// Where its users are.
@@ -71,32 +72,29 @@ impl Redirect {
     }
 }
 
-impl Server for Redirect {
-    fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        self.transactions.handle(now, message, from);
-        while let Some(event) = self.transactions.poll_event() {
-            let Happened::Request(key, request) = event else { continue };
-            if request.method != Method::Ack {
-                let response = self.answer(now, &key, &request);
-                self.transactions.respond(now, &key, response);
-            }
+impl Element for Redirect {
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    fn transactions_mut(&mut self) -> &mut Transactions {
+        &mut self.transactions
+    }
+
+    fn happened(&mut self, now: Instant, event: Happened) {
+        if let Happened::Request(key, request) = event
+            && request.method != Method::Ack
+        {
+            let response = self.answer(now, &key, &request);
+            self.transactions.respond(now, &key, response);
         }
     }
 
-    fn handle_failure(&mut self, now: Instant, message: &Message) {
-        self.transactions.handle_failure(now, message);
+    fn next_work(&self) -> Option<Instant> {
+        self.registry.bindings.poll_timeout()
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.transactions.handle_timeout(now);
+    fn work(&mut self, now: Instant) {
         self.registry.bindings.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        [self.transactions.poll_timeout(), self.registry.bindings.poll_timeout()].into_iter().flatten().min()
-    }
-
-    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
-        self.transactions.poll_transmit()
     }
 }

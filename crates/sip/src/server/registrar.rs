@@ -2,10 +2,11 @@
 
 use netrig_core::Instant;
 
+use super::element::Element;
 use super::transactions::{Happened, Transactions};
-use super::{Destination, Registry, Server, Source, reply};
+use super::{Registry, reply};
 use crate::transaction::Timing;
-use crate::{Message, Method, Name, Request, Response, Status};
+use crate::{Method, Name, Request, Response, Status};
 
 /// The registrar of a domain.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub struct Registrar {
 impl Registrar {
     /// With at most `most` transactions at once.
     pub fn new(registry: Registry, most: usize, timing: Timing) -> Self {
-        Self { registry, transactions: Transactions::new(most, timing) }
+        Self { registry, transactions: Transactions::of_user_agent(most, timing) }
     }
 
     /// Where its users are.
@@ -28,6 +29,7 @@ impl Registrar {
     /// "it accepts only REGISTER requests".
     fn answer(&mut self, now: Instant, request: &Request) -> Response {
         match request.method {
+            _ if !is_readable(request) => reply(request, Status::BAD_REQUEST),
             Method::Register => self.registry.register(now, request),
             Method::Options => with_allow(reply(request, Status::OK), &ALLOWED),
             _ => with_allow(reply(request, Status::METHOD_NOT_ALLOWED), &ALLOWED),
@@ -44,50 +46,44 @@ pub(super) fn with_allow(mut response: Response, methods: &[Method]) -> Response
     response
 }
 
-/// Whether a request can be served at all: what makes its transaction and dialog can be read (RFC 3261 section 8.2).
+/// Whether a request can be served at all: what makes its transaction and dialog can be read, and what it demands (RFC 3261
+/// section 8.2).
 pub(super) fn is_readable(request: &Request) -> bool {
     let headers = &request.headers;
     let has = matches!(headers.from(), Ok(Some(_))) && matches!(headers.to(), Ok(Some(_)));
     let counts = headers.cseq().is_ok_and(|cseq| cseq.is_some_and(|cseq| cseq.method == request.method));
-    let single = [Name::From, Name::To, Name::CallId, Name::CSeq, Name::MaxForwards];
+    let single = [Name::From, Name::To, Name::CallId, Name::CSeq, Name::MaxForwards, Name::ContentLength];
     has && counts
         && matches!(headers.call_id(), Ok(Some(_)))
         && headers.vias().is_ok()
         && headers.number(&Name::MaxForwards).is_ok()
+        && [Name::Require, Name::ProxyRequire].iter().all(|name| headers.tokens(name).is_ok())
         && single.iter().all(|name| headers.all(name).count() <= 1)
 }
 
-impl Server for Registrar {
-    fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        self.transactions.handle(now, message, from);
-        while let Some(event) = self.transactions.poll_event() {
-            let Happened::Request(key, request) = event else { continue };
-            if request.method == Method::Ack {
-                continue;
-            }
-            let response = if is_readable(&request) {
-                self.answer(now, &request)
-            } else {
-                reply(&request, Status::BAD_REQUEST)
-            };
+impl Element for Registrar {
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    fn transactions_mut(&mut self) -> &mut Transactions {
+        &mut self.transactions
+    }
+
+    fn happened(&mut self, now: Instant, event: Happened) {
+        if let Happened::Request(key, request) = event
+            && request.method != Method::Ack
+        {
+            let response = self.answer(now, &request);
             self.transactions.respond(now, &key, response);
         }
     }
 
-    fn handle_failure(&mut self, now: Instant, message: &Message) {
-        self.transactions.handle_failure(now, message);
+    fn next_work(&self) -> Option<Instant> {
+        self.registry.bindings.poll_timeout()
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.transactions.handle_timeout(now);
+    fn work(&mut self, now: Instant) {
         self.registry.bindings.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        [self.transactions.poll_timeout(), self.registry.bindings.poll_timeout()].into_iter().flatten().min()
-    }
-
-    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
-        self.transactions.poll_transmit()
     }
 }

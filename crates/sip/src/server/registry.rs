@@ -68,16 +68,18 @@ pub struct Registry {
 impl Domain {
     /// Whether a URI's host and port are this server's.
     pub fn is_own(&self, uri: &SipUri) -> bool {
-        let same = |name: &Host| match (name, &uri.host) {
-            (Host::Name(a), Host::Name(b)) => a.eq_ignore_ascii_case(b),
-            (a, b) => a == b,
-        };
         let listens = |(transport, address): &(Transport, SocketAddr)| {
             let port = uri.port.unwrap_or(transport.default_port());
             uri.host == Host::Address(address.ip()) && port == address.port()
         };
         let has_port = |port: u16| self.listens.iter().any(|(_, address)| address.port() == port);
-        self.names.iter().any(same) && uri.port.is_none_or(has_port) || self.listens.iter().any(listens)
+        self.names.iter().any(|name| name.is_equivalent(&uri.host)) && uri.port.is_none_or(has_port)
+            || self.listens.iter().any(listens)
+    }
+
+    /// Whether it listens over TLS anywhere.
+    pub(super) fn is_secure(&self) -> bool {
+        self.listens.iter().any(|(transport, _)| transport.is_secure())
     }
 
     /// Where it listens over `transport` for answers from `to`: at an address of the same version of IP, of this machine alone

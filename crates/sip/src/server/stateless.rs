@@ -6,9 +6,10 @@ use netrig_core::Instant;
 
 use super::forward::{copy, preprocess, refusal, targets, without_own_via};
 use super::hop::Hop;
+use super::registrar::is_readable;
 use super::{Destination, Registry, Server, Source, fingerprint, reply, stamp};
 use crate::header::MAGIC_COOKIE;
-use crate::{Message, Method, Name, Request, Response};
+use crate::{Message, Method, Name, Request, Response, Status};
 
 /// The stateless proxy of a domain. What comes again is forwarded again, the same way and with the same branch. Its users'
 /// addresses are set from outside: it takes no registrations.
@@ -33,26 +34,29 @@ impl StatelessProxy {
         stamp(&mut request, from);
         if let Err(response) = self.forward(now, &request)
             && request.method != Method::Ack
-            && let Some(to) = Destination::of_response(&response)
+            && matches!(request.headers.top_via(), Ok(Some(_)))
         {
+            let to = Destination::back(&response, from);
             self.out.push_back((to, (*response).into()));
         }
     }
 
     fn forward(&mut self, now: Instant, request: &Request) -> Result<(), Box<Response>> {
         let domain = &self.registry.domain;
+        let refuse = |status| Box::new(reply(request, status));
+        if !is_readable(request) {
+            return Err(refuse(Status::BAD_REQUEST));
+        }
         if let Some(response) = refusal(domain, request) {
             return Err(Box::new(response));
         }
         let branch = branch_of(request);
-        let mut request = request.clone();
-        preprocess(domain, &mut request);
+        let mut own = request.clone();
+        preprocess(domain, &mut own);
         // "A stateless proxy MUST choose one and only one target from the target set": the preferred.
-        let targets = targets(&self.registry, now, &request);
-        let refuse = |status| Box::new(reply(&request, status));
-        let target = targets.map_err(refuse)?.into_iter().next();
-        let Some((copy, to)) = target.and_then(|target| copy(domain, &request, target, false)) else {
-            return Err(refuse(crate::Status::UNSUPPORTED_URI_SCHEME));
+        let target = targets(&self.registry, now, &own).map_err(refuse)?.into_iter().next();
+        let Some((copy, to)) = target.and_then(|target| copy(domain, &own, target, false)) else {
+            return Err(refuse(Status::UNSUPPORTED_URI_SCHEME));
         };
         let Hop { request, to, .. } = Hop::new(domain, copy, to, &branch);
         self.out.push_back((to, request.into()));
@@ -60,8 +64,9 @@ impl StatelessProxy {
     }
 }
 
-/// "a combinatoric function of message parameters which are invariant on retransmission" (RFC 3261 section 16.11): of the branch that came, if it is one that is unique, else of what RFC 2543 told requests apart by. The
-/// method is no part of it: ACK and CANCEL have the branch of their INVITE.
+/// "a combinatoric function of message parameters which are invariant on retransmission" (RFC 3261 section 16.11): of the
+/// branch that came, if it is one that is unique, else of what RFC 2543 told requests apart by. The method is no part of it:
+/// ACK and CANCEL have the branch of their INVITE.
 fn branch_of(request: &Request) -> String {
     let headers = &request.headers;
     let via = headers.top_via().ok().flatten();
@@ -73,7 +78,7 @@ fn branch_of(request: &Request) -> String {
             let from = headers.get(&Name::From).unwrap_or_default();
             let call_id = headers.get(&Name::CallId).unwrap_or_default();
             let number = headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
-            let via = headers.get(&Name::Via).unwrap_or_default();
+            let via = via.map(|via| via.to_string()).unwrap_or_default();
             format!("{}\n{from}\n{call_id}\n{number}\n{via}", request.uri)
         }
     };

@@ -10,8 +10,8 @@ use crate::transaction::Timing;
 use crate::{Method, Uri};
 
 pub(super) const ALICE: &str = "192.0.2.1:5060";
-const BOB: &str = "192.0.2.2:5060";
-const CAROL: &str = "192.0.2.3:5062";
+pub(super) const BOB: &str = "192.0.2.2:5060";
+pub(super) const CAROL: &str = "192.0.2.3:5062";
 const SERVER: &str = "192.0.2.9:5060";
 
 pub(super) fn at(seconds: f64) -> Instant {
@@ -29,7 +29,7 @@ pub(super) fn domain() -> Domain {
     }
 }
 
-fn registry() -> Registry {
+pub(super) fn registry() -> Registry {
     Registry::new(domain(), 100)
 }
 
@@ -48,7 +48,7 @@ pub(super) fn request(method: &str, uri: &str, from: &str, number: u32, more: &s
     ))
 }
 
-fn register(user: &str, call_id: &str, number: u32, more: &str) -> Message {
+pub(super) fn register(user: &str, call_id: &str, number: u32, more: &str) -> Message {
     message(&format!(
         "REGISTER sip:biloxi.com SIP/2.0\r\nVia: SIP/2.0/UDP {BOB};branch=z9hG4bK{call_id}{number}\r\nMax-Forwards: 70\r\n\
          From: <sip:{user}@biloxi.com>;tag=2\r\nTo: <sip:{user}@biloxi.com>\r\nCall-ID: {call_id}\r\n\
@@ -62,22 +62,22 @@ pub(super) fn said(server: &mut impl Server) -> Vec<(Destination, Message)> {
 }
 
 /// The only response to `message`.
-fn answer(server: &mut impl Server, now: Instant, message: Message) -> Response {
+pub(super) fn answer(server: &mut impl Server, now: Instant, message: Message) -> Response {
     server.handle(now, message, source(BOB));
     let mut all = said(server);
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0).1.as_response().unwrap().clone()
 }
 
-fn code(server: &mut impl Server, now: f64, message: Message) -> u16 {
+pub(super) fn code(server: &mut impl Server, now: f64, message: Message) -> u16 {
     answer(server, at(now), message).status.code()
 }
 
-fn contacts(response: &Response) -> Vec<String> {
+pub(super) fn contacts(response: &Response) -> Vec<String> {
     response.headers.all(&Name::Contact).map(str::to_owned).collect()
 }
 
-fn registrar() -> Registrar {
+pub(super) fn registrar() -> Registrar {
     Registrar::new(registry(), 100, Timing::default())
 }
 
@@ -123,7 +123,7 @@ fn a_registration_is_done_wholly_or_not_at_all() {
     );
     for (number, more, expected) in [
         (4, "Contact: <sip:bob@h3>, <sip:bob@h1>\r\n", 500),
-        (4, "Contact: *\r\nExpires: 0\r\n", 500),
+        (3, "Contact: *\r\nExpires: 0\r\n", 500),
         (6, "Contact: *\r\nExpires: 1\r\n", 400),
         (7, "Contact: *\r\n", 400),
         (8, "Contact: *\r\nContact: <sip:bob@h1>\r\nExpires: 0\r\n", 400),
@@ -243,7 +243,7 @@ fn a_response_goes_where_its_request_came_from() {
     let mut server = registrar();
     let mut ask = |via: &str| {
         let text = register("bob", via, 1, "").to_string();
-        let text = text.replace(&format!("UDP {BOB}"), &format!("UDP {via}")).replacen(via, "x", 0);
+        let text = text.replace(&format!("UDP {BOB}"), &format!("UDP {via}"));
         let text = text
             .replace(&format!("Call-ID: {via}"), "Call-ID: x")
             .replace(&format!("z9hG4bK{via}"), "z9hG4bKx");
@@ -264,7 +264,7 @@ fn a_response_goes_where_its_request_came_from() {
 }
 
 /// A proxy with bindings of bob at both addresses.
-fn proxy() -> Proxy {
+pub(super) fn proxy() -> Proxy {
     let mut proxy = Proxy::new(registry(), true, 100, Timing::default(), Seeds::new(1).stream("proxy"));
     let contacts = format!("Contact: <sip:bob@{BOB}>, <sip:bob@{CAROL}>\r\n");
     proxy.handle(at(0.0), register("bob", "r", 1, &contacts), source(BOB));
@@ -298,13 +298,13 @@ fn who_speaks_for_a_user_of_here_proves_it() {
 }
 
 /// Sends what a proxied request is answered with.
-fn respond(proxy: &mut Proxy, now: f64, request: &Message, code: u16, tag: &str) {
+pub(super) fn respond(proxy: &mut Proxy, now: f64, request: &Message, code: u16, tag: &str) {
     let mut response = request.as_request().unwrap().response(Status::new(code).unwrap());
     response.headers.set(Name::To, format!("<sip:bob@biloxi.com>;tag={tag}"));
     proxy.handle(at(now), response.into(), source(BOB));
 }
 
-fn told(all: &[(Destination, Message)]) -> Vec<String> {
+pub(super) fn told(all: &[(Destination, Message)]) -> Vec<String> {
     let word = |message: &Message| match message {
         Message::Request(request) => request.method.to_string(),
         Message::Response(response) => response.status.to_string(),
@@ -312,7 +312,7 @@ fn told(all: &[(Destination, Message)]) -> Vec<String> {
     all.iter().map(|(_, message)| word(message)).collect()
 }
 
-fn invite(proxy: &mut Proxy) -> Vec<Message> {
+pub(super) fn invite(proxy: &mut Proxy) -> Vec<Message> {
     proxy.handle(at(1.0), request("INVITE", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
     let all = said(proxy);
     assert_eq!(told(&all), ["INVITE", "INVITE"]);

@@ -6,6 +6,7 @@ use netrig_core::{Endpoint, Instant};
 
 use super::hop::{Hop, Otherwise};
 use super::{Destination, Source, reply, stamp};
+use crate::header::CSeq;
 use crate::transaction::{Client, ClientKey, Event, InviteClient, InviteServer, Server, ServerKey, Timing};
 use crate::{Message, Method, Request, Response, Status};
 
@@ -20,6 +21,8 @@ pub(super) struct Transactions {
     parties: BTreeMap<Key, Entry>,
     /// What all of them count as.
     weight: usize,
+    /// Of a user agent: which requests outside of a dialog are under way.
+    asked: Option<BTreeSet<Asked>>,
     due: BTreeSet<(Instant, Key)>,
     out: VecDeque<(Destination, Message)>,
     events: VecDeque<Happened>,
@@ -45,6 +48,7 @@ struct Entry {
     destination: Destination,
     /// How a request goes if nobody takes it there.
     otherwise: Option<Otherwise>,
+    asked: Option<Asked>,
     due: Option<Instant>,
     weight: usize,
 }
@@ -53,6 +57,9 @@ struct Entry {
 pub(super) fn weight_of(request: &Request) -> usize {
     (request.headers.size() + request.body.len()).div_ceil(USUAL).max(1)
 }
+
+/// What a request outside of a dialog keeps on all ways that forks send it: the tag of `From`, Call-ID, `CSeq`.
+type Asked = (String, String, CSeq);
 
 /// What a server is told.
 #[derive(Debug)]
@@ -97,10 +104,16 @@ impl Transactions {
             most,
             parties: BTreeMap::new(),
             weight: 0,
+            asked: None,
             due: BTreeSet::new(),
             out: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Of a user agent server, which takes a request once, on however many ways it comes.
+    pub(super) fn of_user_agent(most: usize, timing: Timing) -> Self {
+        Self { asked: Some(BTreeSet::new()), ..Self::new(most, timing) }
     }
 
     pub(super) const fn timing(&self) -> Timing {
@@ -118,10 +131,7 @@ impl Transactions {
     fn request(&mut self, now: Instant, mut request: Request, from: Source) {
         stamp(&mut request, from);
         let Ok(Some(key)) = ServerKey::of(&request) else {
-            // Without a Via nobody can be told.
-            if request.method != Method::Ack {
-                self.send_response(reply(&request, Status::BAD_REQUEST));
-            }
+            self.refuse(&request, Status::BAD_REQUEST, from);
             return;
         };
         let of = Key::Server(key.clone());
@@ -132,20 +142,27 @@ impl Transactions {
         if request.method != Method::Ack {
             let weight = weight_of(&request);
             if self.weight + weight > self.most {
-                self.send_response(reply(&request, Status::SERVICE_UNAVAILABLE));
+                self.refuse(&request, Status::SERVICE_UNAVAILABLE, from);
+                return;
+            }
+            let asked = self.asked.as_ref().and_then(|_| asked(&request));
+            // "If the From tag, Call-ID, and CSeq exactly match those associated with an ongoing transaction, but the request
+            // does not match that transaction ..., the UAS core SHOULD generate a 482 (Loop Detected) response" (RFC 3261
+            // section 8.2.2.2).
+            if let (Some(all), Some(asked)) = (&self.asked, &asked)
+                && all.contains(asked)
+            {
+                self.refuse(&request, Status::LOOP_DETECTED, from);
                 return;
             }
             let reliable = from.transport.is_reliable();
             let party = if request.method == Method::Invite {
-                Party::InviteServer(InviteServer::new(now, request.clone(), reliable, self.timing))
+                Party::InviteServer(InviteServer::new(now, &request, reliable, self.timing))
             } else {
-                Party::Server(Server::new(reliable, self.timing))
+                Party::Server(Server::new(now, &request, reliable, self.timing))
             };
-            let way_back = Destination::of_response(&request.response(Status::OK));
-            // Over a stream the response goes "using the existing connection to the source of the original request" (RFC 3261
-            // section 18.2.2).
-            let destination = way_back.filter(|_| !reliable).unwrap_or(Destination::Address(from));
-            let entry = Entry { party, destination, otherwise: None, due: None, weight };
+            let destination = Destination::back(&request.response(Status::OK), from);
+            let entry = Entry { party, destination, otherwise: None, asked, due: None, weight };
             self.insert(now, of, entry);
         }
         self.events.push_back(Happened::Request(key, request.into()));
@@ -161,6 +178,9 @@ impl Transactions {
 
     fn insert(&mut self, now: Instant, key: Key, entry: Entry) {
         self.weight += entry.weight;
+        if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
+            all.insert(asked.clone());
+        }
         self.parties.insert(key.clone(), entry);
         self.touch(now, &key, |_| ());
     }
@@ -187,6 +207,9 @@ impl Transactions {
         }
         if is_over && let Some(entry) = self.parties.remove(key) {
             self.weight -= entry.weight;
+            if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
+                all.remove(asked);
+            }
         }
     }
 
@@ -204,12 +227,21 @@ impl Transactions {
         self.parties.get(&Key::Server(key.clone())).map(|entry| entry.destination.clone())
     }
 
+    /// Leaves a request that is no INVITE without an answer: what comes of it again is absorbed as long as it may.
+    pub(super) fn leave_unanswered(&mut self, now: Instant, key: &ServerKey) {
+        self.touch(now, &Key::Server(key.clone()), |party| {
+            if let Party::Server(party) = party {
+                party.leave_unanswered(now);
+            }
+        });
+    }
+
     /// Whether a request has its transaction still.
     pub(super) fn has(&self, key: &ServerKey) -> bool {
         self.parties.contains_key(&Key::Server(key.clone()))
     }
 
-    /// Sends a request that has its `Via`. `None` if it has none, or there are too many transactions.
+    /// Sends a request that has its `Via`. `None` if it has none, or was sent before, or there are too many transactions.
     pub(super) fn send(&mut self, now: Instant, hop: Hop) -> Option<ClientKey> {
         let Hop { request, to, otherwise } = hop;
         let key = ClientKey::of_request(&request).ok()??;
@@ -223,7 +255,7 @@ impl Transactions {
         } else {
             Party::Client(Client::new(now, request, reliable, self.timing))
         };
-        self.insert(now, of, Entry { party, destination: to, otherwise, due: None, weight });
+        self.insert(now, of, Entry { party, destination: to, otherwise, asked: None, due: None, weight });
         Some(key)
     }
 
@@ -256,9 +288,11 @@ impl Transactions {
         self.out.push_back((to, message.into()));
     }
 
-    /// Sends a response that is of no transaction.
-    pub(super) fn send_response(&mut self, response: Response) {
-        if let Some(to) = Destination::of_response(&response) {
+    /// Answers a request that gets no transaction. Without a `Via` nobody can be told.
+    fn refuse(&mut self, request: &Request, status: Status, from: Source) {
+        if request.method != Method::Ack && matches!(request.headers.top_via(), Ok(Some(_))) {
+            let response = reply(request, status);
+            let to = Destination::back(&response, from);
             self.send_directly(response, to);
         }
     }
@@ -316,6 +350,16 @@ impl Transactions {
     pub(super) fn poll_event(&mut self) -> Option<Happened> {
         self.events.pop_front()
     }
+}
+
+/// `None` of a request within a dialog, and of a CANCEL, which is of its own INVITE on each way.
+fn asked(request: &Request) -> Option<Asked> {
+    let headers = &request.headers;
+    let is_outside = headers.to().ok()??.tag().is_none() && request.method != Method::Cancel;
+    let from = headers.from().ok()??.tag().unwrap_or_default().to_owned();
+    let call_id = headers.call_id().ok()??.to_owned();
+    let cseq = headers.cseq().ok()??;
+    is_outside.then_some((from, call_id, cseq))
 }
 
 fn happened(key: &Key, event: Event) -> Option<Happened> {

@@ -1,7 +1,7 @@
 //! Whose message it is (RFC 3261 sections 17.1.3 and 17.2.3).
 
 use crate::header::MAGIC_COOKIE;
-use crate::{Method, Name, ParseError, Request, Response};
+use crate::{Method, ParseError, Request, Response};
 
 /// Which client transaction a response belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,8 @@ impl ServerKey {
             from_tag: from.tag().unwrap_or_default().to_owned(),
             call_id: call_id.to_owned(),
             cseq: cseq.number,
-            via: headers.get(&Name::Via).unwrap_or_default().to_owned(),
+            // The topmost alone: an ACK or CANCEL of the last hop has no other.
+            via: via.to_string(),
         };
         Ok(Some(Self { identity, method }))
     }

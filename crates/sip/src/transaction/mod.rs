@@ -9,6 +9,7 @@ mod client;
 mod invite_client;
 mod invite_server;
 mod key;
+mod machine;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use client::Client;
 pub use invite_client::InviteClient;
 pub use invite_server::InviteServer;
 pub use key::{ClientKey, ServerKey};
+pub use machine::Transaction;
 pub use server::Server;
 
 /// RFC 3261 table 4. All other timers follow from these.
@@ -45,6 +47,23 @@ impl Timing {
     pub const fn patience(self) -> Duration {
         self.t1.saturating_mul(64)
     }
+
+    /// Timer D: "at least 32 seconds for unreliable transports", and no less than timer H of a server with the same T1: it is
+    /// "the amount of time that the server transaction can remain in the "Completed" state".
+    pub(crate) fn timer_d(self) -> Duration {
+        self.patience().max(Duration::from_secs(32))
+    }
+
+    /// After which timer E has doubled up to T2: 3.5 s by default.
+    pub(crate) fn until_e_is_t2(self) -> Duration {
+        let mut pause = self.t1.max(Duration::from_nanos(1));
+        let mut at = pause;
+        while pause.saturating_mul(2) < self.t2 {
+            pause = pause.saturating_mul(2);
+            at += pause;
+        }
+        at
+    }
 }
 
 /// The timers of RFC 3261 table 4 and of RFC 6026, by their letters.
@@ -54,7 +73,7 @@ pub enum Timer {
     A,
     /// INVITE has waited for any response: 64·T1.
     B,
-    /// Responses to INVITE may come again: above 32 s.
+    /// Responses to INVITE may come again: 64·T1, 32 s at least.
     D,
     /// Another request is sent again.
     E,

@@ -1,109 +1,88 @@
-//! A request that is no INVITE, as whoever answers it sees it (RFC 3261 section 17.2.2).
+//! A request that is no INVITE, as whoever answers it sees it (RFC 3261 section 17.2.2, RFC 4320).
 
-use std::collections::VecDeque;
+use netrig_core::Instant;
 
-use netrig_core::{Endpoint, Instant};
-
-use super::{Event, Timing};
+use super::Timing;
+use super::machine::{Core, Machine, Transaction, Trying};
 use crate::deadline::Deadline;
-use crate::{Message, Response};
+use crate::{Message, Request, Response};
 
 /// The non-INVITE server transaction. The request that began it is its user's already.
+pub type Server = Transaction<ServerMachine>;
+
+/// What a non-INVITE server transaction does.
 #[derive(Debug)]
-pub struct Server {
-    timing: Timing,
-    reliable: bool,
-    state: State,
+pub struct ServerMachine {
     /// The last, which a repetition of the request is answered with.
     response: Option<Response>,
-    /// Timer J.
-    end: Deadline,
-    out: VecDeque<Message>,
-    events: VecDeque<Event>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Trying,
-    Proceeding,
-    Completed,
-    Terminated,
 }
 
 impl Server {
-    /// For a request that came over a transport that is `reliable` or not.
-    pub fn new(reliable: bool, timing: Timing) -> Self {
-        Self {
-            timing,
-            reliable,
-            state: State::Trying,
-            response: None,
-            end: Deadline::default(),
-            out: VecDeque::new(),
-            events: VecDeque::new(),
+    /// For `request`, which came over a transport that is `reliable` or not.
+    pub fn new(now: Instant, request: &Request, reliable: bool, timing: Timing) -> Self {
+        let mut core = Core::new(reliable, timing);
+        // "Without regard to transport, a SIP element MUST respond to a non-INVITE request with a Status-Code of 100 if it has not
+        // otherwise responded after the amount of time it takes a client transaction's Timer E to be reset to T2" (RFC 4320
+        // section 4.1); earlier it must not over a transport that is not reliable.
+        core.trying = Trying::after(now, timing.until_e_is_t2(), request);
+        Self { machine: ServerMachine { response: None }, core }
+    }
+
+    /// There will be no final response: "an element that can not respond before the transaction expires will not send a final
+    /// response at all" (RFC 4320 section 4.2). What comes again is absorbed until whoever asks has given up.
+    pub fn leave_unanswered(&mut self, now: Instant) {
+        if !self.machine.is_completed() {
+            self.core.trying.stop();
+            self.core.end = Deadline::after(now, self.core.timing.patience());
         }
     }
 
     /// Sends a response. One after the final one is none: "Any other final responses passed by the TU to the server transaction
     /// MUST be discarded".
     pub fn respond(&mut self, now: Instant, response: Response) {
-        if !matches!(self.state, State::Trying | State::Proceeding) {
-            return;
-        }
-        self.out.push_back(response.clone().into());
-        self.state = if response.status.is_final() { State::Completed } else { State::Proceeding };
-        self.response = Some(response);
-        if self.state == State::Completed {
-            if self.reliable {
-                self.terminate();
-            } else {
-                self.end = Deadline::after(now, self.timing.patience());
-            }
-        }
-    }
-
-    /// A message could not be sent.
-    pub fn handle_transport_failure(&mut self) {
-        if matches!(self.state, State::Proceeding | State::Completed) {
-            self.events.push_back(Event::TransportFailed);
-            self.terminate();
-        }
-    }
-
-    fn terminate(&mut self) {
-        self.state = State::Terminated;
-        self.end.stop();
-        self.events.push_back(Event::Ended);
+        self.machine.respond(&mut self.core, now, response);
     }
 }
 
-impl Endpoint for Server {
-    type Packet = Message;
-    type Event = Event;
+impl ServerMachine {
+    fn is_completed(&self) -> bool {
+        self.response.as_ref().is_some_and(|response| response.status.is_final())
+    }
 
+    fn respond(&mut self, core: &mut Core, now: Instant, response: Response) {
+        if self.is_completed() {
+            return;
+        }
+        core.trying.stop();
+        core.send(response.clone());
+        self.response = Some(response);
+        if self.is_completed() {
+            // Timer J.
+            core.linger(now, core.timing.patience());
+        }
+    }
+}
+
+impl Machine for ServerMachine {
     /// A repetition of the request: in Trying it is "discarded", later answered as before.
-    fn handle_packet(&mut self, _now: Instant, packet: Message) {
-        if matches!(packet, Message::Request(_)) && matches!(self.state, State::Proceeding | State::Completed)
-        {
-            self.out.extend(self.response.clone().map(Message::from));
+    fn handle_packet(&mut self, core: &mut Core, _now: Instant, packet: Message) {
+        if let (Message::Request(_), Some(response)) = (packet, &self.response) {
+            core.send(response.clone());
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        if self.end.has_come(now) {
-            self.terminate();
+    fn handle_timeout(&mut self, core: &mut Core, now: Instant) {
+        if let Some(response) = core.trying.poll(now) {
+            self.respond(core, now, response);
+        }
+        if core.end.has_come(now) {
+            core.terminate();
         }
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.end.at()
-    }
-
-    fn poll_transmit(&mut self, _now: Instant) -> Option<Message> {
-        self.out.pop_front()
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+    fn handle_transport_failure(&mut self, core: &mut Core) {
+        if self.response.is_some() {
+            core.fail();
+        }
     }
 }

@@ -175,7 +175,7 @@ fn a_cancel_is_of_its_invite() {
 /// RFC 3261 section 17.2.1: 100 after 200 ms, then what the user says.
 #[test]
 fn an_invite_that_is_worked_on_gets_100() {
-    let mut server = InviteServer::new(at(0.0), request("INVITE"), false, Timing::default());
+    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
     assert_eq!(left_alone(&mut server), [(200, "100".to_owned())]);
     server.handle_packet(at(0.5), request("INVITE").into());
     assert_eq!(said(&mut server, at(0.5)), ["100"]);
@@ -184,10 +184,46 @@ fn an_invite_that_is_worked_on_gets_100() {
     assert_eq!(said(&mut server, at(0.7)), ["180", "180"]);
 }
 
+/// RFC 3261 section 8.2.6.1.
+#[test]
+fn a_100_has_the_timestamp_of_its_request() {
+    let mut invite = request("INVITE");
+    invite.headers.push(Name::Timestamp, "54.21");
+    let mut server = InviteServer::new(at(0.0), &invite, false, Timing::default());
+    server.handle_timeout(at(0.2));
+    let trying = server.poll_transmit(at(0.2)).unwrap();
+    assert_eq!(trying.headers().get(&Name::Timestamp), Some("54.21 0.200"));
+}
+
+/// RFC 4320 section 4.1: 100 when whoever asks has slowed down to T2, and not before.
+#[test]
+fn a_request_that_is_worked_on_for_long_gets_100() {
+    for reliable in [false, true] {
+        let mut server = Server::new(at(0.0), &request("OPTIONS"), reliable, Timing::default());
+        assert_eq!(left_alone(&mut server), [(3500, "100".to_owned())]);
+        server.handle_packet(at(4.0), request("OPTIONS").into());
+        server.respond(at(4.1), response("OPTIONS", 200));
+        assert_eq!(said(&mut server, at(4.1))[..2], ["100", "200"]);
+    }
+    let slow = Timing { t1: Duration::from_secs(4), ..Timing::default() };
+    assert_eq!(slow.until_e_is_t2(), Duration::from_secs(4));
+    assert!(Timing { t1: Duration::ZERO, ..slow }.until_e_is_t2() > Duration::ZERO);
+}
+
+/// A server with the same T1 may send its response again for 64·T1, and each is to be acknowledged.
+#[test]
+fn timer_d_is_as_long_as_timer_h() {
+    let timing = Timing { t1: Duration::from_secs(1), ..Timing::default() };
+    let mut invite = InviteClient::new(at(0.0), request("INVITE"), false, timing);
+    invite.handle_packet(at(0.1), response("INVITE", 486).into());
+    said(&mut invite, at(0.1));
+    assert_eq!(left_alone(&mut invite), [(64_100, "ended".to_owned())]);
+}
+
 /// Its final response is sent again after T1, then twice as long each time up to T2, until 64·T1 are over.
 #[test]
 fn a_refusal_that_nobody_acknowledges() {
-    let mut server = InviteServer::new(at(0.0), request("INVITE"), false, Timing::default());
+    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
     server.respond(at(0.0), response("INVITE", 486));
     let mut sent = list(&[0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500], "486");
     sent.extend([(32000, "timer H".to_owned()), (32000, "ended".to_owned())]);
@@ -196,7 +232,7 @@ fn a_refusal_that_nobody_acknowledges() {
 
 #[test]
 fn a_refusal_that_is_acknowledged_absorbs_acks_for_t4() {
-    let mut server = InviteServer::new(at(0.0), request("INVITE"), false, Timing::default());
+    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
     server.respond(at(0.0), response("INVITE", 486));
     said(&mut server, at(0.0));
     server.handle_packet(at(0.1), request("ACK").into());
@@ -209,7 +245,7 @@ fn a_refusal_that_is_acknowledged_absorbs_acks_for_t4() {
 /// RFC 6026 section 7.1.
 #[test]
 fn an_accepted_invite_absorbs_its_repetitions() {
-    let mut server = InviteServer::new(at(0.0), request("INVITE"), false, Timing::default());
+    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
     for seconds in [0.0, 0.5] {
         server.respond(at(seconds), response("INVITE", 200));
         assert_eq!(said(&mut server, at(seconds)), ["200"]);
@@ -224,7 +260,7 @@ fn an_accepted_invite_absorbs_its_repetitions() {
 
 #[test]
 fn a_request_that_comes_again_is_answered_as_before() {
-    let mut server = Server::new(false, Timing::default());
+    let mut server = Server::new(at(0.0), &request("OPTIONS"), false, Timing::default());
     server.handle_packet(at(0.0), request("OPTIONS").into());
     assert_eq!(said(&mut server, at(0.0)), [""; 0]);
     server.respond(at(0.1), response("OPTIONS", 200));

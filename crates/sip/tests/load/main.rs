@@ -292,6 +292,73 @@ fn answer(pair: &mut Pair<impl Network>, request: &Request, status: u16, more: &
     pair.inject(&response.into());
 }
 
+/// A router that a test plays: a strict one finds itself in the Request-URI (RFC 3261 section 12.2.1.1).
+#[test]
+fn a_strict_router_gets_the_request_and_the_target_last() {
+    let contact = "<sip:bob@192.0.2.7:5070>";
+    for (record, uri, routes) in [
+        (
+            "<sip:p2;lr>, <sip:p1;transport=udp;LR>",
+            "sip:bob@192.0.2.7:5070",
+            vec!["<sip:p1;transport=udp;LR>", "<sip:p2;lr>"],
+        ),
+        ("<sip:p2;lr>, <sip:lr;x@p1>", "sip:lr;x@p1", vec!["<sip:p2;lr>", contact]),
+    ] {
+        let (seen, network) = recorded();
+        let mut pair = Pair::new(network, RING);
+        pair.start(CALL_AND_LEAVE);
+        let invite = seen.borrow()[0].clone();
+        answer(&mut pair, &invite, 200, &[(Name::Contact, contact), (Name::RecordRoute, record)]);
+        pair.run(ms(100));
+        let sent = seen.borrow();
+        assert_eq!(sent.len(), 3);
+        for request in &sent[1..] {
+            let own: Vec<&str> = request.headers.all(&Name::Route).collect();
+            assert_eq!((request.uri.to_string().as_str(), &own), (uri, &routes), "{}", request.method);
+        }
+    }
+}
+
+/// Who takes a call back by BYE while it rings gets an answer to both requests (RFC 3261 section 15.1.2).
+#[test]
+fn a_bye_ends_what_rings() {
+    let mut pair = Pair::new(perfect(), Duration::from_secs(10));
+    pair.start(CALL);
+    pair.run(ms(1));
+    assert_eq!(pair.sent[1].1, "180");
+    let ringing = pair.last.to_string();
+    let mut out = Output::default();
+    let mut ask = |method: &str| {
+        let start = format!("{method} sip:192.0.2.2 SIP/2.0");
+        let text = ringing.replacen("SIP/2.0 180 Ringing", &start, 1).replacen(
+            "1 INVITE",
+            &format!("1 {method}"),
+            1,
+        );
+        pair.callee.handle_request(ms(2), here(), &Scan::of(text.as_bytes()), &mut out);
+    };
+    ["BYE", "BYE", "ACK"].into_iter().for_each(&mut ask);
+    let statuses: Vec<_> = out.datagrams.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()).collect();
+    assert_eq!(statuses, [200, 487, 200]);
+    assert_eq!((out.records.len(), out.records[0].status), (1, 487));
+}
+
+/// Challenges as servers write them: in several lines, and several of them, of which the first may be of no use.
+#[test]
+fn a_challenge_in_several_lines_is_answered() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.register(600);
+    let first = seen.borrow()[0].clone();
+    let unknown = "Digest realm=\"example.com\", nonce=\"x\", algorithm=SHA-999";
+    let folded = "Digest realm=\"example.com\",\r\n\tnonce=\"abc\",\r\n algorithm=SHA-256, qop=\"auth\"";
+    answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, unknown), (Name::WwwAuthenticate, folded)]);
+    pair.run(ms(10));
+    let answers = seen.borrow()[1].headers.credentials(&Name::Authorization).unwrap();
+    let proof = netrig_sip::digest::Answer::read(&answers[0]).unwrap();
+    assert_eq!((proof.nonce.as_str(), proof.algorithm), ("abc", netrig_sip::digest::Algorithm::SHA_256));
+}
+
 /// A registrar that a test plays: a challenge, its answer, a granted time and the renewal before it is over.
 #[test]
 fn a_registration_is_challenged_granted_and_renewed() {

@@ -56,6 +56,8 @@ pub struct Pair<N> {
     pub registrant: Registrant,
     pub records: Vec<Record>,
     pub sent: Vec<Sent>,
+    /// The last message that was sent.
+    pub last: Message,
     pub now: Instant,
     network: N,
     number: usize,
@@ -74,6 +76,7 @@ impl<N: Network> Pair<N> {
             callee: Callee::new(far, Wish::Answer, ringing, [7; 16]).unwrap(),
             records: Vec::new(),
             sent: Vec::new(),
+            last: netrig_sip::Request::new(netrig_sip::Method::Ack, "sip:a".parse().unwrap()).into(),
             now: Instant::ZERO,
             network,
             number: 0,
@@ -113,6 +116,7 @@ impl<N: Network> Pair<N> {
                 self.flying.insert((at, self.number), (from, to, bytes.to_vec()));
             }
             self.number += 1;
+            self.last = message;
         }
         out.datagrams.clear();
         self.records.append(&mut out.records);

@@ -1,8 +1,6 @@
 //! What runs in real time need of this machine beside namespaces.
 
-use std::path::{Path, PathBuf};
-
-use super::{Finding, fine, proc};
+use super::{Finding, fine, found, proc};
 
 /// CAP_SYS_NICE (capabilities(7)).
 const SYS_NICE: u32 = 23;
@@ -135,12 +133,4 @@ fn program(name: &'static str, what_for: &str, mend: &str) -> Finding {
         Some(file) => fine(name, format!("{}; for {what_for}", file.display())),
         None => lacking(name, format!("not installed; for {what_for}"), mend),
     }
-}
-
-/// Where a program is: servers are in folders that are not in everybody's path.
-fn found(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/usr/local/sbin"].map(|at| Path::new(at).to_owned()));
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -61,7 +61,7 @@ fn one_stall_moves_a_mean_and_is_told() {
     assert!((waited - added).abs() < 1e-9, "nothing waits if all come in time: {waited} {added}");
     let fault = displaced.fault("link x (forward)").unwrap();
     assert!(
-        fault.starts_with("packets waited 0.1") && fault.ends_with("10 % and 20 us are the most"),
+        fault.starts_with("9999 packets waited 0.1") && fault.ends_with("10 % and 20 us are the most"),
         "{fault}"
     );
 }
@@ -79,32 +79,23 @@ fn who_does_not_say_when_it_was_due_is_not_judged() {
 
 #[test]
 fn what_a_node_sends_on_is_known_again() {
-    use std::net::{IpAddr, Ipv4Addr};
-    let piece = |id| Piece {
-        src: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
-        dst: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 6)),
-        protocol: 17,
-        id,
-        offset: 0,
-        len: 508,
-        more: false,
-        may_be_cut: true,
-        hops: 64,
-        headers: 20,
+    let packet = |id: u8, hops| {
+        let bytes = [0x45, 0, 2, 16, 0, id, 0, 0, hops, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 6];
+        IpHeader::read(&bytes).unwrap()
     };
     let mut underway = Underway::default();
     for n in 1..=3 {
-        underway.enters(&piece(n), Instant::from_nanos(n.into()), Instant::ZERO);
+        underway.enters(&packet(n, 64), Instant::from_nanos(n.into()), Instant::ZERO);
     }
-    let sent_on = Piece { hops: 63, ..piece(2) };
+    let sent_on = packet(2, 63);
     assert_eq!(underway.leaves(&sent_on), Some(Instant::from_nanos(2)));
     assert_eq!(underway.leaves(&sent_on), None);
     // Of what a router that stood still hands over late, nothing is forgotten for what the links have done meanwhile.
     let late = Instant::ZERO + SETTLING;
-    underway.enters(&piece(4), Instant::from_nanos(4), late);
-    underway.enters(&piece(5), late, late);
-    assert_eq!(underway.leaves(&piece(1)), Some(Instant::from_nanos(1)));
-    underway.enters(&piece(6), late, late + Duration::from_millis(1));
-    assert_eq!(underway.leaves(&piece(3)), None, "it is lost");
-    assert_eq!(underway.leaves(&piece(4)), Some(Instant::from_nanos(4)));
+    underway.enters(&packet(4, 64), Instant::from_nanos(4), late);
+    underway.enters(&packet(5, 64), late, late);
+    assert_eq!(underway.leaves(&packet(1, 64)), Some(Instant::from_nanos(1)));
+    underway.enters(&packet(6, 64), late, late + Duration::from_millis(1));
+    assert_eq!(underway.leaves(&packet(3, 64)), None, "it is lost");
+    assert_eq!(underway.leaves(&packet(4, 64)), Some(Instant::from_nanos(4)));
 }

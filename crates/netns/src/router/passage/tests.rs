@@ -3,21 +3,25 @@ use crate::router::parcel::ETHERNET;
 
 /// A packet of IPv4 with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of one: its number, where it begins and
 /// whether more follows, with so many bytes behind the header of IP.
-fn packet(id: u16, offset: u16, more: bool, len: u16) -> (Piece, Parcel) {
+fn packet(id: u16, offset: u16, more: bool, len: u16) -> Parcel {
+    with_flags(id, (offset / 8) | if more { 0x2000 } else { 0 }, 64, len)
+}
+
+/// The same, by what stands where flags and offset are, and with so many hops to go.
+fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
     let mut frame = vec![0; ETHERNET + 20 + usize::from(len)];
     frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
     let packet = &mut frame[ETHERNET..];
     packet[0] = 0x45;
     packet[2..4].copy_from_slice(&(20 + len).to_be_bytes());
     packet[4..6].copy_from_slice(&id.to_be_bytes());
-    packet[6..8].copy_from_slice(&((offset / 8) | if more { 0x2000 } else { 0 }).to_be_bytes());
-    (packet[8], packet[9]) = (64, 17);
+    packet[6..8].copy_from_slice(&flags.to_be_bytes());
+    (packet[8], packet[9]) = (hops, 17);
     packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 6]);
-    if offset == 0 {
+    if flags & 0x1fff == 0 {
         packet[20..24].copy_from_slice(&[0x13, 0x88, 0x1b, 0x58]);
     }
-    let parcel = Parcel::read(&frame, 1, None).unwrap();
-    (Piece::of(&parcel).unwrap(), parcel)
+    Parcel::read(&frame, 1, None).unwrap()
 }
 
 fn node(name: &str) -> Node {
@@ -56,13 +60,13 @@ fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<Str
     report.nodes.iter().filter_map(Node::fault).chain(client).chain(server).collect()
 }
 
-/// Lets a packet pass from a to b, and is lost where `lost` says.
-fn pass(passages: &mut Passages, at: Instant, (piece, parcel): &(Piece, Parcel), lost_in_r: bool) {
-    assert!(!passages.offered(0, piece, parcel));
-    assert!(passages.handed(at, 1, piece, parcel));
+/// Lets a packet pass from a to b, unless it is lost in R.
+fn pass(passages: &mut Passages, at: Instant, parcel: &Parcel, lost_in_r: bool) {
+    assert!(!passages.offered(0, parcel));
+    assert!(passages.handed(at, 1, parcel));
     if !lost_in_r {
-        assert!(passages.offered(1, piece, parcel));
-        assert!(!passages.handed(at, 2, piece, parcel));
+        assert!(passages.offered(1, parcel));
+        assert!(!passages.handed(at, 2, parcel));
     }
 }
 
@@ -98,12 +102,12 @@ fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
         // In another order they are the same.
         let mut fragments = fragments(id);
         fragments.reverse();
-        fragments.iter().for_each(|piece| pass(&mut all, ms(1), piece, false));
+        fragments.iter().for_each(|parcel| pass(&mut all, ms(1), parcel, false));
     }
     assert_eq!(faults(all, 4, 4, 0), [""; 0]);
     let mut cut = passages();
-    for (n, piece) in fragments(1).iter().enumerate() {
-        pass(&mut cut, ms(1), piece, n == 2);
+    for (n, parcel) in fragments(1).iter().enumerate() {
+        pass(&mut cut, ms(1), parcel, n == 2);
     }
     assert_eq!(
         faults(cut, 1, 0, 0),
@@ -114,27 +118,34 @@ fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
 #[test]
 fn what_is_on_its_way_at_the_end_is_not_missed() {
     let mut late = passages();
-    let (piece, parcel) = packet(1, 0, false, 100);
-    late.handed(ms(1990), 1, &piece, &parcel);
-    late.handed(ms(1995), 2, &piece, &parcel);
+    let parcel = packet(1, 0, false, 100);
+    late.handed(ms(1980), 1, &parcel);
+    late.handed(ms(1995), 2, &parcel);
     assert_eq!(faults(late, 0, 0, 0), [""; 0]);
+    let mut lost = passages();
+    lost.handed(ms(1979), 1, &parcel);
+    assert_eq!(faults(lost, 0, 0, 0), ["node `R` did not send on 1 of 1 packets that links handed it"]);
 }
 
 #[test]
 fn who_was_told_to_end_early_hears_no_more() {
-    let mut early = passages();
-    let (piece, parcel) = packet(1, 0, false, 100);
-    early.handed(ms(600), 2, &piece, &parcel);
-    let report = early.report(ms(1000), ms(500));
-    assert_eq!(report.ends[&(0, Side::Server)].handed, 0);
+    for (end, handed) in [(500, 0), (1000, 1)] {
+        let mut passages = passages();
+        passages.handed(ms(600), 2, &packet(1, 0, false, 100));
+        let report = passages.report(ms(1000), ms(end));
+        assert_eq!(report.ends[&(0, Side::Server)].handed, handed);
+    }
 }
 
 #[test]
 fn a_node_answers_what_may_go_no_further() {
     let mut last_hop = passages();
-    let (piece, parcel) = packet(1, 0, false, 100);
-    last_hop.handed(ms(1), 1, &Piece { hops: 1, ..piece }, &parcel);
-    let (long, parcel) = packet(2, 0, false, 1500);
-    last_hop.handed(ms(1), 1, &Piece { may_be_cut: false, ..long }, &parcel);
+    last_hop.handed(ms(1), 1, &with_flags(1, 0, 1, 100));
+    // "Don't fragment".
+    last_hop.handed(ms(1), 1, &with_flags(2, 0x4000, 64, 1500));
     assert_eq!(faults(last_hop, 0, 0, 0), [""; 0]);
+    let mut goes_on = passages();
+    goes_on.handed(ms(1), 1, &with_flags(1, 0, 2, 100));
+    goes_on.handed(ms(1), 1, &with_flags(2, 0x4000, 64, 1480));
+    assert_eq!(faults(goes_on, 0, 0, 0), ["node `R` did not send on 2 of 2 packets that links handed it"]);
 }

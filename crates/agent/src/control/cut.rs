@@ -1,0 +1,264 @@
+//! What grows with a run, cut into frames none of which is too long.
+
+use std::collections::BTreeMap;
+
+use netrig_core::{Note, Quantity, Sample, Subject};
+
+use super::{Column, NoteLine, Reply, Request};
+use crate::meter::Samples;
+use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
+
+/// What is cut by its bytes is cut where it has so many.
+const FULL: usize = 1 << 20;
+
+/// Most bytes that a sample takes in its column (a moment, a value and their commas), a column beside the quantity's name,
+/// and a line of the time line beside its text.
+const LONGEST_SAMPLE: usize = 48;
+const LONGEST_COLUMN: usize = 128;
+const LONGEST_LINE: usize = 128;
+
+/// Controls of associations in one frame, of at most 128 B each.
+const CONTROLS_PER_FRAME: usize = FULL / 128;
+
+/// A run as requests, each of which fits into a frame: its ends, and last that it is to be prepared.
+pub fn order_frames(mut run: RunOrder) -> impl Iterator<Item = Request> {
+    let ends = std::mem::take(&mut run.ends);
+    ends.into_iter().flat_map(end_frames).chain([Request::Prepare { run }])
+}
+
+/// An end, and the controls of its associations beyond those that its own frame has room for.
+fn end_frames(mut end: EndOrder) -> impl Iterator<Item = Request> {
+    let mut rest = match &mut end.carrier {
+        CarrierOptions::Sctp(options) => {
+            let first = options.controls.len().min(CONTROLS_PER_FRAME);
+            options.controls.split_off(first)
+        }
+        CarrierOptions::Udp(_) | CarrierOptions::Tcp(_) => Vec::new(),
+    };
+    let further = std::iter::from_fn(move || {
+        let controls: Vec<_> = rest.drain(..rest.len().min(CONTROLS_PER_FRAME)).collect();
+        (!controls.is_empty()).then_some(Request::Controls { controls })
+    });
+    std::iter::once(Request::End { end: Box::new(end) }).chain(further)
+}
+
+/// The ends of a run as they are told, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct ToldEnds(Vec<EndOrder>);
+
+impl ToldEnds {
+    /// One more.
+    pub fn add(&mut self, end: EndOrder) {
+        self.0.push(end);
+    }
+
+    /// The last one's associations are told this too. Whether it has some.
+    pub fn control(&mut self, controls: Vec<TimedControl>) -> bool {
+        match self.0.last_mut().map(|end| &mut end.carrier) {
+            Some(CarrierOptions::Sctp(options)) => {
+                options.controls.extend(controls);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The run with all of them; the next one has none.
+    pub fn complete(&mut self, run: RunOrder) -> RunOrder {
+        RunOrder { ends: std::mem::take(&mut self.0), ..run }
+    }
+}
+
+/// Samples as frames, cut by their bytes. A value that is no number is left out: no quantity has one.
+pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = Reply> {
+    let mut rest = samples.iter().filter(|(_, sample)| sample.value.is_finite()).peekable();
+    std::iter::from_fn(move || {
+        rest.peek()?;
+        let mut columns = Columns::default();
+        while columns.bytes < FULL
+            && let Some((subject, sample)) = rest.next()
+        {
+            columns.add(*subject, sample);
+        }
+        Some(Reply::Samples { columns: columns.by_subject.into_values().collect() })
+    })
+}
+
+/// Columns as they fill.
+#[derive(Default)]
+struct Columns {
+    by_subject: BTreeMap<(Subject, &'static str), Column>,
+    /// The most that they take in a frame.
+    bytes: usize,
+}
+
+impl Columns {
+    fn add(&mut self, subject: Subject, sample: &Sample) {
+        let Quantity { name, .. } = *sample.quantity;
+        let column = self.by_subject.entry((subject, name)).or_insert_with(|| {
+            self.bytes += LONGEST_COLUMN + name.len();
+            Column { subject, quantity: name.into(), at_ns: Vec::new(), values: Vec::new() }
+        });
+        self.bytes += LONGEST_SAMPLE;
+        column.at_ns.push(sample.at.as_nanos());
+        column.values.push(sample.value);
+    }
+}
+
+/// Lines of the time line as frames, cut by their bytes.
+pub fn note_frames(notes: &[Note]) -> impl Iterator<Item = Reply> {
+    let mut rest = notes;
+    std::iter::from_fn(move || {
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        while bytes < FULL
+            && let Some(note) = rest.split_off_first()
+        {
+            // A character takes at most six times its bytes, as `\u001b`.
+            bytes += LONGEST_LINE + 6 * note.text.len();
+            lines.push(NoteLine::from(note));
+        }
+        (!lines.is_empty()).then_some(Reply::Notes { lines })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{Direction, Duration, Instant, Size, quantity as shared};
+    use netrig_traffic::{Settings, Trace};
+    use netrig_transport::sctp::Config as SctpConfig;
+    use netrig_transport::{Control, PathId, Profile};
+
+    use super::*;
+    use crate::control::tests::framed;
+    use crate::control::{MAX_FRAME, read_frame};
+    use crate::{Asked, Buffers, EndReport, SctpOptions, Side, SourceMeter};
+
+    /// What one of the kind takes in a frame, and `FULL` with it, is less than a frame may have.
+    #[test]
+    fn a_full_frame_of_samples_is_not_too_long() {
+        let sample = |quantity| Sample {
+            at: Instant::from_nanos(u64::MAX),
+            quantity,
+            value: -1.234_567_890_123_456_7e-300,
+        };
+        let of_one = vec![(Subject::Path(u32::MAX, u8::MAX), sample(&shared::SRTT)); 1 << 15];
+        // Columns of one sample each.
+        let longest = shared::ALL.iter().max_by_key(|quantity| quantity.name.len()).unwrap();
+        let rule = |place| Subject::Rule(u32::MAX - place, Direction::Backward, u16::MAX);
+        let of_many = (0..1 << 15).map(|place| (rule(place), sample(longest))).collect();
+        for samples in [of_one, of_many] {
+            let mut back = 0;
+            for frame in sample_frames(&samples) {
+                let bytes = framed(&frame);
+                assert!(bytes.len() <= FULL + LONGEST_COLUMN, "{} B", bytes.len());
+                let Some(Reply::Samples { columns }) = read_frame(&mut &bytes[..]).unwrap() else { panic!() };
+                back += columns.iter().map(|column| column.values.len()).sum::<usize>();
+            }
+            assert_eq!(back, samples.len());
+        }
+    }
+
+    #[test]
+    fn a_time_line_of_any_length_fits_into_frames() {
+        let note = |place: u32| Note {
+            at: Instant::from_nanos(u64::MAX),
+            subject: Subject::Rule(u32::MAX, Direction::Backward, u16::MAX),
+            text: format!("{place}\u{1b}").repeat(20),
+        };
+        let notes: Vec<_> = (0..50_000).map(note).collect();
+        let mut back = Vec::new();
+        for frame in note_frames(&notes) {
+            let Some(Reply::Notes { lines }) = read_frame(&mut &framed(&frame)[..]).unwrap() else {
+                panic!()
+            };
+            back.extend(lines.into_iter().map(Note::from));
+        }
+        assert_eq!(back, notes);
+    }
+
+    /// An end of a flow of datagrams.
+    fn end(flow: u32) -> EndOrder {
+        EndOrder {
+            flow,
+            name: format!("flow#{flow}"),
+            side: Side::Client,
+            application: serde_json::from_str(r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#)
+                .unwrap(),
+            carrier: CarrierOptions::Udp(Buffers::default()),
+            client: [10, 0, 0, 1].into(),
+            server: ([10, 0, 0, 2], 5001).into(),
+            dscp: 0,
+            start_ns: 0,
+            stop_ns: 1,
+            datagram_headers: 28,
+        }
+    }
+
+    /// What an agent understands of a run that it is told.
+    fn told(run: RunOrder) -> RunOrder {
+        let mut ends = ToldEnds::default();
+        for request in order_frames(run) {
+            match read_frame(&mut &framed(&request)[..]).unwrap() {
+                Some(Request::End { end }) => ends.add(*end),
+                Some(Request::Controls { controls }) => assert!(ends.control(controls)),
+                Some(Request::Prepare { run }) => return ends.complete(run),
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("it was never to be prepared")
+    }
+
+    fn run(ends: Vec<EndOrder>) -> RunOrder {
+        RunOrder { seed: 1, duration_ns: 1, grace_ns: 0, sample_every_ns: 1, sysctls: vec![], ends }
+    }
+
+    #[test]
+    fn ten_thousand_ends_are_ordered() {
+        let order = run((0..10_000).map(end).collect());
+        assert!(serde_json::to_vec(&order.ends).unwrap().len() > MAX_FRAME / 2);
+        assert_eq!(told(order.clone()), order);
+    }
+
+    /// As long as a file lets it be: 12 B for each datagram of 1 MiB.
+    #[test]
+    fn the_longest_trace_is_ordered() {
+        let datagram = (Duration::from_nanos(u64::MAX - 1), Size::from_bytes(65_507));
+        let trace = Trace { datagrams: vec![datagram; (1 << 20) / 12], capture: None, repeat: false };
+        let order = run(vec![EndOrder { application: Settings::Trace(trace), ..end(0) }]);
+        assert_eq!(told(order.clone()), order);
+    }
+
+    #[test]
+    fn associations_are_told_of_a_million_events() {
+        let config = SctpConfig::of(Profile::Rfc);
+        let control = |at_ns| TimedControl { at_ns, control: Control::SetPrimary(PathId(u8::MAX)) };
+        let controls = (0..1_000_000).map(|event| control(u64::MAX - event)).collect();
+        let options = SctpOptions { config, paths: vec![], controls };
+        let order =
+            run(vec![EndOrder { carrier: CarrierOptions::Sctp(Box::new(options)), ..end(0) }, end(1)]);
+        assert_eq!(told(order.clone()), order);
+    }
+
+    /// A source that was late by everything from 1 ns to a minute has the longest report.
+    #[test]
+    fn ten_thousand_ends_report() {
+        let mut meter = SourceMeter::new(Asked::Schedule);
+        for late in
+            (0..36).map(|power| 1 << power).flat_map(|ns| (0..16).map(move |part| ns + ns * part / 16))
+        {
+            meter.sent(Instant::from_nanos(late), Instant::from_nanos(2 * late));
+        }
+        let report = |flow| EndReport {
+            source: Some(meter.report()),
+            faults: vec!["a sentence".into()],
+            ..EndReport::empty(&end(flow), Default::default())
+        };
+        let mut bytes = 0;
+        for end in (0..10_000).map(report) {
+            let frame = framed(&Reply::Report { end: Box::new(end.clone()) });
+            bytes += frame.len();
+            assert_eq!(read_frame(&mut &frame[..]).unwrap(), Some(Reply::Report { end: Box::new(end) }));
+        }
+        assert!(bytes > MAX_FRAME, "{bytes} B would have fitted into one frame");
+    }
+}

@@ -1,0 +1,56 @@
+//! What all servers that keep transactions have in common.
+
+use netrig_core::Instant;
+
+use super::transactions::{Happened, Transactions};
+use super::{Destination, Server, Source};
+use crate::Message;
+
+/// A server made of its transactions and of what it does with what they tell.
+pub(super) trait Element {
+    fn transactions(&self) -> &Transactions;
+
+    fn transactions_mut(&mut self) -> &mut Transactions;
+
+    /// Its transactions have told this.
+    fn happened(&mut self, now: Instant, event: Happened);
+
+    /// When it has something to do by itself.
+    fn next_work(&self) -> Option<Instant>;
+
+    /// Does what is due of that.
+    fn work(&mut self, now: Instant);
+}
+
+fn drain(element: &mut impl Element, now: Instant) {
+    while let Some(event) = element.transactions_mut().poll_event() {
+        element.happened(now, event);
+    }
+}
+
+impl<E: Element> Server for E {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        self.transactions_mut().handle(now, message, from);
+        drain(self, now);
+    }
+
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.transactions_mut().handle_failure(now, message);
+        drain(self, now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.transactions_mut().handle_timeout(now);
+        drain(self, now);
+        self.work(now);
+        drain(self, now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.transactions().poll_timeout(), self.next_work()].into_iter().flatten().min()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.transactions_mut().poll_transmit()
+    }
+}
