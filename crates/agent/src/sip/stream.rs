@@ -9,12 +9,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use netrig_sip::{Framed, Framer, FramingError, Host};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sockopt};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use crate::TcpOptions;
 use crate::socket::{Making, SocketError};
+use crate::sys::{receive_stamped, stamp_what_comes};
 
 /// Bytes that one turn of a connection reads at most, so that one does not starve the others.
 const TURN: usize = 64 * 1024;
@@ -93,6 +94,8 @@ pub struct SipStream {
     /// Of the first of them, how much has gone.
     gone: usize,
     waiting: usize,
+    /// When the kernel received what was read last, ns of `CLOCK_REALTIME`.
+    stamp: Option<u64>,
 }
 
 impl SipStream {
@@ -163,7 +166,17 @@ impl SipStream {
             unsent: VecDeque::new(),
             gone: 0,
             waiting: 0,
+            stamp: None,
         }
+    }
+
+    /// Has the kernel stamp what comes.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn stamped(self) -> Result<Self, StreamError> {
+        stamp_what_comes(&self.socket)?;
+        Ok(self)
     }
 
     /// The descriptor, to be watched.
@@ -242,6 +255,16 @@ impl SipStream {
         }
     }
 
+    /// Tells the peer of a connection in TLS that nothing follows (RFC 8446 section 6.1). TCP's own end is that of the
+    /// stream.
+    pub fn say_goodbye(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            // Who does not take it finds the end of the connection.
+            let _ = tls.write_tls(&mut Wire::new(&self.socket));
+        }
+    }
+
     fn flush_plain(&mut self) -> Result<(), StreamError> {
         while !self.unsent.is_empty() {
             let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -282,7 +305,7 @@ impl SipStream {
     fn flush_tls(&mut self, tls: &mut Connection) -> Result<(), StreamError> {
         loop {
             while tls.wants_write() {
-                match tls.write_tls(&mut Wire(self.socket.as_fd())) {
+                match tls.write_tls(&mut Wire::new(&self.socket)) {
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                     Err(error) => return Err(error.into()),
@@ -302,11 +325,13 @@ impl SipStream {
         }
     }
 
-    /// Reads what has come, at most a turn's worth, and tells each message.
+    /// Reads what has come, at most a turn's worth, and tells each message, with when the kernel received its end, ns of
+    /// `CLOCK_REALTIME`, if the stream is [`stamped`](Self::stamped). Of messages that came close together the last one's
+    /// stamp is told.
     ///
     /// # Errors
     /// The connection is over. What came before is told first.
-    pub fn receive(&mut self, mut each: impl FnMut(Framed)) -> Result<Turn, StreamError> {
+    pub fn receive(&mut self, mut each: impl FnMut(Framed, Option<u64>)) -> Result<Turn, StreamError> {
         if !self.is_connected()? {
             return Ok(Turn::Waits);
         }
@@ -328,20 +353,24 @@ impl SipStream {
         Ok(Turn::GoesOn)
     }
 
-    fn cut(&mut self, each: &mut impl FnMut(Framed)) -> Result<(), StreamError> {
+    fn cut(&mut self, each: &mut impl FnMut(Framed, Option<u64>)) -> Result<(), StreamError> {
         while let Some(framed) = self.framer.poll()? {
             if framed == Framed::Ping {
                 self.queue(PONG)?;
             }
-            each(framed);
+            each(framed, self.stamp);
         }
         Ok(())
     }
 
     /// Bytes of SIP, at least one; none at the end.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
-        let mut wire = Wire(self.socket.as_fd());
-        let Some(tls) = &mut self.tls else { return Ok(wire.read(buffer)?) };
+        let mut wire = Wire::new(&self.socket);
+        let Some(tls) = &mut self.tls else {
+            let count = wire.read(buffer)?;
+            self.stamp = wire.stamp;
+            return Ok(count);
+        };
         loop {
             match tls.reader().read(buffer) {
                 // A peer that hangs up without saying so in TLS has hung up all the same: a message tells its length.
@@ -351,6 +380,7 @@ impl SipStream {
             }
             // After the end there is nothing to process, and the reader says how it ended.
             tls.read_tls(&mut wire)?;
+            self.stamp = wire.stamp;
             let processed = tls.process_new_packets();
             // Its part of the handshake, or why there is none.
             let written = tls.write_tls(&mut wire);
@@ -388,20 +418,30 @@ pub fn server_name(host: &Host) -> Option<ServerName<'static>> {
 }
 
 /// What TLS reads from and writes to.
-struct Wire<'a>(BorrowedFd<'a>);
+struct Wire<'a> {
+    socket: BorrowedFd<'a>,
+    /// Of what was read last.
+    stamp: Option<u64>,
+}
+
+impl<'a> Wire<'a> {
+    fn new(socket: &'a OwnedFd) -> Self {
+        Self { socket: socket.as_fd(), stamp: None }
+    }
+}
 
 impl io::Read for Wire<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::retry_on_intr(|| {
-            rustix::net::recv(self.0, &mut *buffer, RecvFlags::DONTWAIT).map(|(count, _)| count)
-        })?)
+        let (count, stamp) = receive_stamped(self.socket, buffer)?;
+        self.stamp = stamp;
+        Ok(count)
     }
 }
 
 impl io::Write for Wire<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        Ok(rustix::io::retry_on_intr(|| rustix::net::send(self.0, bytes, flags))?)
+        Ok(rustix::io::retry_on_intr(|| rustix::net::send(self.socket, bytes, flags))?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

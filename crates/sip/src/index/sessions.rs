@@ -48,8 +48,8 @@ pub struct Sessions {
     pub redirected: u64,
     /// Refused by the user: 480, 486, 600, 603.
     pub refused_by_user: u64,
-    /// Let go by a server that fails or is overloaded: 408, 500, 503, 504, and what nobody answered, which is to be taken
-    /// as 408 (RFC 3261 section 8.1.3.1).
+    /// Let go by a server that fails or is overloaded: 408, 500, 503, 504, and what nobody answered or whose connection
+    /// broke, which is to be taken as 408 and 503 (RFC 3261 section 8.1.3.1).
     pub ineffective: u64,
     /// Established, and ended by a BYE that was answered.
     pub completed: u64,
@@ -60,12 +60,12 @@ impl Sessions {
         let is = |holds: bool| u64::from(holds);
         let answer = Answered::of(record);
         let is_established = answer == Answered::Accepted;
-        let has_timed_out = record.failure == Some(Failure::TimedOut(Timer::B));
+        let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::B) | Failure::Connection(_)));
         self.requests += 1;
         self.established += is(is_established);
         self.redirected += is(answer == Answered::Redirected);
         self.refused_by_user += is(matches!(record.status, 480 | 486 | 600 | 603));
-        self.ineffective += is(matches!(record.status, 408 | 500 | 503 | 504) || has_timed_out);
+        self.ineffective += is(matches!(record.status, 408 | 500 | 503 | 504) || is_left);
         self.completed += is(is_established && record.stamps.ended != netrig_core::Instant::NEVER);
     }
 
@@ -107,16 +107,16 @@ pub struct Registrations {
     pub requests: u64,
     /// Answered with 2xx.
     pub succeeded: u64,
-    /// Answered with 4xx (but for 401, 402 and 407), 5xx or 6xx, or given up by timer F.
+    /// Answered with 4xx (but for 401, 402 and 407), 5xx or 6xx, given up by timer F, or left without a connection.
     pub ineffective: u64,
 }
 
 impl Registrations {
     pub(super) fn record(&mut self, record: &Record) {
-        let has_timed_out = record.failure == Some(Failure::TimedOut(Timer::F));
+        let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::F) | Failure::Connection(_)));
         self.requests += 1;
         self.succeeded += u64::from(record.failure.is_none());
-        self.ineffective += u64::from(has_timed_out || Answered::of(record) == Answered::Refused);
+        self.ineffective += u64::from(is_left || Answered::of(record) == Answered::Refused);
     }
 
     pub(super) const fn merge(&mut self, other: &Self) {

@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant};
 use super::call::{Answer, Answering, Clock};
 use super::messages::{Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, What, stamp};
+use super::output::{Counts, Failure, Output, Record, Side, Stamps, Way, What, stamp};
 use super::scan::{Scan, Start};
 use super::setup::Setup;
 use super::slab::{Key, Slab};
@@ -151,7 +151,7 @@ impl Callee {
     ) {
         copy_of(scan, from, &self.token(NOBODY).digits(), &mut self.lines);
         let values = Values::default().with(Hole::Copied, &self.lines);
-        out.datagrams.write(from, template(&self.responses), &values);
+        out.messages.write(from, Way::Back, template(&self.responses), &values);
     }
 
     fn find(&self, scan: &Scan<'_>) -> (u64, Option<Key>) {
@@ -265,7 +265,7 @@ impl Callee {
             _ => terminated,
         };
         let values = Values::default().with(Hole::Copied, call.copied.as_bytes());
-        out.datagrams.write(call.from, template, &values);
+        out.messages.write(call.from, Way::Back, template, &values);
     }
 
     fn cancelled(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
@@ -277,7 +277,7 @@ impl Callee {
         // the same" (RFC 3261 section 9.2).
         copy_of(scan, from, &self.token(key).digits(), &mut self.lines);
         let values = Values::default().with(Hole::Copied, &self.lines);
-        out.datagrams.write(from, &self.responses.ok, &values);
+        out.messages.write(from, Way::Back, &self.responses.ok, &values);
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Answering::Ringing {
             stamp(&mut call.stamps.ending, self.arrived);

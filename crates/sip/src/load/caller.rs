@@ -7,7 +7,7 @@ use super::call::{Call, Clock, Phase, Scenario};
 use super::digits::Decimal;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
+use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
 use super::scan::{Address, Scan, Start, is_loose};
 use super::setup::{Directory, Setup};
 use super::slab::{Key, Slab};
@@ -205,12 +205,33 @@ impl Caller {
             _ if is_known => &self.responses.not_acceptable,
             _ => &self.responses.unknown,
         };
-        out.datagrams.write(from, template, &values);
+        out.messages.write(from, Way::Back, template, &values);
         let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
         if let Some(call) = call.filter(|call| method == b"BYE" && call.phase == Phase::Holding) {
             stamp(&mut call.stamps.ended, arrived);
             call.failure = Some(Failure::EndedByPeer);
             self.finish(token.key, out);
+        }
+    }
+
+    /// A connection is gone along which requests went: what waits for an answer to one of them has failed. A call that is
+    /// held goes on, for its BYE may find another way.
+    pub fn handle_disconnection(&mut self, now: Instant, whose: Whose, why: Broken, out: &mut Output) {
+        let concerned: Vec<Key> = match whose {
+            Whose::All => self.calls.keys().collect(),
+            Whose::User(user) => {
+                let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
+                self.calls.keys().filter(is_theirs).collect()
+            }
+            Whose::Attempt(token) => vec![token.key],
+        };
+        for key in concerned {
+            let Some(call) = self.calls.get_mut(key) else { continue };
+            if !matches!(call.phase, Phase::Holding | Phase::Refused) {
+                stamp(&mut call.stamps.ended, now);
+                call.failure = call.failure.or(Some(Failure::Connection(why)));
+                self.finish(key, out);
+            }
         }
     }
 
@@ -284,7 +305,8 @@ impl Caller {
             .with(Hole::Tag, &name)
             .with(Hole::Branch, &branch)
             .with(Hole::CSeq, cseq.as_bytes());
-        out.datagrams.write(to, template, &values);
+        let way = Way::Of { user: call.user, attempt: call.token };
+        out.messages.write(to, way, template, &values);
     }
 
     /// A response to an INVITE, of the call's last or of one that was challenged.

@@ -44,7 +44,7 @@ pub use callee::Callee;
 pub use caller::{Caller, Full};
 pub use fault::Fault;
 pub use moment::Moment;
-pub use output::{Counts, Failure, Outbox, Output, Record, Side, Stamps, What};
+pub use output::{Broken, Counts, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose};
 pub use recipient::Recipient;
 pub use registrant::{Occupied, Registrant};
 pub use scan::Scan;

@@ -6,7 +6,7 @@ use super::authorize::{Credentials, authorize};
 use super::digits::{Decimal, decimal};
 use super::messages::Requests;
 use super::moment::Moment;
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, What, stamp};
+use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, What, Whose, stamp};
 use super::scan::Scan;
 use super::setup::{Directory, Setup};
 use super::slab::Key;
@@ -164,6 +164,23 @@ impl Registrant {
         self.rest(index);
     }
 
+    /// A connection is gone along which requests went: what waits for an answer to one of them has failed.
+    pub fn handle_disconnection(&mut self, now: Instant, whose: Whose, why: Broken, out: &mut Output) {
+        self.arrived = now;
+        let concerned = match whose {
+            Whose::All => 0..self.users.len() as u32,
+            Whose::User(user) => user..user + 1,
+            Whose::Attempt(token) => token.key.index..token.key.index + 1,
+        };
+        for index in concerned {
+            let state = self.state(index);
+            if matches!(state, Some(Registration::Registering | Registration::Unregistering)) {
+                self.failed(0, Failure::Connection(why), index, out);
+                self.rest(index);
+            }
+        }
+    }
+
     fn ask_for_longer(&mut self, least: u32, index: u32) {
         if let Some(user) = self.users.get_mut(index as usize) {
             user.expires = least;
@@ -223,7 +240,8 @@ impl Registrant {
             .with(Hole::CSeq, cseq.as_bytes())
             .with(Hole::Expires, expires.as_bytes())
             .with(Hole::Authorization, user.authorization.as_deref().unwrap_or_default());
-        out.datagrams.write(self.setup.server, &self.requests.register, &values);
+        let way = Way::Of { user: index, attempt: token };
+        out.messages.write(self.setup.server, way, &self.requests.register, &values);
     }
 
     fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut Output) {

@@ -64,6 +64,15 @@ impl Setup {
         }
     }
 
+    /// What tells in a `Contact` that it is to be reached over a connection (RFC 3261 section 19.1.1).
+    pub(super) const fn transport_parameter(&self) -> &'static str {
+        match self.transport {
+            Transport::Udp => "",
+            Transport::Tls => ";transport=tls",
+            _ => ";transport=tcp",
+        }
+    }
+
     /// Where a request of a dialog goes: what its first route says, or its target, if that is one of the peers.
     pub(super) fn next_hop(&self, uri: &[u8]) -> SocketAddr {
         let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();

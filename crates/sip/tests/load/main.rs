@@ -228,21 +228,21 @@ fn the_time_that_a_message_waits_is_in_no_delay() {
     caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), &mut out).unwrap();
     let mut asked = |times: [u64; 2], out: &mut Output, back: &mut Output| {
         let [arrived, now] = times.map(ms);
-        for (_, bytes) in out.datagrams.iter() {
+        for (_, bytes) in out.messages.iter() {
             callee.handle_request(Moment { arrived, now }, here(), &Scan::of(bytes), back);
         }
-        out.datagrams.clear();
+        out.messages.clear();
     };
     let mut answered = |times: [u64; 2], back: &mut Output, out: &mut Output| {
         let [arrived, now] = times.map(ms);
-        for (_, bytes) in back.datagrams.iter() {
+        for (_, bytes) in back.messages.iter() {
             let scan = Scan::of(bytes);
             let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, RUN, 0) else {
                 panic!()
             };
             caller.handle_response(Moment { arrived, now }, &scan, (token, transaction), out);
         }
-        back.datagrams.clear();
+        back.messages.clear();
     };
     asked([1, 3], &mut out, &mut back);
     // The 200: ACK and BYE leave at 7.
@@ -338,7 +338,7 @@ fn a_bye_ends_what_rings() {
         pair.callee.handle_request(ms(2), here(), &Scan::of(text.as_bytes()), &mut out);
     };
     ["BYE", "BYE", "ACK"].into_iter().for_each(&mut ask);
-    let statuses: Vec<_> = out.datagrams.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()).collect();
+    let statuses: Vec<_> = out.messages.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()).collect();
     assert_eq!(statuses, [200, 487, 200]);
     assert_eq!((out.records.len(), out.records[0].status), (1, 487));
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::Duration;
 use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
 
-use super::order::LoadError;
+use super::order::{Carrier, LoadError};
 use super::run::drawn;
-use super::socket::LoadSocket;
 use super::tester::TesterSecond;
+use super::wire::Wire;
 use crate::clock::RealtimeOffset;
 use crate::{Clock, Pacer, Watch};
 
@@ -34,25 +34,27 @@ pub struct AnswerReport {
     pub dropped: u64,
 }
 
-/// Answers every call that comes to a UDP socket, in one thread and with the machines of a load: 180, after ringing so long
+/// Answers every call that comes to an address, in one thread and with the machines of a load: 180, after ringing so long
 /// 200 (at once and without 180 if zero), and 200 for a BYE. `ready` is told where it listens.
 ///
 /// # Errors
 /// If the address is not to be had, or the kernel refuses what it always grants.
 pub fn answer(
+    carrier: &Carrier,
     local: SocketAddr,
     ringing: Duration,
     ready: impl FnOnce(SocketAddr),
     stop: &AtomicBool,
 ) -> Result<AnswerReport, LoadError> {
-    let mut socket = LoadSocket::open(local, CALLS_PER_S)?;
-    let local = socket.local();
+    let mut wire = Wire::open(carrier, local, CALLS_PER_S)?;
+    let local = wire.local();
     let (run, secret) = drawn()?;
-    let setup = Setup { calls: 1 << 20, ..Setup::new(run, local, local) };
+    let transport = carrier.transport();
+    let setup = Setup { calls: 1 << 20, transport, ..Setup::new(run, local, local) };
     let mut callee = Callee::new(setup, Wish::Answer, ringing, secret)?;
     let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());
     let mut pacer = Pacer::new(clock, Duration::ZERO).map_err(LoadError::kernel("epoll_create"))?;
-    pacer.watch(socket.fd(), 0, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))?;
+    pacer.watch(wire.fd(), 0, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))?;
     let (mut out, mut counts, mut report) =
         (Output::default(), TesterSecond::default(), AnswerReport::default());
     ready(local);
@@ -60,38 +62,38 @@ pub fn answer(
     while !stop.load(Ordering::Relaxed) {
         let now = clock.now();
         callee.handle_timeout(now, &mut out);
-        settle(&socket, &mut out, &mut counts, &mut report)?;
+        settle(&mut wire, &mut out, &mut counts, &mut report)?;
         let next = callee.next_deadline().unwrap_or(now + LOOK).min(now + LOOK);
         // Readiness is told once, and whoever sends faster than is taken here keeps nothing that is due from its time.
         more = more || !pacer.wait(next).map_err(LoadError::kernel("ppoll"))?.is_empty();
         if more {
-            more = socket.receive(&clock, &offset, |from, bytes, arrived| {
+            more = wire.receive(&clock, &offset, |from, bytes, arrived| {
                 let scan = Scan::of(bytes);
                 if Recipient::of(&scan, run, 0) == Some(Recipient::Callee) {
                     callee.handle_request(Moment { arrived, now: clock.now() }, from, &scan, &mut out);
                 }
             })?;
-            settle(&socket, &mut out, &mut counts, &mut report)?;
+            settle(&mut wire, &mut out, &mut counts, &mut report)?;
         }
     }
     Ok(AnswerReport {
         refused: callee.refused(),
         strays: callee.strays(),
-        dropped: socket.take_drops()?,
+        dropped: wire.take_drops()?,
         ..report
     })
 }
 
 /// Sends what waits, and counts what has ended.
 fn settle(
-    socket: &LoadSocket,
+    wire: &mut Wire,
     out: &mut Output,
     counts: &mut TesterSecond,
     report: &mut AnswerReport,
 ) -> Result<(), LoadError> {
-    if !out.datagrams.is_empty() {
-        socket.send(&out.datagrams, counts)?;
-        out.datagrams.clear();
+    if !out.messages.is_empty() {
+        wire.send(&out.messages, counts)?;
+        out.messages.clear();
     }
     for record in out.records.drain(..) {
         report.calls += 1;

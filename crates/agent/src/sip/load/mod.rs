@@ -1,6 +1,6 @@
-//! A load of SIP users on UDP sockets, and what the server makes of it.
+//! A load of SIP users over UDP, TCP or TLS, and what the server makes of it.
 //!
-//! [`run`] carries a [`LoadOrder`] out: threads that share nothing ([`LoadOrder::shards`]), each with one socket and its
+//! [`run`] carries a [`LoadOrder`] out: threads that share nothing ([`LoadOrder::shards`]), each with sockets of its own and its
 //! part of the users, drive the machines of [`netrig_sip::load`]. Arrivals are open loop, at the moments of a schedule
 //! that is decided before the first of them and is the same for any number of threads, or closed loop, each user again
 //! some time after it was done.
@@ -20,15 +20,18 @@ mod report;
 mod run;
 mod shard;
 mod socket;
+mod streams;
 mod tester;
 mod users;
+mod wire;
 
 pub use answering::{AnswerReport, answer};
 pub use arrivals::{Arrivals, Gaps, Schedule, Stage};
-pub use order::{CalleeOrder, LoadError, LoadOrder, Pace, Work, is_public};
+pub use order::{CalleeOrder, Carrier, Connecting, LoadError, LoadOrder, Pace, Work, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, TesterReport, ThresholdRow,
     failure_words,
 };
 pub use run::{Readiness, run};
+pub use streams::LoadTls;
 pub use tester::TesterSecond;

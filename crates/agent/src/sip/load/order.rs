@@ -3,12 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use netrig_core::Duration;
+use netrig_sip::header::Transport;
 use netrig_sip::index::Thresholds;
 use netrig_sip::load::{Directory, Scenario, TemplateError, What};
 use netrig_sip::transaction::Timing;
 use netrig_traffic::SpanDistribution;
 
 use super::arrivals::Arrivals;
+use super::streams::LoadTls;
 use crate::SocketError;
 
 /// What users do.
@@ -61,11 +63,56 @@ pub enum CalleeOrder {
     },
 }
 
+/// Which requests share a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Connecting {
+    /// All of a thread.
+    #[default]
+    One,
+    /// Those of a user.
+    PerUser,
+    /// Those of one call, registration or question: it is opened with the first and closed with the last.
+    PerAttempt,
+}
+
+/// What messages are carried by.
+#[derive(Clone, Debug, Default)]
+pub enum Carrier {
+    /// Datagrams.
+    #[default]
+    Udp,
+    /// Connections.
+    Tcp(Connecting),
+    /// Connections in TLS.
+    Tls(Connecting, LoadTls),
+}
+
+impl Carrier {
+    /// Its name in messages.
+    pub const fn transport(&self) -> Transport {
+        match self {
+            Self::Udp => Transport::Udp,
+            Self::Tcp(_) => Transport::Tcp,
+            Self::Tls(..) => Transport::Tls,
+        }
+    }
+
+    /// How it connects, if it does.
+    pub const fn connecting(&self) -> Option<Connecting> {
+        match self {
+            Self::Udp => None,
+            Self::Tcp(connecting) | Self::Tls(connecting, _) => Some(*connecting),
+        }
+    }
+}
+
 /// A load.
 #[derive(Clone, Debug)]
 pub struct LoadOrder {
     /// Where all requests go.
     pub target: SocketAddr,
+    /// By what.
+    pub carrier: Carrier,
     /// The address that the tester's sockets have; the one from which the kernel would send if not given.
     pub local: Option<IpAddr>,
     /// The port of the first thread's socket, the next for the next; chosen by the kernel if zero.
@@ -117,6 +164,7 @@ impl LoadOrder {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         Self {
             target,
+            carrier: Carrier::Udp,
             local: None,
             local_port: 0,
             may_test: false,
@@ -139,6 +187,11 @@ impl LoadOrder {
             seed: 1,
             thresholds: Thresholds::default(),
         }
+    }
+
+    /// Whether who is called is the tester's.
+    pub const fn has_own_callees(&self) -> bool {
+        matches!(self.callee, CalleeOrder::Own { .. })
     }
 
     /// How many things begin per second at most, about.
@@ -174,7 +227,7 @@ impl LoadOrder {
         if self.users > 1 << 30 {
             return refuse(format!("{} users are too many: {} at most", self.users, 1 << 30));
         }
-        if matches!(self.callee, CalleeOrder::Own { .. }) && !is_call {
+        if self.has_own_callees() && !is_call {
             return refuse("who is called is of the tester's only in scenarios that call".to_owned());
         }
         if self.warm_up >= self.duration {

@@ -2,7 +2,7 @@
 
 use netrig_core::Duration;
 use netrig_sip::index::{Delay, Histogram, Tally, Verdict};
-use netrig_sip::load::{Failure, What};
+use netrig_sip::load::{Broken, Failure, What};
 use serde::Serialize;
 
 use super::order::{CalleeOrder, LoadOrder};
@@ -235,6 +235,21 @@ pub fn failure_words(failure: Failure) -> (&'static str, String) {
         Failure::Authentication => ("authentication", "the credentials were refused".to_owned()),
         Failure::EndedByPeer => ("peer", "the other side hung up".to_owned()),
         Failure::Rule(rule) => ("rule", format!("broke {rule}")),
+        Failure::Connection(broken) => ("connection", broken_words(broken).to_owned()),
+    }
+}
+
+/// How a connection came to its end.
+const fn broken_words(broken: Broken) -> &'static str {
+    match broken {
+        Broken::Refused => "nobody listened for its connection",
+        Broken::Reset => "its connection was cut off",
+        Broken::Closed => "its connection was closed",
+        Broken::Unreachable => "nobody answered to its connection",
+        Broken::Tls => "TLS was not agreed upon",
+        Broken::Garbled => "what came on its connection is no SIP",
+        Broken::Stuck => "the server did not take what was sent on its connection",
+        Broken::Unopened => "the tester had no port or descriptor for its connection",
     }
 }
 

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use netrig_core::Duration;
 use netrig_sip::load::{Failure, Setup};
 
-use super::order::{LoadError, LoadOrder};
+use super::order::{Connecting, LoadError, LoadOrder};
 use super::report::{LoadReport, Reporting, SecondRow, failure_words};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
-use super::socket::LoadSocket;
+use super::wire::Wire;
+use crate::sip::descriptors;
 use crate::{Clock, random};
 
 /// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
@@ -41,12 +42,9 @@ pub fn run(
 ) -> Result<LoadReport, LoadError> {
     order.check()?;
     let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
-    let sockets = open(order, local)?;
-    let mut locals = Vec::with_capacity(sockets.len());
-    for socket in &sockets {
-        locals.push(socket.local());
-    }
-    ready(&Readiness { local: locals.clone(), warnings: warnings(order, &sockets) });
+    let wires = open(order, local)?;
+    let locals: Vec<_> = wires.iter().map(Wire::local).collect();
+    ready(&Readiness { local: locals.clone(), warnings: warnings(order, &wires) });
     let shared = Shared {
         order,
         clock: Clock::starting_in(Duration::ZERO),
@@ -57,9 +55,9 @@ pub fn run(
     };
     let (run, secret) = drawn()?;
     let description = Bytes::from(session_description(local, order.description));
-    let setups = (0..).zip(&locals).map(|(number, at)| setup(order, (run, number), *at, description.clone()));
+    let setups = (0..order.shards).map(|number| setup(order, (run, number), &locals, description.clone()));
     let mut reporting = Reporting::default();
-    let left = carry_out(&shared, sockets.into_iter().zip(setups), secret, &mut |number, seconds| {
+    let left = carry_out(&shared, wires.into_iter().zip(setups), secret, &mut |number, seconds| {
         second(reporting.second(number, seconds));
     })?;
     let interrupted = stop.load(Ordering::Relaxed);
@@ -72,15 +70,15 @@ pub fn run(
 /// Runs a thread for each socket until all have ended; how many registrations are left at the server.
 fn carry_out(
     shared: &Shared<'_>,
-    parts: impl Iterator<Item = (LoadSocket, Setup)>,
+    parts: impl Iterator<Item = (Wire, Setup)>,
     secret: [u8; 16],
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>),
 ) -> Result<u32, LoadError> {
     let (told, telling) = channel();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (socket, setup) in parts {
-            threads.push(spawn(scope, shared, socket, setup, secret, told.clone())?);
+        for (wire, setup) in parts {
+            threads.push(spawn(scope, shared, wire, setup, secret, told.clone())?);
         }
         drop(told);
         let left = collect(shared, &telling, second);
@@ -108,7 +106,7 @@ impl Drop for Failing<'_> {
 fn spawn<'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope Shared<'_>,
-    socket: LoadSocket,
+    wire: Wire,
     setup: Setup,
     secret: [u8; 16],
     told: Sender<Told>,
@@ -116,7 +114,7 @@ fn spawn<'scope>(
     let number = setup.shard;
     let work = move || {
         let _failing = Failing(&shared.failed);
-        let done = Shard::new(shared, number, socket, setup, secret).and_then(|shard| shard.run(&told));
+        let done = Shard::new(shared, number, wire, setup, secret).and_then(|shard| shard.run(&told));
         if done.is_err() {
             shared.failed.store(true, Ordering::Relaxed);
         }
@@ -168,10 +166,13 @@ fn collect(
     left
 }
 
-fn setup(order: &LoadOrder, (run, shard): (u32, u16), local: SocketAddr, description: Bytes) -> Setup {
-    let own = Setup::new(run, local, order.target);
+fn setup(order: &LoadOrder, (run, shard): (u32, u16), locals: &[SocketAddr], description: Bytes) -> Setup {
+    let own = Setup::new(run, locals[usize::from(shard)], order.target);
     Setup {
         shard,
+        // A server that does not stay in the path of a call leaves its sides to each other.
+        peers: if order.has_own_callees() { locals.to_vec() } else { Vec::new() },
+        transport: order.carrier.transport(),
         domain: order.domain.clone().unwrap_or_else(|| own.domain.clone()),
         timing: order.timing,
         calls: order.calls,
@@ -181,8 +182,16 @@ fn setup(order: &LoadOrder, (run, shard): (u32, u16), local: SocketAddr, descrip
     }
 }
 
-/// A socket for each thread.
-fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<LoadSocket>, LoadError> {
+/// What each thread sends and receives by.
+fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
+    let needed = descriptors_of(order);
+    let allowed = descriptors::allowed(needed);
+    if allowed < needed {
+        return Err(LoadError::Request(format!(
+            "{needed} descriptors are needed for a connection of each user, and this process may have {allowed}: fewer \
+             users, or `ulimit -Hn {needed}` as root"
+        )));
+    }
     let rate = order.peak() / f64::from(order.shards);
     let port = |shard: u16| match order.local_port {
         0 => Ok(0),
@@ -193,13 +202,29 @@ fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<LoadSocket>, LoadError> 
             ))
         }),
     };
-    (0..order.shards).map(|shard| LoadSocket::open(SocketAddr::new(local, port(shard)?), rate)).collect()
+    let wire = |shard| Wire::open(&order.carrier, SocketAddr::new(local, port(shard)?), rate);
+    (0..order.shards).map(wire).collect()
+}
+
+/// Descriptors that a load is sure to need.
+fn descriptors_of(order: &LoadOrder) -> u64 {
+    /// Beside those of its connections.
+    const OTHERS: u64 = 64;
+    let for_each = u64::from(order.shards) * 4;
+    OTHERS
+        + for_each
+        + match order.carrier.connecting() {
+            Some(Connecting::PerUser) => u64::from(order.users),
+            // About as many as begin in two seconds; where it becomes more, the load says so.
+            Some(Connecting::PerAttempt) => (order.peak() * 2.0) as u64,
+            _ => 0,
+        }
 }
 
 /// What may spoil the load, with the command that mends it.
-fn warnings(order: &LoadOrder, sockets: &[LoadSocket]) -> Vec<String> {
+fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some((wanted, given)) = sockets.iter().map(LoadSocket::room).find(|(wanted, given)| given < wanted)
+    if let Some((wanted, given)) = wires.iter().filter_map(Wire::room).find(|(wanted, given)| given < wanted)
     {
         warnings.push(format!(
             "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \
@@ -207,7 +232,7 @@ fn warnings(order: &LoadOrder, sockets: &[LoadSocket]) -> Vec<String> {
             order.peak().ceil()
         ));
     }
-    if order.description > 1000 {
+    if order.carrier.connecting().is_none() && order.description > 1000 {
         warnings.push(
             "requests above 1300 bytes belong on TCP (RFC 3261 section 18.1.1): these go over UDP, in fragments where they \
              must"

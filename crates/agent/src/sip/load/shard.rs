@@ -13,9 +13,10 @@ use netrig_sip::load::{
 
 use super::order::{CalleeOrder, LoadError, LoadOrder, Work};
 use super::run::failure_of;
-use super::socket::LoadSocket;
+use super::streams::Lost;
 use super::tester::{TesterSecond, Used};
 use super::users::{Next, Users, share};
+use super::wire::Wire;
 use crate::clock::RealtimeOffset;
 use crate::{Clock, Pacer, Watch};
 
@@ -87,7 +88,7 @@ pub(super) struct Shard<'a> {
     shared: &'a Shared<'a>,
     number: u16,
     run: u32,
-    socket: LoadSocket,
+    wire: Wire,
     offset: RealtimeOffset,
     caller: Caller,
     callee: Option<Callee>,
@@ -116,7 +117,7 @@ impl<'a> Shard<'a> {
     pub fn new(
         shared: &'a Shared<'a>,
         number: u16,
-        socket: LoadSocket,
+        wire: Wire,
         setup: Setup,
         secret: [u8; 16],
     ) -> Result<Self, LoadError> {
@@ -140,7 +141,7 @@ impl<'a> Shard<'a> {
             users: Users::new(order, number, own),
             shared,
             number,
-            socket,
+            wire,
             offset: RealtimeOffset::measure(),
             own,
             out: Output::default(),
@@ -160,7 +161,7 @@ impl<'a> Shard<'a> {
     pub fn run(mut self, told: &Sender<Told>) -> Result<(), LoadError> {
         let clock = self.shared.clock;
         let mut pacer = Pacer::new(clock, Duration::ZERO).map_err(LoadError::kernel("epoll_create"))?;
-        let watched = pacer.watch(self.socket.fd(), 0, Watch::Reading);
+        let watched = pacer.watch(self.wire.fd(), 0, Watch::Reading);
         watched.map_err(LoadError::kernel("epoll_ctl"))?;
         let done = self.carry_out(&mut pacer, told);
         if done.is_err() {
@@ -176,7 +177,7 @@ impl<'a> Shard<'a> {
     fn carry_out(&mut self, pacer: &mut Pacer, told: &Sender<Told>) -> Result<(), LoadError> {
         self.prepare(pacer)?;
         self.second = TesterSecond::default();
-        self.socket.take_drops()?;
+        self.wire.take_drops()?;
         if !self.is_over() {
             let _ = told.send(Told::Prepared);
         }
@@ -329,7 +330,7 @@ impl<'a> Shard<'a> {
             let due = self.start + (due - Instant::ZERO);
             self.begin_one(next, due);
             begun += 1;
-            if self.out.datagrams.len() >= TOGETHER {
+            if self.out.messages.len() >= TOGETHER {
                 self.flush()?;
             }
             if begun == BURST {
@@ -423,7 +424,7 @@ impl<'a> Shard<'a> {
 
     /// Takes one batch of what has arrived; whether there may be more.
     fn receive(&mut self) -> Result<bool, LoadError> {
-        let Self { socket, out, caller, callee, registrant, second, shared, .. } = self;
+        let Self { wire, out, caller, callee, registrant, second, shared, .. } = self;
         let (run, number, clock) = (self.run, self.number, shared.clock);
         let each = |from: SocketAddr, bytes: &[u8], arrived: Instant| {
             let now = clock.now();
@@ -446,19 +447,37 @@ impl<'a> Shard<'a> {
                 None => second.foreign += 1,
             }
         };
-        let more = socket.receive(&clock, &self.offset, each)?;
+        let more = wire.receive(&clock, &self.offset, each)?;
         self.flush()?;
         Ok(more)
     }
 
-    /// Sends what waits, and counts what has ended.
+    /// Sends what waits, tells whose connection is gone, and counts what has ended.
     fn flush(&mut self) -> Result<(), LoadError> {
-        if !self.out.datagrams.is_empty() {
-            self.socket.send(&self.out.datagrams, &mut self.second)?;
-            self.out.datagrams.clear();
+        loop {
+            if !self.out.messages.is_empty() {
+                self.wire.send(&self.out.messages, &mut self.second)?;
+                self.out.messages.clear();
+            }
+            let lost = self.wire.take_lost();
+            if lost.is_empty() {
+                break;
+            }
+            let now = self.shared.clock.now();
+            for Lost { registers, whose, why } in lost {
+                if registers != Some(true) {
+                    self.caller.handle_disconnection(now, whose, why, &mut self.out);
+                }
+                if registers != Some(false) {
+                    self.registrant.handle_disconnection(now, whose, why, &mut self.out);
+                }
+            }
         }
         let mut records = std::mem::take(&mut self.out.records);
         for record in records.drain(..) {
+            if record.side != Side::Callee {
+                self.wire.release(record.token);
+            }
             self.ended(&record);
         }
         self.out.records = records;
@@ -487,7 +506,7 @@ impl<'a> Shard<'a> {
     /// Tells what a second was like, and begins the next.
     fn tell(&mut self, number: u64, used: &mut Used, told: &Sender<Told>) -> Result<(), LoadError> {
         used.tell(&mut self.second);
-        self.second.dropped = self.socket.take_drops()?;
+        self.second.dropped = self.wire.take_drops()?;
         let refused = self.callee.as_ref().map_or(0, Callee::refused);
         self.second.refused = refused - self.refused;
         self.refused = refused;

@@ -21,18 +21,22 @@ pub struct TesterSecond {
     pub lateness: Histogram,
     /// From the arrival of a message until it was handled: the tester's own time, which is in no delay.
     pub own_time: Histogram,
-    /// Datagrams received.
+    /// Messages received.
     pub received: u64,
     /// Of them, those of another test or of nobody.
     pub foreign: u64,
-    /// Datagrams sent.
+    /// Messages sent.
     pub sent: u64,
-    /// Datagrams that could not be sent.
+    /// Messages that could not be sent.
     pub unsent: u64,
     /// How often the kernel had no room for what was to be sent.
     pub without_room: u64,
     /// Datagrams that the socket had no room for.
     pub dropped: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Connections that could not be opened for want of a port, a descriptor or memory.
+    pub unopened: u64,
     /// What was to begin and could not, because there were as many calls as there may be.
     pub full: u64,
     /// What was to begin and could not, because its user was not done.
@@ -58,6 +62,8 @@ impl TesterSecond {
         self.unsent += other.unsent;
         self.without_room += other.without_room;
         self.dropped += other.dropped;
+        self.opened += other.opened;
+        self.unopened += other.unopened;
         self.full += other.full;
         self.busy += other.busy;
         self.refused += other.refused;
@@ -80,7 +86,11 @@ impl TesterSecond {
         say(self.dropped > 0, format!("the tester's sockets had no room for {} datagrams", self.dropped));
         let pressed = self.without_room;
         say(pressed > 0, format!("the kernel had {pressed} times no room for what the tester sent"));
-        say(self.unsent > 0, format!("{} datagrams could not be sent", self.unsent));
+        say(self.unsent > 0, format!("{} messages could not be sent", self.unsent));
+        say(
+            self.unopened > 0,
+            format!("the tester had no port or descriptor for {} connections", self.unopened),
+        );
         say(
             self.full > 0,
             format!("{} could not begin: there were as many calls as there may be", self.full),
@@ -134,6 +144,7 @@ mod tests {
         assert_eq!(faults(TesterSecond { dropped: 1, ..TesterSecond::default() }), 1);
         assert_eq!(faults(TesterSecond { without_room: 1, unsent: 1, ..TesterSecond::default() }), 2);
         assert_eq!(faults(TesterSecond { full: 1, busy: 1, refused: 1, ..TesterSecond::default() }), 3);
+        assert_eq!(faults(TesterSecond { unopened: 1, ..TesterSecond::default() }), 1);
         assert_eq!(faults(TesterSecond { steal: 0.2, ..TesterSecond::default() }), 1);
     }
 }

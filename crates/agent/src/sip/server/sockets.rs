@@ -24,6 +24,7 @@ use super::names::Names;
 use super::tally::Tally;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::is_without_room;
+use crate::sip::descriptors;
 use crate::sip::tls::{self, Identity, TlsError, Trust};
 use crate::socket::{Making, SocketError, refused};
 use crate::sys::ReceiveBatch;
@@ -503,21 +504,12 @@ impl Sockets {
 
 /// How many connections there may be, for which the process is given the descriptors.
 fn allowed_connections(wanted: Option<usize>) -> Result<usize, ServeError> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let connections = wanted.unwrap_or(CONNECTIONS);
     let needed = connections as u64 + OTHER_DESCRIPTORS;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_none_or(|current| current >= needed) {
+    let allowed = descriptors::allowed(needed);
+    if allowed >= needed {
         return Ok(connections);
     }
-    // Who may (CAP_SYS_RESOURCE) goes beyond the limit too.
-    let raised = Rlimit { current: Some(needed), maximum: maximum.map(|maximum| maximum.max(needed)) };
-    if setrlimit(Resource::Nofile, raised).is_ok() {
-        return Ok(connections);
-    }
-    // Who may not has less than that at most.
-    let allowed = maximum.unwrap_or(needed);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     match wanted {
         None => Ok(usize::try_from(allowed.saturating_sub(OTHER_DESCRIPTORS)).unwrap_or(CONNECTIONS)),
         Some(_) => Err(ServeError::Descriptors { connections, needed, allowed }),

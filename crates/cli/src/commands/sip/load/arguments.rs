@@ -11,7 +11,7 @@ use super::rate::{Rate, TypedGaps, TypedStage};
 /// `netrig sip load`.
 #[derive(Debug, Args)]
 pub struct Load {
-    /// The server: `udp:192.0.2.1:5060`, `udp:example.com`, `udp:[2001:db8::1]:5060`
+    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// What users do
@@ -23,6 +23,8 @@ pub struct Load {
     pub population: Population,
     #[command(flatten)]
     pub call: CallArguments,
+    #[command(flatten)]
+    pub connections: Connections,
     #[command(flatten)]
     pub judge: Judge,
     #[command(flatten)]
@@ -147,6 +149,37 @@ pub enum CalleeName {
     None,
     /// A peer of each user
     Own,
+}
+
+/// Connections of a target over TCP or TLS.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connections")]
+pub struct Connections {
+    /// Which requests share a connection over TCP or TLS: all of a thread if not given
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    pub connections: Option<ConnectionsName>,
+    /// The server must show a certificate that one of these authorities has signed, for the name of the target; in PEM. Without
+    /// them any certificate is taken: a test's server has often made its own
+    #[arg(long, value_name = "FILE")]
+    pub authorities: Option<PathBuf>,
+    /// A certificate in PEM, those that sign it behind: shown to a server that asks for one, and by peers that are called back.
+    /// Without one they make their own
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub certificate: Option<PathBuf>,
+    /// The key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub private_key: Option<PathBuf>,
+}
+
+/// Which requests share a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ConnectionsName {
+    /// All of a thread
+    One,
+    /// Those of a user
+    PerUser,
+    /// Those of one call, registration or question
+    PerAttempt,
 }
 
 /// What the server has to keep to.

@@ -1,20 +1,26 @@
 //! From what was typed to an order.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use netrig_agent::sip::load::{Arrivals, CalleeOrder, Gaps, LoadOrder, Pace, Work, is_public};
+use netrig_agent::sip::load::{
+    Arrivals, CalleeOrder, Carrier, Connecting, Gaps, LoadOrder, LoadTls, Pace, Work, is_public,
+};
+use netrig_agent::sip::server_name;
+use netrig_agent::sip::tls::{self, Identity, Trust};
 use netrig_core::Duration;
+use netrig_sip::Host;
+use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
 use netrig_sip::load::{Directory, Scenario};
 use netrig_sip::transaction::Timing;
 use netrig_traffic::SpanDistribution;
 
-use super::arguments::{ArrivalArguments, CalleeName, Load, Population, ScenarioName, StatisticName};
+use super::arguments::{
+    ArrivalArguments, CalleeName, Connections, ConnectionsName, Load, Population, ScenarioName, StatisticName,
+};
 use crate::commands::probe::{Target, resolve};
 use crate::failure::Failure;
-
-/// The port of SIP (RFC 3261 section 19.1.2).
-const PORT: u16 = 5060;
 
 /// What is offered if nothing else is said, 1/s.
 const RATE: f64 = 10.0;
@@ -24,9 +30,10 @@ const USERS: u32 = 1000;
 
 /// What was typed, as the agent takes it.
 pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
-    let host = host(&arguments.target)?;
-    let target = Target { target: host.to_owned(), ipv4: false, ipv6: false };
-    let address = resolve(&target, PORT)?;
+    let (transport, host) = target(&arguments.target)?;
+    let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
+    let address = resolve(&named, transport.default_port())?;
+    let carrier = carrier(&arguments.connections, transport, host, address.ip())?;
     let may_test = match &arguments.tester.i_may_test {
         None => false,
         Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => true,
@@ -51,6 +58,7 @@ pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
     let own = LoadOrder::new(address, work, pace, lasts);
     let tester = &arguments.tester;
     Ok(LoadOrder {
+        carrier,
         local: tester.local,
         local_port: tester.local_port,
         may_test,
@@ -101,17 +109,77 @@ fn thresholds(arguments: &Load) -> Thresholds {
     Thresholds { statistic, success: arguments.judge.success.get(), ..Thresholds::default() }
 }
 
-/// `udp:HOST:PORT` without its transport.
-fn host(target: &str) -> Result<&str, Failure> {
-    match target.split_once(':') {
-        Some(("udp", host)) => Ok(host),
-        Some((other @ ("tcp" | "tls" | "sctp"), _)) => {
-            Err(Failure::request(format!("a load is carried over UDP, not {other}: udp:HOST:PORT")))
-        }
+/// `udp:HOST:PORT` as its transport and the rest.
+fn target(text: &str) -> Result<(Transport, &str), Failure> {
+    match text.split_once(':') {
+        Some(("udp", host)) => Ok((Transport::Udp, host)),
+        Some(("tcp", host)) => Ok((Transport::Tcp, host)),
+        Some(("tls", host)) => Ok((Transport::Tls, host)),
+        Some(("sctp", _)) => Err(Failure::request(
+            "a load is carried over UDP, TCP or TLS: SCTP needs a kernel that has it".to_owned(),
+        )),
         _ => Err(Failure::request(format!(
-            "`{target}` is no server: expected its transport first, as udp:192.0.2.1:5060"
+            "`{text}` is no server: expected its transport first, as udp:192.0.2.1:5060"
         ))),
     }
+}
+
+/// What the load is carried by.
+fn carrier(
+    typed: &Connections,
+    transport: Transport,
+    host: &str,
+    address: IpAddr,
+) -> Result<Carrier, Failure> {
+    let refuse = |flag: &str, needs: &str| {
+        Err(Failure::request(format!("--{flag} is of loads over {needs}, not over {}", transport.name())))
+    };
+    let in_tls = [("authorities", &typed.authorities), ("certificate", &typed.certificate)];
+    if let Some((flag, _)) = in_tls.iter().find(|(_, file)| file.is_some() && transport != Transport::Tls) {
+        return refuse(flag, "TLS");
+    }
+    let connecting = match typed.connections {
+        Some(_) if transport == Transport::Udp => return refuse("connections", "TCP and TLS"),
+        None | Some(ConnectionsName::One) => Connecting::One,
+        Some(ConnectionsName::PerUser) => Connecting::PerUser,
+        Some(ConnectionsName::PerAttempt) => Connecting::PerAttempt,
+    };
+    match transport {
+        Transport::Udp => Ok(Carrier::Udp),
+        Transport::Tls => Ok(Carrier::Tls(connecting, in_tls_with(typed, host, address)?)),
+        _ => Ok(Carrier::Tcp(connecting)),
+    }
+}
+
+fn in_tls_with(typed: &Connections, host: &str, address: IpAddr) -> Result<LoadTls, Failure> {
+    let trust = match &typed.authorities {
+        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+        None => Trust::Anyone,
+    };
+    let identity = match (&typed.certificate, &typed.private_key) {
+        (Some(certificate), Some(key)) => Some(Identity::read(certificate, key).map_err(Failure::request)?),
+        _ => None,
+    };
+    let client = tls::client(&trust, identity.as_ref()).map_err(Failure::request)?;
+    let name = name_of(host, address);
+    let own = match identity {
+        Some(own) => own,
+        None => Identity::self_signed(vec!["localhost".to_owned()]).map_err(Failure::request)?,
+    };
+    Ok(LoadTls {
+        client,
+        name: server_name(&name)
+            .ok_or_else(|| Failure::request(format!("no certificate can be for `{host}`")))?,
+        server: Some(tls::server(&own, None).map_err(Failure::request)?),
+    })
+}
+
+/// What a certificate has to be for: the name that was typed, or the address.
+fn name_of(host: &str, address: IpAddr) -> Host {
+    if host.starts_with('[') || host.parse::<IpAddr>().is_ok() || host.parse::<SocketAddr>().is_ok() {
+        return Host::Address(address);
+    }
+    Host::Name(host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned())
 }
 
 fn pace(typed: &ArrivalArguments) -> Result<Pace, Failure> {
@@ -241,7 +309,19 @@ mod tests {
 
     #[test]
     fn a_target_names_its_transport() {
-        assert_eq!(host("udp:[::1]:5060").unwrap(), "[::1]:5060");
-        assert!(host("tcp:127.0.0.1").is_err() && host("127.0.0.1:5060").is_err());
+        assert_eq!(target("udp:[::1]:5060").unwrap(), (Transport::Udp, "[::1]:5060"));
+        assert_eq!(target("tls:example.com").unwrap(), (Transport::Tls, "example.com"));
+        assert!(target("sctp:127.0.0.1").is_err() && target("127.0.0.1:5060").is_err());
+    }
+
+    #[test]
+    fn a_certificate_is_for_what_was_typed() {
+        let address = "192.0.2.1".parse().unwrap();
+        for typed in ["192.0.2.1", "192.0.2.1:5061", "[::1]", "[::1]:5061"] {
+            assert_eq!(name_of(typed, address), Host::Address(address), "{typed}");
+        }
+        for typed in ["example.com", "example.com:5061"] {
+            assert_eq!(name_of(typed, address), Host::Name("example.com".to_owned()));
+        }
     }
 }

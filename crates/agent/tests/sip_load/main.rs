@@ -1,4 +1,4 @@
-//! Loads against servers on real UDP sockets: every call is accounted for, and what fails fails by its kind.
+//! Loads against servers on real sockets: every call is accounted for, and what fails fails by its kind.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -6,8 +6,9 @@
     reason = "a test of sockets has servers in threads and processes, and what cannot go on has failed"
 )]
 
-#[path = "common/sip_server.rs"]
+#[path = "../common/sip_server.rs"]
 mod sip_server;
+mod streams;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -15,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_agent::sip::load::{
-    Arrivals, CalleeOrder, Gaps, LoadError, LoadOrder, LoadReport, OutcomeRow, Pace, SecondRow, Work, answer,
-    run,
+    Arrivals, CalleeOrder, Carrier, Gaps, LoadError, LoadOrder, LoadReport, OutcomeRow, Pace, SecondRow,
+    Work, answer, run,
 };
 use netrig_agent::sip::server::{Role, ServerOrder, User};
 use netrig_core::{Duration, Instant, Seeds};
@@ -352,7 +353,7 @@ fn the_tester_answers_itself() {
         let (told, heard) = std::sync::mpsc::channel();
         let answering = scope.spawn(move || {
             let local = "127.0.0.1:0".parse().unwrap();
-            answer(local, Duration::from_millis(1), |at| told.send(at).unwrap(), stop)
+            answer(&Carrier::Udp, local, Duration::from_millis(1), |at| told.send(at).unwrap(), stop)
         });
         let order = order(heard.recv().unwrap(), CALL, 100);
         let order = LoadOrder { timing: Timing::default(), ..order };
