@@ -97,7 +97,7 @@ impl Bracket {
     fn ends(&self) -> (Option<f64>, Option<&Tried>) {
         let above = self.tried.iter().find(|tried| tried.word != Word::Passed);
         let is_below = |tried: &&Tried| above.is_none_or(|above| tried.rate < above.rate);
-        let passed = self.tried.iter().filter(is_below).next_back();
+        let passed = self.tried.iter().rfind(is_below);
         (passed.map(|tried| tried.rate), above)
     }
 
@@ -174,21 +174,20 @@ impl Bracket {
         (self.rechecked, self.confirmed, self.steps) = (None, None, 0);
     }
 
-    /// Notes the word on a rate, and what it contradicts.
-    fn note(&mut self, rate: f64, word: Word) {
-        let against: Vec<_> = match word {
-            Word::Passed => {
-                let failed =
-                    self.tried.iter().filter(|tried| tried.word == Word::Failed && tried.rate <= rate);
-                failed.map(|failed| Contradiction { passed: rate, failed: failed.rate }).collect()
-            }
-            Word::Failed => {
-                let passed =
-                    self.tried.iter().filter(|tried| tried.word == Word::Passed && tried.rate >= rate);
-                passed.map(|passed| Contradiction { passed: passed.rate, failed: rate }).collect()
-            }
-            Word::Limited(_) => Vec::new(),
+    /// Notes the word on a rate, and what it contradicts. What passes for seconds and does not hold for long is none: that
+    /// is what confirmations are for.
+    fn note(&mut self, rate: f64, purpose: Purpose, word: Word) {
+        let is_long = purpose == Purpose::Confirmation;
+        let contradicts = |tried: &&Tried| match (&word, &tried.word) {
+            (Word::Passed, Word::Failed) => tried.rate <= rate,
+            (Word::Failed, Word::Passed) => tried.rate > rate || (tried.rate == rate && !is_long),
+            _ => false,
         };
+        let against: Vec<_> = self.tried.iter().filter(contradicts).map(|tried| tried.rate).collect();
+        let against = against.into_iter().map(|other| match word {
+            Word::Passed => Contradiction { passed: rate, failed: other },
+            _ => Contradiction { passed: other, failed: rate },
+        });
         for contradiction in against {
             if !self.contradictions.contains(&contradiction) {
                 self.contradictions.push(contradiction);
@@ -257,7 +256,7 @@ impl Procedure for Bracket {
             (Purpose::Confirmation, false) => self.rechecked = Some(rate),
             _ => {}
         }
-        self.note(rate, if passed { Word::Passed } else { Word::Failed });
+        self.note(rate, purpose, if passed { Word::Passed } else { Word::Failed });
         if !passed {
             let span_s = self.settings.rest_s;
             self.recovering = Recovering::Rest { after: rate, span_s, spent_s: span_s };
@@ -272,7 +271,7 @@ impl Procedure for Bracket {
             self.verdict = Some(tester_limit(rate, self.ends().0, reason));
             return;
         }
-        self.note(rate, Word::Limited(reason.clone()));
+        self.note(rate, purpose, Word::Limited(reason.clone()));
         let span_s = self.settings.rest_s;
         self.recovering = Recovering::Rest { after: rate, span_s, spent_s: span_s };
         self.settle();

@@ -22,7 +22,7 @@ pub struct Journal {
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {
     /// Calls at one rate.
-    Step(Record),
+    Step(Box<Record>),
     /// Silence.
     Drain(Drain),
 }
@@ -124,7 +124,7 @@ impl Journal {
     /// The steps, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Record> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Step(record) => Some(record),
+            Entry::Step(record) => Some(record.as_ref()),
             Entry::Drain(_) => None,
         })
     }

@@ -255,7 +255,7 @@ impl Search {
     pub fn end(&mut self, seen: &Seen) -> Option<&Record> {
         let Order::Step(step) = self.next() else { return None };
         let decision = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
-        self.take(Entry::Step(Record::new(&self.settings, &step, seen, decision)));
+        self.take(Entry::Step(Box::new(Record::new(&self.settings, &step, seen, decision))));
         match self.entries.last() {
             Some(Entry::Step(record)) => Some(record),
             _ => None,
@@ -324,14 +324,14 @@ fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterion) {
     (0.0, 2.0 * span_s + 10.0, Some(calls), Criterion::Clean { calls })
 }
 
-/// How long a sequential test may take: three times as many calls as it needs at best, within the settings.
+/// How long a sequential test may take: beyond the shortest span three times as many calls as it needs at best, within the
+/// settings.
 fn spans(sequential: &Sequential, rate: f64, purpose: Purpose) -> (f64, f64, Option<u64>, Criterion) {
     let clean = sequential.test.test().map_or(0, |test| test.fewest_clean()) as f64;
-    let wanted_s = 3.0 * clean / rate;
-    let long = purpose == Purpose::Confirmation;
-    let least_s = if long { sequential.confirm_s.max(sequential.least_s) } else { sequential.least_s };
-    let most_s = least_s.max(sequential.most_s);
-    (least_s, wanted_s.clamp(least_s, most_s), None, Criterion::Sequential(sequential.clone()))
+    let is_long = purpose == Purpose::Confirmation;
+    let least_s = if is_long { sequential.confirm_s.max(sequential.least_s) } else { sequential.least_s };
+    let at_most_s = (least_s + 3.0 * clean / rate).min(least_s.max(sequential.most_s));
+    (least_s, at_most_s, None, Criterion::Sequential(sequential.clone()))
 }
 
 impl Purpose {

@@ -7,14 +7,14 @@ use netrig_runner::capacity::{
 
 use crate::{settings, with};
 
-/// A search whose next step is at 1000 per second and not decided before 5 s; then its longest span is 9.95 s.
+/// A search whose next step is at 1000 per second and not decided before 5 s; its longest span is 14.95 s.
 fn at_1000() -> (Search, Step) {
     let mut all = settings();
     all.start = 1000.0;
     let search = Search::new(all).unwrap();
     let Order::Step(step) = search.next() else { panic!() };
     assert_eq!((step.least_s, step.linger_s, step.calls), (5.0, 33.0, None));
-    assert!((step.at_most_s - 9.95).abs() < 0.01, "{}", step.at_most_s);
+    assert!((step.at_most_s - 14.95).abs() < 0.01, "{}", step.at_most_s);
     (search, step)
 }
 
@@ -116,13 +116,13 @@ fn a_threshold_is_held_against_the_statistic_that_it_names() {
 fn the_longest_span_decides_by_the_share_and_says_so() {
     let (mut search, _) = at_1000();
     // Between 0.01 % and 0.1 %: neither is shown.
-    assert_eq!(enough(search.observe(&seen(9.95, 9950, 9946, 4, 0))), None);
-    let record = search.end(&seen(9.95, 9950, 9946, 4, 0)).unwrap();
+    assert_eq!(enough(search.observe(&seen(14.9, 14_900, 14_894, 6, 0))), None);
+    let record = search.end(&seen(14.9, 14_900, 14_894, 6, 0)).unwrap();
     assert_eq!(record.decision.reason, Reason::FailuresByShare);
     let stand = record.test.unwrap();
     assert!(stand.log_ratio > 0.0 && stand.log_ratio < stand.reject, "{stand:?}");
     let (mut search, _) = at_1000();
-    let record = search.end(&seen(9.95, 9950, 9947, 3, 0)).unwrap();
+    let record = search.end(&seen(14.9, 14_900, 14_895, 5, 0)).unwrap();
     assert_eq!(record.decision.reason, Reason::ByShare);
     assert_eq!(search.journal().by_share(), 1);
 }

@@ -1,6 +1,6 @@
 //! A search that was interrupted.
 
-use netrig_runner::capacity::{Journal, Outcome, ResumeError, Search, Settings};
+use netrig_runner::capacity::{Journal, Mode, Outcome, ResumeError, Rfc7502, Search, Settings};
 
 use crate::server::Server;
 use crate::{settings, with};
@@ -12,7 +12,9 @@ fn server() -> Server {
 
 #[test]
 fn it_goes_on_as_if_nothing_had_happened() {
-    for all in [with(settings(), |sequential| sequential.repeats = 2), Settings::rfc7502("calls", 100.0)] {
+    let mut rfc = Settings::rfc7502("calls", 100.0);
+    rfc.mode = Mode::Rfc7502(Rfc7502 { sessions: 200, increase: 0.2 });
+    for all in [with(settings(), |sequential| sequential.repeats = 2), rfc] {
         let mut whole = Search::new(all.clone()).unwrap();
         let tester = |_, step| if step == 2 { vec!["late".to_owned()] } else { Vec::new() };
         let verdict = Server { tester: Box::new(tester), ..server() }.drive(&mut whole);

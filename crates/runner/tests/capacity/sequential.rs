@@ -14,8 +14,24 @@ fn a_known_capacity_is_found_to_within_two_per_cent() {
         // A little more than the capacity passes where the buffer takes the rest for as long as the step lasts.
         assert!(found <= capacity * 1.001 && found >= capacity / 1.02, "{found} of {capacity}");
         let Verdict::Capacity(capacity) = verdict else { unreachable!() };
-        assert!(capacity.resolution().unwrap() <= 0.02 && capacity.contradictions.is_empty());
+        let found = capacity.found[0];
+        assert!(
+            found.failed.unwrap() <= found.passed * 1.02 && capacity.contradictions.is_empty(),
+            "{capacity:?}"
+        );
     }
+}
+
+#[test]
+fn one_search_takes_less_than_five_minutes() {
+    let mut all = settings();
+    all.start = 1000.0;
+    // A REGISTER is sent again after T2 at most, which is 4 s.
+    let mut server = Server { answers_again_s: 4.0, ..Server::of(17_000.0) };
+    let mut search = Search::new(all).unwrap();
+    let found = rate(&server.drive(&mut search));
+    assert!((16_600.0..=17_017.0).contains(&found), "{found}");
+    assert!(server.state.now_s < 300.0, "{} s", server.state.now_s);
 }
 
 #[test]

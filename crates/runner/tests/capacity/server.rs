@@ -23,6 +23,8 @@ pub struct Server {
     pub refuses: Box<dyn Fn(f64) -> f64>,
     /// For so long after it lost a call it loses all, s.
     pub recovery_s: f64,
+    /// So long after the last call was begun it answers the lost ones, which are sent again and again.
+    pub answers_again_s: f64,
     /// What the tester says of itself, by the rate and by how often it was asked for any.
     pub tester: Box<dyn FnMut(f64, u32) -> Vec<String>>,
     /// Of the calls that the driver is asked for it begins this share.
@@ -33,7 +35,8 @@ pub struct Server {
 
 /// What a server is about.
 pub struct State {
-    now_s: f64,
+    /// Virtual time since the beginning.
+    pub now_s: f64,
     waiting: f64,
     /// A part of a call that it could have served and did not.
     credit: f64,
@@ -64,6 +67,7 @@ impl Server {
             delay_s: 0.005,
             refuses: Box::new(|_| 0.0),
             recovery_s: 0.0,
+            answers_again_s: f64::INFINITY,
             tester: Box::new(|_, _| Vec::new()),
             offered: 1.0,
             state: State::new(1),
@@ -103,10 +107,15 @@ impl Server {
                 break step.linger_s;
             }
         };
-        let until_s = self.state.now_s + linger_s;
+        let (until_s, answered_s) = (self.state.now_s + linger_s, self.state.now_s + self.answers_again_s);
         while load.counts.open() > 0 && self.state.now_s < until_s {
             self.serve(0.0, &mut load);
             self.state.now_s += TICK_S;
+            if self.state.now_s >= answered_s {
+                let answered: u64 = load.losses.drain(..).map(|(_, calls)| calls).sum();
+                load.counts.succeeded += answered;
+                load.delays.push((answered, self.answers_again_s));
+            }
             load.learn(self.state.now_s);
         }
         self.state.waiting = 0.0;
