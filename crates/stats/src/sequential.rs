@@ -23,8 +23,6 @@ use crate::error::{StatsError, check_open_unit};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProportionTest {
-    good: f64,
-    bad: f64,
     /// What a failure adds to the log of the likelihood ratio.
     up: f64,
     /// What a success adds: negative.
@@ -67,8 +65,6 @@ impl ProportionTest {
             return Err(StatsError::OutOfRange { what, range, value: alpha + beta });
         }
         Ok(Self {
-            good,
-            bad,
             up: log(bad / good),
             down: libm::log1p(-bad) - libm::log1p(-good),
             accept: log(beta / (1.0 - alpha)),
@@ -164,12 +160,6 @@ impl ProportionTest {
             }
         }
         sign * 0.5 * (low + high)
-    }
-
-    /// The share of failures that is good, and the one that is bad.
-    #[must_use]
-    pub const fn shares(&self) -> (f64, f64) {
-        (self.good, self.bad)
     }
 }
 

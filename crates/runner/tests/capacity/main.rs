@@ -5,6 +5,7 @@
 mod design_objective;
 mod form;
 mod judging;
+mod refusing;
 mod resuming;
 mod rfc7502;
 mod sequential;
