@@ -15,9 +15,9 @@ use crate::error::{StatsError, check_open_unit};
 /// use netrig_stats::sequential::{Judgement, ProportionTest};
 /// // Is it 99.9 %? About 3,000 trials without a failure show it.
 /// let test = ProportionTest::new(0.0001, 0.001, 0.05, 0.05)?;
-/// assert_eq!(test.fewest_clean(), 3271);
+/// assert_eq!(test.fewest_clean(), 3270);
 /// assert_eq!(test.judge(0, 3000), Judgement::Continue);
-/// assert_eq!(test.judge(0, 3271), Judgement::Accept);
+/// assert_eq!(test.judge(0, 3270), Judgement::Accept);
 /// assert_eq!(test.judge(2, 500), Judgement::Reject);
 /// # Ok::<(), netrig_stats::StatsError>(())
 /// ```

@@ -29,6 +29,8 @@ pub struct Server {
     pub tester: Box<dyn FnMut(f64, u32) -> Vec<String>>,
     /// Of the calls that the driver is asked for it begins this share.
     pub offered: f64,
+    /// Whether calls arrive as a Poisson process, and not at equal gaps.
+    pub is_poisson: bool,
     /// What it is about.
     pub state: State,
 }
@@ -70,6 +72,7 @@ impl Server {
             answers_again_s: f64::INFINITY,
             tester: Box::new(|_, _| Vec::new()),
             offered: 1.0,
+            is_poisson: false,
             state: State::new(1),
         }
     }
@@ -127,7 +130,7 @@ impl Server {
     }
 
     fn tick(&mut self, step: &Step, load: &mut Load) {
-        load.due += self.offered * step.rate * TICK_S;
+        load.due += self.arrivals(self.offered * step.rate);
         let mut calls = load.due.floor();
         if let Some(most) = step.calls {
             calls = calls.min((most - load.counts.begun) as f64);
@@ -144,6 +147,19 @@ impl Server {
         }
         self.state.now_s += TICK_S;
         load.learn(self.state.now_s);
+    }
+
+    /// Calls that arrive in a tick.
+    fn arrivals(&mut self, rate: f64) -> f64 {
+        if !self.is_poisson {
+            return rate * TICK_S;
+        }
+        let gaps = std::iter::repeat_with(|| self.state.random.exponential(1.0 / rate));
+        let until = |at: &mut f64, gap: f64| {
+            *at += gap;
+            (*at <= TICK_S).then_some(())
+        };
+        gaps.scan(0.0, until).count() as f64
     }
 
     fn refused(&mut self, calls: u64, rate: f64) -> u64 {
