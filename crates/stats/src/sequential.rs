@@ -45,9 +45,9 @@ pub enum Judgement {
 }
 
 impl ProportionTest {
-    /// A test that rejects at most a share `alpha` of what fails with probability `good`, and accepts at most `beta` of
-    /// what fails with probability `bad`; by Wald's bounds `alpha / (1 - beta)` and `beta / (1 - alpha)`, and no more than
-    /// `alpha + beta` together.
+    /// A test that rejects at most a share `alpha` of what fails with probability `good`, and accepts at most `beta`
+    /// of what fails with probability `bad`; by Wald's bounds `alpha / (1 - beta)` and `beta / (1 - alpha)`, and no
+    /// more than `alpha + beta` together.
     ///
     /// # Errors
     /// A parameter that is not strictly between 0 and 1, `good` not below `bad`, or `alpha + beta` not below 1.
@@ -84,8 +84,8 @@ impl ProportionTest {
         (self.accept, self.reject)
     }
 
-    /// The decision after so many trials. A caller must stop at the first that is not [`Judgement::Continue`]: who goes on
-    /// until it likes the answer has other error rates.
+    /// The decision after so many trials. A caller must stop at the first that is not [`Judgement::Continue`]: who
+    /// goes on until it likes the answer has other error rates.
     #[must_use]
     pub fn judge(&self, failures: u64, trials: u64) -> Judgement {
         let ratio = self.log_ratio(failures, trials);
@@ -104,8 +104,8 @@ impl ProportionTest {
         (self.accept / self.down).ceil() as u64
     }
 
-    /// The probability that what fails with probability `share` is accepted, in Wald's approximation (the walk ends on its
-    /// bounds, not beyond them): the operating characteristic.
+    /// The probability that what fails with probability `share` is accepted, in Wald's approximation (the walk ends
+    /// on its bounds, not beyond them): the operating characteristic.
     ///
     /// # Errors
     /// A share that is not in 0 to 1.
@@ -124,7 +124,8 @@ impl ProportionTest {
         Ok((exp(a - most) - exp(-most)) / (exp(a - most) - exp(b - most)))
     }
 
-    /// How many trials it takes in the mean until what fails with probability `share` is decided, in Wald's approximation.
+    /// How many trials it takes in the mean until what fails with probability `share` is decided, in Wald's
+    /// approximation.
     ///
     /// # Errors
     /// A share that is not in 0 to 1.
@@ -138,8 +139,8 @@ impl ProportionTest {
         Ok((accepted * self.accept + (1.0 - accepted) * self.reject) / drift)
     }
 
-    /// The h other than 0 for which the mean of exp(h z) is 1, where z is what a trial adds: 1 at the good share, -1 at the
-    /// bad one, 0 where the walk does not drift.
+    /// The h other than 0 for which the mean of exp(h z) is 1, where z is what a trial adds: 1 at the good share, -1
+    /// at the bad one, 0 where the walk does not drift.
     fn conjugate(&self, share: f64) -> f64 {
         let drift = share * self.up + (1.0 - share) * self.down;
         let sign = if drift < 0.0 { 1.0 } else { -1.0 };

@@ -1,17 +1,17 @@
 //! The search by ramp and bisection.
 //!
-//! The latest word on each rate counts. The capacity lies below the lowest rate that failed and not below the highest under
-//! it that passed; what passes above a rate that fails is no capacity, but told. When the two ends are near enough the upper
-//! one must fail again, for a test errs now and then, and the lower one must hold for long. Whichever does not moves its end,
-//! and the search goes on.
+//! The latest word on each rate counts. The capacity lies below the lowest rate that failed and not below the highest
+//! under it that passed; what passes above a rate that fails is no capacity, but told. When the two ends are near
+//! enough the upper one must fail again, for a test errs now and then, and the lower one must hold for long.
+//! Whichever does not moves its end, and the search goes on.
 
 use super::decision::Reason;
 use super::search::{Drain, Procedure, Purpose, Wanted};
 use super::settings::{Sequential, Settings};
 use super::verdict::{Capacity, Contradiction, Found, Verdict};
 
-/// Repeats begin at this share of what was found before, each a little lower than the one before it: with the same rates they
-/// would agree by construction.
+/// Repeats begin at this share of what was found before, each a little lower than the one before it: with the same
+/// rates they would agree by construction.
 const REPEAT: (f64, f64) = (0.75, 0.03);
 
 #[derive(Debug)]
@@ -174,8 +174,8 @@ impl Bracket {
         (self.rechecked, self.confirmed, self.steps) = (None, None, 0);
     }
 
-    /// Notes the word on a rate, and what it contradicts. What passes for seconds and does not hold for long is none: that
-    /// is what confirmations are for.
+    /// Notes the word on a rate, and what it contradicts. What passes for seconds and does not hold for long is none:
+    /// that is what confirmations are for.
     fn note(&mut self, rate: f64, purpose: Purpose, word: Word) {
         let is_long = purpose == Purpose::Confirmation;
         let contradicts = |tried: &&Tried| match (&word, &tried.word) {

@@ -33,8 +33,8 @@ pub struct Decision {
 pub enum Reason {
     /// Passed: the sequential test accepts, every threshold is kept, the server keeps up.
     Shown,
-    /// Passed: as [`Shown`](Self::Shown), but the longest span was over before the test had decided. The stated risks do not
-    /// hold.
+    /// Passed: as [`Shown`](Self::Shown), but the longest span was over before the test had decided. The stated risks
+    /// do not hold.
     ByShare,
     /// Passed: every call succeeded.
     AllSucceeded,
@@ -42,7 +42,8 @@ pub enum Reason {
     Objective,
     /// Failed: the sequential test rejects, whatever becomes of the open calls.
     Failures,
-    /// Failed: the longest span was over before the test had decided, and the share of failures is nearer to the bad one.
+    /// Failed: the longest span was over before the test had decided, and the share of failures is nearer to the bad
+    /// one.
     FailuresByShare,
     /// Failed: not every call succeeded.
     NotAll,

@@ -1,5 +1,5 @@
-//! The design objective capacity after ETSI TS 186 008: the load rises by equal steps of equal duration; the capacity is the
-//! highest step below the first in which too large a share of the scenarios was handled inadequately.
+//! The design objective capacity after ETSI TS 186 008: the load rises by equal steps of equal duration; the capacity
+//! is the highest step below the first in which too large a share of the scenarios was handled inadequately.
 
 use super::decision::Reason;
 use super::search::{Procedure, Purpose, Wanted};

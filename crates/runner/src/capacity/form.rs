@@ -8,7 +8,8 @@ use super::journal::Journal;
 use super::settings::Mode;
 use super::verdict::Verdict;
 
-/// The reporting format of RFC 7502, sections 5.1 to 5.3. What does not apply or is not known stays open, and is shown so.
+/// The reporting format of RFC 7502, sections 5.1 to 5.3. What does not apply or is not known stays open, and is
+/// shown so.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rfc7502Form {

@@ -1,10 +1,10 @@
 //! Decides a step.
 //!
-//! An open call may still succeed or fail, and a lost one is known to be lost only after 64 T1. So a step never passes on
-//! account of calls of which it is not known how they end, and never fails on account of them either:
+//! An open call may still succeed or fail, and a lost one is known to be lost only after 64 T1. So a step never
+//! passes on account of calls of which it is not known how they end, and never fails on account of them either:
 //!
-//! * to pass, the calls that had time to end are counted, those of them that have not as failed; the young ones, which had
-//!   no time yet, are left out on both sides. What succeeded and what had no time to fail are not mixed;
+//! * to pass, the calls that had time to end are counted, those of them that have not as failed; the young ones,
+//!   which had no time yet, are left out on both sides. What succeeded and what had no time to fail are not mixed;
 //! * to fail, only failures that are known are counted, and every open call as a success;
 //! * what was open when the step had been waited for is counted as failed.
 
@@ -62,8 +62,8 @@ impl Running {
         }
     }
 
-    /// By how many open calls grew in the second half of the step, and how many began in it. The fewest of a quarter are
-    /// compared: a server that stood still for a moment when we looked has no backlog.
+    /// By how many open calls grew in the second half of the step, and how many began in it. The fewest of a quarter
+    /// are compared: a server that stood still for a moment when we looked has no backlog.
     fn growth(&self) -> Option<(u64, u64, u64)> {
         let (end, begun, _) = *self.history.last()?;
         let fewest = |from: f64, to: f64| {
@@ -167,8 +167,8 @@ impl Look<'_> {
         self.backlog().is_none().then(|| Decision::passed(Reason::Shown))
     }
 
-    /// When it is over; `decided` says whether it passed while it went on. The calls that were young then are later ones
-    /// than the test has asked for: they must not contradict it.
+    /// When it is over; `decided` says whether it passed while it went on. The calls that were young then are later
+    /// ones than the test has asked for: they must not contradict it.
     fn conclude(&self, decided: bool) -> Decision {
         let counts = self.seen.counts;
         let Some(test) = self.sequential.test.test() else { return Decision::invalid(Reason::CutShort) };

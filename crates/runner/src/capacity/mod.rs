@@ -1,8 +1,8 @@
 //! The capacity of a server: the highest rate that it carries.
 //!
-//! [`Search`] decides what is offered next and what a step has shown; a driver offers it. Three modes: ramp and bisection with
-//! a sequential test for each step, the algorithm of RFC 7502, the design objective capacity of ETSI TS 186 008. What is
-//! decided, with which risks, stands in `docs/sip-capacity.md`.
+//! [`Search`] decides what is offered next and what a step has shown; a driver offers it. Three modes: ramp and
+//! bisection with a sequential test for each step, the algorithm of RFC 7502, the design objective capacity of ETSI
+//! TS 186 008. What is decided, with which risks, stands in `docs/sip-capacity.md`.
 
 mod bracket;
 mod decision;

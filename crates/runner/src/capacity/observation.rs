@@ -71,7 +71,8 @@ impl DelaySeen {
     }
 }
 
-/// What the tester tells of itself. The evidence stays in the journal; what must not be put down to the server is a fault.
+/// What the tester tells of itself. The evidence stays in the journal; what must not be put down to the server is a
+/// fault.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TesterSeen {
     /// Why the step does not count, in sentences.

@@ -1,9 +1,9 @@
 //! The benchmarking algorithm of RFC 7502, section 4.10: `max_sps`, step by step.
 //!
-//! The RFC's variables keep their names: `r` the session attempt rate, `old_r` the highest that succeeded, `w` and `d` the
-//! weights of increase and decrease, `count` how often a rate succeeded that was no new highest. What the pseudo-code leaves
-//! open is settled here: it ends, without a number, when `r` falls below the lowest or rises above the highest rate allowed,
-//! for the pseudo-code would go on for ever.
+//! The RFC's variables keep their names: `r` the session attempt rate, `old_r` the highest that succeeded, `w` and
+//! `d` the weights of increase and decrease, `count` how often a rate succeeded that was no new highest. What the
+//! pseudo-code leaves open is settled here: it ends, without a number, when `r` falls below the lowest or rises above
+//! the highest rate allowed, for the pseudo-code would go on for ever.
 
 use super::decision::Reason;
 use super::search::{Drain, Procedure, Purpose, Wanted};

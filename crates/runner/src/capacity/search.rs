@@ -17,8 +17,8 @@ use super::verdict::Verdict;
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// Offer calls, tell what is [seen](Search::observe) about once a second until it is enough or the step is over, then
-    /// wait for the open calls and [end](Search::end) the step.
+    /// Offer calls, tell what is [seen](Search::observe) about once a second until it is enough or the step is over,
+    /// then wait for the open calls and [end](Search::end) the step.
     Step(Step),
     /// Offer nothing for a while, then [say so](Search::drained).
     Drain(Drain),
@@ -43,7 +43,8 @@ pub struct Step {
     pub at_most_s: f64,
     /// It is over after so many calls, if it says so.
     pub calls: Option<u64>,
-    /// How long open calls are waited for if it is over without having been decided, s.
+    /// How long open calls are waited for, beyond what one lasts by itself, if it is over without having been
+    /// decided, s.
     pub linger_s: f64,
     /// What decides it.
     pub(super) criterion: Criterion,
@@ -109,7 +110,7 @@ pub enum Progress {
     Enough {
         /// What was decided. What becomes of the open calls may still turn a pass into a failure.
         decision: Decision,
-        /// How long to wait at most, s.
+        /// How long to wait at most, beyond what a call lasts by itself, s.
         linger_s: f64,
     },
 }
@@ -146,7 +147,8 @@ pub(super) trait Procedure: fmt::Debug + Send {
     }
 }
 
-/// A search for a capacity. It opens no socket, asks no clock and knows no SIP: whoever drives it carries its orders out.
+/// A search for a capacity. It opens no socket, asks no clock and knows no SIP: whoever drives it carries its orders
+/// out.
 ///
 /// ```
 /// use netrig_runner::capacity::{Counts, Order, Search, Seen, Settings, Verdict};
@@ -203,7 +205,8 @@ impl Search {
         Ok(Self { settings, procedure, entries: Vec::new(), running: Running::default(), again: Again::No })
     }
 
-    /// A search that was interrupted: what its journal holds is taken as it stands, and the next order is the one after.
+    /// A search that was interrupted: what its journal holds is taken as it stands, and the next order is the one
+    /// after.
     ///
     /// # Errors
     /// Settings that are not the journal's, that make no search, or a journal that no search has written.
@@ -250,8 +253,8 @@ impl Search {
         Progress::Enough { decision, linger_s }
     }
 
-    /// Ends the step that was ordered: no call is begun any more, and the open ones have been waited for. Returns what is
-    /// written down; `None` if no step was ordered.
+    /// Ends the step that was ordered: no call is begun any more, and the open ones have been waited for. Returns
+    /// what is written down; `None` if no step was ordered.
     pub fn end(&mut self, seen: &Seen) -> Option<&Record> {
         let Order::Step(step) = self.next() else { return None };
         let decision = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
@@ -324,8 +327,8 @@ fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterion) {
     (0.0, 2.0 * span_s + 10.0, Some(calls), Criterion::Clean { calls })
 }
 
-/// How long a sequential test may take: beyond the shortest span three times as many calls as it needs at best, within the
-/// settings.
+/// How long a sequential test may take: beyond the shortest span three times as many calls as it needs at best,
+/// within the settings.
 fn spans(sequential: &Sequential, rate: f64, purpose: Purpose) -> (f64, f64, Option<u64>, Criterion) {
     let clean = sequential.test.test().map_or(0, |test| test.fewest_clean()) as f64;
     let is_long = purpose == Purpose::Confirmation;

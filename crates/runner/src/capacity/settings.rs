@@ -21,15 +21,16 @@ pub struct Settings {
     pub highest: f64,
     /// What bounds delays. In the mode of RFC 7502 nothing does, and the design objective counts calls.
     pub thresholds: Vec<Threshold>,
-    /// An open call is overdue when it lasts longer than it needs by itself and this: by then one that keeps its thresholds
-    /// is over.
+    /// An open call is overdue when it lasts longer than it needs by itself and this: by then one that keeps its
+    /// thresholds is over.
     pub patience_s: f64,
-    /// How long a step's open calls are waited for after its last one began. A lost call is known after 64 T1, which is
-    /// 32 s.
+    /// How long a step's open calls are waited for after its last one began, beyond what one lasts by itself. A lost
+    /// call is known after 64 T1, which is 32 s.
     pub linger_s: f64,
     /// How long nothing is offered after a step that failed, when its calls have ended.
     pub rest_s: f64,
-    /// Steps, those that ask whether the server has recovered included, after which the search gives up: in each repeat.
+    /// Steps, those that ask whether the server has recovered included, after which the search gives up: in each
+    /// repeat.
     pub most_steps: u32,
 }
 
@@ -55,14 +56,15 @@ pub struct Sequential {
     pub precision: f64,
     /// What decides whether enough calls succeed.
     pub test: Evidence,
-    /// No step is decided sooner, unless nothing that may come could mend it. A server that flushes every 60 s needs 180 s.
+    /// No step is decided sooner, unless nothing that may come could mend it. A server that flushes every 60 s needs
+    /// 180 s.
     pub least_s: f64,
     /// No step but a confirmation lasts longer, evidence or not.
     pub most_s: f64,
     /// How long the rate that was found must hold.
     pub confirm_s: f64,
-    /// A step fails in which a larger share of all calls is overdue at once: of 0.05, E.721's 95 % of the users cannot be
-    /// served in time any more.
+    /// A step fails in which a larger share of all calls is overdue at once: of 0.05, E.721's 95 % of the users
+    /// cannot be served in time any more.
     pub overdue: f64,
     /// A step fails in whose second half open calls grow by a larger share of those begun: the server does not keep up,
     /// however large its buffers.

@@ -63,8 +63,8 @@ pub struct Capacity {
     pub confidence: f64,
     /// Each repeat.
     pub found: Vec<Found>,
-    /// Rates that passed although no higher ones failed: the server's behaviour is not a matter of the rate alone, or a test
-    /// has erred.
+    /// Rates that passed although others that are no higher failed: the server's behaviour is not a matter of the rate
+    /// alone, or a test has erred.
     pub contradictions: Vec<Contradiction>,
 }
 

@@ -25,8 +25,8 @@ fn rates(settings: Settings, capacity: f64) -> (Vec<f64>, Verdict) {
 #[test]
 fn the_appendix_s_example_is_found_by_its_steps() {
     let (rates, verdict) = rates(settings(0.10), 460.0);
-    // r := floor(r + 0.1 r) until one fails; then floor(r - 0.1 r), and up again. A success at a rate that is no new highest
-    // is counted; the tenth ends it. The highest, 458, comes once.
+    // r := floor(r + 0.1 r) until one fails; then floor(r - 0.1 r), and up again. A success at a rate that is no new
+    // highest is counted; the tenth ends it. The highest, 458, comes once.
     let by_hand = [
         100.0, 110.0, 121.0, 133.0, 146.0, 160.0, 176.0, 193.0, 212.0, 233.0, 256.0, 281.0, 309.0, 339.0,
         372.0, 409.0, 449.0, 493.0, // fails
@@ -50,7 +50,8 @@ fn the_appendix_s_example_is_found_by_its_steps() {
 
 #[test]
 fn both_weights_halve_after_a_failure_and_not_below_a_tenth() {
-    // w = 0.5, d = 0.25. 505 fails: 378, d = 0.125, w = 0.25. 472 fails: 413, d = 0.1, w = 0.125. 464 fails: 417, w = 0.1.
+    // w = 0.5, d = 0.25. 505 fails: 378, d = 0.125, w = 0.25. 472 fails: 413, d = 0.1, w = 0.125. 464 fails: 417, w =
+    // 0.1.
     let (rates, verdict) = rates(settings(0.5), 460.0);
     let by_hand = [100.0, 150.0, 225.0, 337.0, 505.0, 378.0, 472.0, 413.0, 464.0, 417.0, 458.0, 503.0, 452.0];
     assert_eq!(rates[..by_hand.len()], by_hand);

@@ -1,4 +1,5 @@
-//! A server that is none: it answers in virtual time as a test says, and a driver that carries a search's orders out on it.
+//! A server that is none: it answers in virtual time as a test says, and a driver that carries a search's orders out
+//! on it.
 
 use netrig_core::{Seeds, Stream};
 use netrig_runner::capacity::{
@@ -209,8 +210,8 @@ struct Load {
 }
 
 impl Load {
-    /// What time tells: calls that were lost are overdue after 2.5 s and known after 64 T1. Calls that wait at the server
-    /// end when it has time, and are not told apart here.
+    /// What time tells: calls that were lost are overdue after 2.5 s and known after 64 T1. Calls that wait at the
+    /// server end when it has time, and are not told apart here.
     fn learn(&mut self, now_s: f64) {
         let is_known = |(at, _): &(f64, u64)| now_s - at >= LOST_S;
         let known: u64 = self.losses.iter().filter(|loss| is_known(loss)).map(|(_, calls)| calls).sum();

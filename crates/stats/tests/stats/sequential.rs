@@ -5,8 +5,8 @@ use netrig_stats::sequential::{Judgement, ProportionTest};
 
 use crate::{Random, close, near};
 
-/// Runs the test on trials that fail with probability `share`, and returns how often it accepted and how many trials it took
-/// in the mean.
+/// Runs the test on trials that fail with probability `share`, and returns how often it accepted and how many trials
+/// it took in the mean.
 fn simulate(test: &ProportionTest, share: f64, runs: u64, seed: u64) -> (f64, f64) {
     let mut random = Random(seed);
     let (mut accepted, mut all) = (0, 0);
@@ -71,8 +71,8 @@ fn errors_stay_within_walds_bounds_and_trials_near_the_expected() {
     let (bad, trials_of_bad) = simulate(&test, 0.06, runs, 2);
     assert!(bad <= beta / (1.0 - alpha) + slack(beta), "accepts {bad} of the bad");
     assert!(1.0 - good + bad <= alpha + beta + slack(alpha) + slack(beta));
-    // Wald's identity: in the mean the walk has come as far as it drifts. It ends on a bound, or beyond it by less than a
-    // step; 2 % are left to the simulation.
+    // Wald's identity: in the mean the walk has come as far as it drifts. It ends on a bound, or beyond it by less
+    // than a step; 2 % are left to the simulation.
     let ((accept, reject), up, down) = (test.bounds(), test.log_ratio(1, 1), test.log_ratio(0, 1));
     for (share, accepted, trials) in [(0.02, good, trials_of_good), (0.06, bad, trials_of_bad)] {
         let drift = share * up + (1.0 - share) * down;
