@@ -25,11 +25,12 @@ lint: setup
 	@. scripts/env && scripts/lint
 
 # Side by side on this machine: what a delivered packet costs in netrig, ns-2 and ns-3; and as root sources, receivers and
-# connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3.
+# connections of real sockets beside MGEN, D-ITG, nuttcp, irtt and iperf3; calls beside SIPp.
 bench: release
 	@scripts/setup --bench
 	@. scripts/env && bench/run
 	@. scripts/env && cargo build --release --locked -p netrig-agent -p netrig-netns --examples
+	@bench/sip
 	@if [ "$$(id -u)" = 0 ]; then bench/sources && bench/router; \
 	  else echo "bench: bench/sources and bench/router are left out: they need root" >&2; fi
 

@@ -16,7 +16,7 @@ const BORDERS: &[(&str, &[&str])] = &[
     ("traffic", &["core"]),
     ("experiment", &["core", "stats", "link", "transport", "traffic"]),
     ("sim", &["core", "link", "transport", "traffic", "experiment"]),
-    ("agent", &["core", "stats", "link", "transport", "traffic"]),
+    ("agent", &["core", "stats", "link", "transport", "sip", "traffic"]),
     ("netns", &["core", "link", "transport", "traffic", "experiment", "agent"]),
     ("store", &["core", "experiment"]),
     ("runner", &["core", "experiment", "stats", "store"]),

@@ -12,7 +12,7 @@
 //!   that was stepped: each is a fault of the run, in words.
 //!
 //! It never decides what to send or when, never touches links or namespaces, and never sends to an address that its orders
-//! do not name. Beside it, [`probe`] measures paths outside of any experiment.
+//! do not name. Beside it, [`probe`] measures paths, and [`sip`] is SIP servers and their tester, outside of any experiment.
 //!
 //! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (the same over a stream, by the control protocol).
 #![deny(unsafe_code)]
@@ -28,6 +28,7 @@ mod clock;
 pub mod control;
 mod datagram;
 mod end;
+mod entropy;
 mod error;
 mod event_loop;
 mod file_transfer;
@@ -46,6 +47,7 @@ mod rtp;
 mod run;
 mod sctp;
 mod signals;
+pub mod sip;
 mod socket;
 mod source_report;
 mod sys;
@@ -60,6 +62,7 @@ pub use arrivals::Arrivals;
 pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_kept};
 pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp};
 pub use end::EndReport;
+pub use entropy::random;
 pub use error::AgentError;
 pub use event_loop::Progress;
 pub use file_transfer::SERVED_FILE;

@@ -69,7 +69,7 @@ pub enum Watch {
 }
 
 impl Watch {
-    const fn flags(self) -> epoll::EventFlags {
+    pub(crate) const fn flags(self) -> epoll::EventFlags {
         let edges = epoll::EventFlags::ET;
         match self {
             Self::Both => edges

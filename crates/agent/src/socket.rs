@@ -241,7 +241,13 @@ impl Making {
         } else if sockopt::socket_protocol(&self.socket) == Ok(Some(ipproto::TCP)) {
             self.number("IP_BIND_ADDRESS_NO_PORT", libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         }
-        rustix::net::bind(&self.socket, &local).map_err(|error| refused("bind", local, error))?;
+        self.bound_alone()
+    }
+
+    /// Binds to the local address as the only one: an address at which another socket of datagrams is bound is refused, and so
+    /// is that of a connection which has just ended.
+    pub fn bound_alone(self) -> Result<OwnedFd, SocketError> {
+        rustix::net::bind(&self.socket, &self.local).map_err(|error| refused("bind", self.local, error))?;
         Ok(self.socket)
     }
 }

@@ -38,6 +38,8 @@ pub enum Command {
     Export(Export),
     /// Measure a path between two hosts: delay, loss, order
     Probe(crate::commands::Probe),
+    /// Test with SIP: servers to answer others, loads of calls and registrations for a server
+    Sip(crate::commands::Sip),
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
     Lab(Lab),
     /// Say what this machine can do and what would spoil a measurement on it, and remove what a killed run left

@@ -19,6 +19,8 @@ pub enum Failure {
 
 /// A claim was not supported, or a run failed.
 pub const FAILED: u8 = 1;
+/// The tester itself was the limit.
+pub const TESTER: u8 = 3;
 /// Interrupted by the person.
 pub const INTERRUPTED: u8 = 130;
 

@@ -15,6 +15,7 @@
 )]
 
 mod agenda;
+pub mod capacity;
 mod carry_out;
 mod error;
 mod execution;

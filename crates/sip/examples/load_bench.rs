@@ -92,17 +92,17 @@ fn register_a_million() -> Result<(), Box<dyn std::error::Error>> {
     for user in 0..USERS {
         let now = Instant::ZERO + Duration::from_micros(u64::from(user) * 10);
         registrant.register(now, now, user, 3600, asked)?;
-        for (_, bytes) in asked.datagrams.iter() {
+        for (_, bytes) in asked.messages.iter() {
             pair.callee.handle_request(now, from, &Scan::of(bytes), answered);
         }
-        asked.datagrams.clear();
-        for (_, bytes) in answered.datagrams.iter() {
+        asked.messages.clear();
+        for (_, bytes) in answered.messages.iter() {
             let scan = Scan::of(bytes);
             if let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, 0xfeed_0001, 0) {
                 registrant.handle_response(now, &scan, (token, transaction), asked);
             }
         }
-        answered.datagrams.clear();
+        answered.messages.clear();
         asked.records.clear();
     }
     let rate = f64::from(USERS) / (on_core() - start);
@@ -192,9 +192,9 @@ impl Pair {
         let from = SocketAddr::from(([127, 0, 0, 1], 5061));
         self.caller.handle_timeout(self.now, &mut self.flying[0]);
         self.callee.handle_timeout(self.now, &mut self.flying[0]);
-        while !self.flying[0].datagrams.is_empty() {
+        while !self.flying[0].messages.is_empty() {
             let [arriving, leaving] = &mut self.flying;
-            for (_, bytes) in arriving.datagrams.iter() {
+            for (_, bytes) in arriving.messages.iter() {
                 let scan = Scan::of(bytes);
                 match Recipient::of(&scan, 0xfeed_0001, 0) {
                     Some(Recipient::Response(token, transaction)) => {
@@ -204,7 +204,7 @@ impl Pair {
                     _ => unreachable!("nothing else is sent"),
                 }
             }
-            arriving.datagrams.clear();
+            arriving.messages.clear();
             for record in arriving.records.drain(..).chain(leaving.records.drain(..)) {
                 self.records += 1;
                 self.failed += usize::from(record.failure.is_some());

@@ -20,6 +20,7 @@ mod error;
 mod framer;
 mod grammar;
 pub mod header;
+pub mod index;
 pub mod load;
 pub mod location;
 pub mod message;

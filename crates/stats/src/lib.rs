@@ -24,6 +24,7 @@ pub mod playout;
 pub mod power;
 pub mod quantile;
 mod random;
+pub mod sequential;
 pub mod special;
 pub mod stopping;
 pub mod summary;

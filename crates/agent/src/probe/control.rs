@@ -5,8 +5,7 @@
 //! Only then does it say or do anything else.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration as StdDuration;
 
@@ -20,6 +19,7 @@ use super::stamp::Key;
 use super::two_way::Plan;
 use crate::SourceReport;
 use crate::control::{ControlError, read_frame, write_frame};
+use crate::random;
 
 /// The version of what is said: both sides must have the same.
 pub const VERSION: u32 = 2;
@@ -280,13 +280,6 @@ pub(crate) fn greet_far_end(
 const PROBE: &[u8] = b"netrig probe";
 const FAR_END: &[u8] = b"netrig far end";
 
-/// Octets that nobody can guess.
-pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut octets = [0; N];
-    File::open("/dev/urandom")?.read_exact(&mut octets)?;
-    Ok(octets)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
@@ -362,6 +355,6 @@ mod tests {
     #[test]
     fn a_full_frame_of_records_is_not_too_long() {
         let words = FromFarEnd::Packets { numbers: vec![u32::MAX; RECORDS], at: vec![u64::MAX; RECORDS] };
-        write_frame(&mut io::sink(), &words).unwrap();
+        write_frame(&mut std::io::sink(), &words).unwrap();
     }
 }

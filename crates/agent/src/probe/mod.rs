@@ -48,7 +48,7 @@ pub use schedule::{Gaps, Schedule};
 pub use stamp_sender::{StampOrder, stamp};
 pub use two_way::{MOST_PACKETS, Plan};
 
-use control::random;
+use crate::random;
 
 /// From one time to a later one, both in nanoseconds of clocks that may differ: seconds, negative if the second is earlier.
 fn seconds_between(earlier: u64, later: u64) -> f64 {

@@ -192,7 +192,7 @@ fn stamped_number(content: &[u8]) -> Option<u32> {
 }
 
 /// The control messages in `bytes`, each with its level, its type and its content (cmsg(3)).
-fn control_messages(mut bytes: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
+pub(super) fn control_messages(mut bytes: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     const LEVEL: usize = size_of::<usize>();
     std::iter::from_fn(move || {
@@ -206,7 +206,7 @@ fn control_messages(mut bytes: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])>
 }
 
 /// The software stamp of `SCM_TIMESTAMPING`: the first of three `timespec`s, all zeros if there is none.
-fn stamp(content: &[u8]) -> Option<u64> {
+pub(super) fn stamp(content: &[u8]) -> Option<u64> {
     let seconds = u64::from_ne_bytes(*content.first_chunk()?);
     let nanos = u64::from_ne_bytes(*content.get(size_of::<u64>()..)?.first_chunk()?);
     let at = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;

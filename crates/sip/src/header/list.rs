@@ -27,6 +27,11 @@ impl Headers {
         self.0.len()
     }
 
+    /// About what they take in memory, bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.0.iter().map(|(_, value)| value.len() + size_of::<(Name, String)>()).sum()
+    }
+
     /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

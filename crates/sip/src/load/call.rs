@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::output::{Counts, Failure, Stamps};
+use super::output::{Counts, Failure, Stamps, What};
 use super::text::Text;
 use super::token::{Token, Wish};
 use crate::deadline::{Deadline, Repetition, earliest};
@@ -29,6 +29,8 @@ pub enum Scenario {
         /// From the first provisional response other than 100 to the CANCEL.
         patience: Duration,
     },
+    /// Calls, and is sent elsewhere with a 3xx, which it does not follow: what a redirect server is tested with.
+    Redirect,
     /// Asks what the other can (OPTIONS).
     Options,
     /// Sends a text (MESSAGE).
@@ -41,7 +43,20 @@ impl Scenario {
         match self {
             Self::Busy => Wish::Refuse,
             Self::Cancel { .. } | Self::NoAnswer { .. } => Wish::Ring,
-            Self::Call { .. } | Self::Options | Self::Message => Wish::Answer,
+            Self::Call { .. } | Self::Redirect | Self::Options | Self::Message => Wish::Answer,
+        }
+    }
+
+    /// What its record says that was done.
+    pub const fn what(self) -> What {
+        match self {
+            Self::Call { .. } => What::Call,
+            Self::Cancel { .. } => What::Cancel,
+            Self::Busy => What::Busy,
+            Self::NoAnswer { .. } => What::NoAnswer,
+            Self::Redirect => What::Redirect,
+            Self::Options => What::Options,
+            Self::Message => What::Message,
         }
     }
 }

@@ -6,7 +6,8 @@ use netrig_core::{Duration, Instant};
 
 use super::call::{Answer, Answering, Clock};
 use super::messages::{Responses, copy_of};
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
+use super::moment::Moment;
+use super::output::{Counts, Failure, Output, Record, Side, Stamps, Way, What, stamp};
 use super::scan::{Scan, Start};
 use super::setup::Setup;
 use super::slab::{Key, Slab};
@@ -40,6 +41,8 @@ pub struct Callee {
     table: Table,
     wheel: Wheel,
     lines: Vec<u8>,
+    /// When what is being handled came.
+    arrived: Instant,
     refused: u64,
     strays: u64,
 }
@@ -66,6 +69,7 @@ impl Callee {
             wheel: Wheel::new(setup.resolution),
             setup,
             lines: Vec::new(),
+            arrived: Instant::ZERO,
             refused: 0,
             strays: 0,
         })
@@ -107,7 +111,15 @@ impl Callee {
     }
 
     /// A request that has come from `from`, where its responses go.
-    pub fn handle_request(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
+    pub fn handle_request(
+        &mut self,
+        moment: impl Into<Moment>,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        out: &mut Output,
+    ) {
+        let Moment { arrived, now } = moment.into();
+        self.arrived = arrived;
         let Some(Start::Request { method, .. }) = scan.start else { return };
         let tag = scan.to_tag.and_then(Token::read).filter(|token| self.is_own(*token));
         match (method, scan.to_tag) {
@@ -139,7 +151,7 @@ impl Callee {
     ) {
         copy_of(scan, from, &self.token(NOBODY).digits(), &mut self.lines);
         let values = Values::default().with(Hole::Copied, &self.lines);
-        out.datagrams.write(from, template(&self.responses), &values);
+        out.messages.write(from, Way::Back, template(&self.responses), &values);
     }
 
     fn find(&self, scan: &Scan<'_>) -> (u64, Option<Key>) {
@@ -179,7 +191,7 @@ impl Callee {
                 cseq: cseq.number,
                 counts: Counts::default(),
                 clock: Clock::default(),
-                stamps: Stamps::new(now, now),
+                stamps: Stamps::new(self.arrived, self.arrived),
                 hash,
                 call_id: Text::of(name),
                 from,
@@ -253,7 +265,7 @@ impl Callee {
             _ => terminated,
         };
         let values = Values::default().with(Hole::Copied, call.copied.as_bytes());
-        out.datagrams.write(call.from, template, &values);
+        out.messages.write(call.from, Way::Back, template, &values);
     }
 
     fn cancelled(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
@@ -265,10 +277,10 @@ impl Callee {
         // the same" (RFC 3261 section 9.2).
         copy_of(scan, from, &self.token(key).digits(), &mut self.lines);
         let values = Values::default().with(Hole::Copied, &self.lines);
-        out.datagrams.write(from, &self.responses.ok, &values);
+        out.messages.write(from, Way::Back, &self.responses.ok, &values);
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Answering::Ringing {
-            stamp(&mut call.stamps.ending, now);
+            stamp(&mut call.stamps.ending, self.arrived);
             self.respond(now, key, 487, out);
             self.rest(key);
         } else {
@@ -282,7 +294,7 @@ impl Callee {
             self.strays += 1;
             return;
         };
-        stamp(&mut call.stamps.acknowledged, now);
+        stamp(&mut call.stamps.acknowledged, self.arrived);
         match call.phase {
             Answering::Accepted => {
                 call.phase = Answering::Confirmed;
@@ -293,7 +305,7 @@ impl Callee {
                 // Timer I.
                 call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
                 if call.stamps.ending != Instant::NEVER {
-                    stamp(&mut call.stamps.ended, now);
+                    stamp(&mut call.stamps.ended, self.arrived);
                 }
                 out.records.push(record(call));
             }
@@ -322,7 +334,7 @@ impl Callee {
         if call.phase == Answering::Ringing {
             // "The UAS MUST still respond to any pending requests received for that dialog. It is RECOMMENDED that a 487
             // (Request Terminated) response be generated to those pending requests" (RFC 3261 section 15.1.2).
-            stamp(&mut call.stamps.ending, now);
+            stamp(&mut call.stamps.ending, self.arrived);
             self.respond(now, key, 487, out);
             return self.rest(key);
         }
@@ -330,7 +342,7 @@ impl Callee {
             call.counts.repeated += 1;
             return;
         }
-        stamp(&mut call.stamps.ending, now);
+        stamp(&mut call.stamps.ending, self.arrived);
         stamp(&mut call.stamps.ended, now);
         call.phase = Answering::Over;
         // What was sent before its end may still be in the network.
@@ -384,5 +396,5 @@ impl Callee {
 
 fn record(call: &Answer) -> Record {
     let Answer { token, failure, status, stamps, counts, .. } = *call;
-    Record { token, side: Side::Callee, user: u32::MAX, failure, status, stamps, counts }
+    Record { token, side: Side::Callee, what: What::Answer, user: u32::MAX, failure, status, stamps, counts }
 }

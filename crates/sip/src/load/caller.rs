@@ -6,7 +6,8 @@ use super::authorize::{Credentials, authorize};
 use super::call::{Call, Clock, Phase, Scenario};
 use super::digits::Decimal;
 use super::messages::{Requests, Responses, copy_of};
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
+use super::moment::Moment;
+use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
 use super::scan::{Address, Scan, Start, is_loose};
 use super::setup::{Directory, Setup};
 use super::slab::{Key, Slab};
@@ -35,6 +36,8 @@ pub struct Caller {
     calls: Slab<Call>,
     wheel: Wheel,
     lines: Vec<u8>,
+    /// When what is being handled came.
+    arrived: Instant,
     strays: u64,
 }
 
@@ -68,6 +71,7 @@ impl Caller {
             names,
             passwords,
             lines: Vec::new(),
+            arrived: Instant::ZERO,
             strays: 0,
         })
     }
@@ -146,11 +150,13 @@ impl Caller {
     /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
     pub fn handle_response(
         &mut self,
-        now: Instant,
+        moment: impl Into<Moment>,
         scan: &Scan<'_>,
         (token, transaction): (Token, u16),
         out: &mut Output,
     ) {
+        let Moment { arrived, now } = moment.into();
+        self.arrived = arrived;
         let is_of = |text: Option<&[u8]>| text.and_then(Token::read) == Some(token);
         let known = self.calls.get(token.key).filter(|call| call.token == token);
         let (Some(status), Some(cseq), Some(_)) = (scan.status(), scan.cseq, known) else {
@@ -179,12 +185,13 @@ impl Caller {
     /// A request whose `To` tag is of this token: the other side hangs up.
     pub fn handle_request(
         &mut self,
-        now: Instant,
+        moment: impl Into<Moment>,
         from: std::net::SocketAddr,
         scan: &Scan<'_>,
         token: Token,
         out: &mut Output,
     ) {
+        let Moment { arrived, .. } = moment.into();
         let Some(Start::Request { method, .. }) = scan.start else { return };
         if method == b"ACK" {
             return;
@@ -198,12 +205,33 @@ impl Caller {
             _ if is_known => &self.responses.not_acceptable,
             _ => &self.responses.unknown,
         };
-        out.datagrams.write(from, template, &values);
+        out.messages.write(from, Way::Back, template, &values);
         let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
         if let Some(call) = call.filter(|call| method == b"BYE" && call.phase == Phase::Holding) {
-            stamp(&mut call.stamps.ended, now);
+            stamp(&mut call.stamps.ended, arrived);
             call.failure = Some(Failure::EndedByPeer);
             self.finish(token.key, out);
+        }
+    }
+
+    /// A connection is gone along which requests went: what waits for an answer to one of them has failed. A call that is
+    /// held goes on, for its BYE may find another way.
+    pub fn handle_disconnection(&mut self, now: Instant, whose: Whose, why: Broken, out: &mut Output) {
+        let concerned: Vec<Key> = match whose {
+            Whose::All => self.calls.keys().collect(),
+            Whose::User(user) => {
+                let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
+                self.calls.keys().filter(is_theirs).collect()
+            }
+            Whose::Attempt(token) => vec![token.key],
+        };
+        for key in concerned {
+            let Some(call) = self.calls.get_mut(key) else { continue };
+            if !matches!(call.phase, Phase::Holding | Phase::Refused) {
+                stamp(&mut call.stamps.ended, now);
+                call.failure = call.failure.or(Some(Failure::Connection(why)));
+                self.finish(key, out);
+            }
         }
     }
 
@@ -277,7 +305,8 @@ impl Caller {
             .with(Hole::Tag, &name)
             .with(Hole::Branch, &branch)
             .with(Hole::CSeq, cseq.as_bytes());
-        out.datagrams.write(to, template, &values);
+        let way = Way::Of { user: call.user, attempt: call.token };
+        out.messages.write(to, way, template, &values);
     }
 
     /// A response to an INVITE, of the call's last or of one that was challenged.
@@ -316,9 +345,9 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_ringing = status > 100;
         if is_ringing {
-            stamp(&mut call.stamps.ringing, now);
+            stamp(&mut call.stamps.ringing, self.arrived);
         } else if call.stamps.ringing == Instant::NEVER {
-            stamp(&mut call.stamps.trying, now);
+            stamp(&mut call.stamps.trying, self.arrived);
         } else {
             call.counts.reordered += 1;
         }
@@ -332,7 +361,9 @@ impl Caller {
         }
         let span = match call.scenario {
             Scenario::Cancel { after } if was_calling => Some(after),
-            Scenario::NoAnswer { patience } if is_ringing && call.stamps.ringing == now => Some(patience),
+            Scenario::NoAnswer { patience } if is_ringing && call.stamps.ringing == self.arrived => {
+                Some(patience)
+            }
             _ if was_calling => Some(longest),
             _ => None,
         };
@@ -372,7 +403,7 @@ impl Caller {
         call.remote = Text::of(scan.to.unwrap_or_default());
         call.target = Text::of(target);
         call.status = status;
-        stamp(&mut call.stamps.answered, now);
+        stamp(&mut call.stamps.answered, self.arrived);
         call.clock.again.stop();
         call.clock.end.stop();
         call.clock.act.stop();
@@ -421,13 +452,14 @@ impl Caller {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        stamp(&mut call.stamps.answered, now);
+        stamp(&mut call.stamps.answered, self.arrived);
         stamp(&mut call.stamps.acknowledged, now);
         if call.phase == Phase::Cancelling {
-            stamp(&mut call.stamps.ended, now);
+            stamp(&mut call.stamps.ended, self.arrived);
         }
         let wanted = match call.scenario {
             Scenario::Busy => status == 486 || status == 600,
+            Scenario::Redirect => (300..400).contains(&status),
             Scenario::Cancel { .. } | Scenario::NoAnswer { .. } => {
                 call.phase == Phase::Cancelling && status == 487
             }
@@ -508,10 +540,10 @@ impl Caller {
             return self.send(now, key, sent, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        stamp(&mut call.stamps.ended, now);
+        stamp(&mut call.stamps.ended, self.arrived);
         if method != Method::Bye {
             call.status = status;
-            stamp(&mut call.stamps.answered, now);
+            stamp(&mut call.stamps.answered, self.arrived);
         }
         if status >= 300 {
             let is_challenge = matches!(status, 401 | 407);
@@ -585,6 +617,6 @@ impl Caller {
 }
 
 fn record(call: &Call) -> Record {
-    let Call { token, user, failure, status, stamps, counts, .. } = *call;
-    Record { token, side: Side::Caller, user, failure, status, stamps, counts }
+    let Call { token, scenario, user, failure, status, stamps, counts, .. } = *call;
+    Record { token, side: Side::Caller, what: scenario.what(), user, failure, status, stamps, counts }
 }

@@ -95,7 +95,9 @@ fn request(
 /// An INVITE begins a dialog: where the other side finds this one.
 fn contact(setup: &Setup, method: &Method) -> String {
     match method {
-        Method::Invite => format!("Contact: <sip:{}@{}>\r\n", Hole::User.text(), setup.local),
+        Method::Invite => {
+            format!("Contact: <sip:{}@{}{}>\r\n", Hole::User.text(), setup.local, setup.transport_parameter())
+        }
         _ => String::new(),
     }
 }
@@ -133,7 +135,7 @@ impl Responses {
                 String::from_utf8_lossy(body),
             ))
         };
-        let own = format!("Contact: <sip:{}>\r\n", setup.local);
+        let own = format!("Contact: <sip:{}{}>\r\n", setup.local, setup.transport_parameter());
         let described = if setup.description.is_empty() { own.clone() } else { own.clone() + DESCRIPTION };
         Ok(Self {
             ringing: response(Status::RINGING, &own, b"")?,

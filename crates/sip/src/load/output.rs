@@ -1,4 +1,4 @@
-//! What machines hand out: datagrams to be sent, and records of what happened.
+//! What machines hand out: messages to be sent, and records of what happened.
 
 use std::net::SocketAddr;
 
@@ -12,17 +12,31 @@ use crate::transaction::Timer;
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     /// To be sent, in this order.
-    pub datagrams: Outbox,
+    pub messages: Outbox,
     /// What has come to its end.
     pub records: Vec<Record>,
 }
 
-/// Datagrams one behind the other, each with where it goes.
+/// Messages one behind the other, each with where it goes.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
     /// Where each ends.
-    ends: Vec<(usize, SocketAddr)>,
+    ends: Vec<(usize, SocketAddr, Way)>,
+}
+
+/// Along which connection a message goes, where it goes along one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A response: along that on which its request has come (RFC 3261 section 18.2.2).
+    Back,
+    /// A request: along one of the user's, or of the attempt's.
+    Of {
+        /// Of callers, or of those who register, as the attempt's owner says.
+        user: u32,
+        /// The name that the record of what is done will have.
+        attempt: Token,
+    },
 }
 
 impl Outbox {
@@ -38,8 +52,13 @@ impl Outbox {
 
     /// Each with where it goes.
     pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
-        let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
-        starts.zip(&self.ends).map(|(start, (end, to))| (*to, &self.bytes[start..*end]))
+        self.along().map(|(to, _, bytes)| (to, bytes))
+    }
+
+    /// Each with where it goes, and along what.
+    pub fn along(&self) -> impl Iterator<Item = (SocketAddr, Way, &[u8])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, ..)| *end));
+        starts.zip(&self.ends).map(|(start, (end, to, way))| (*to, *way, &self.bytes[start..*end]))
     }
 
     /// Forgets all.
@@ -48,9 +67,9 @@ impl Outbox {
         self.ends.clear();
     }
 
-    pub(super) fn write(&mut self, to: SocketAddr, template: &Template, values: &Values<'_>) {
+    pub(super) fn write(&mut self, to: SocketAddr, way: Way, template: &Template, values: &Values<'_>) {
         template.write(values, &mut self.bytes);
-        self.ends.push((self.bytes.len(), to));
+        self.ends.push((self.bytes.len(), to, way));
     }
 }
 
@@ -126,6 +145,50 @@ pub enum Side {
     Registrant,
 }
 
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// A user was registered, for the first time or again.
+    Register,
+    /// A registration was kept alive, before its time was over.
+    Renew,
+    /// A registration was taken back.
+    Unregister,
+    /// A call that is answered and hung up.
+    Call,
+    /// A call that is taken back.
+    Cancel,
+    /// A call to one who refuses.
+    Busy,
+    /// A call that nobody answers.
+    NoAnswer,
+    /// A call that is sent elsewhere.
+    Redirect,
+    /// OPTIONS.
+    Options,
+    /// MESSAGE.
+    Message,
+    /// A call as the one sees it who is called.
+    Answer,
+}
+
+impl What {
+    /// All that there are.
+    pub const ALL: [Self; 11] = [
+        Self::Register,
+        Self::Renew,
+        Self::Unregister,
+        Self::Call,
+        Self::Cancel,
+        Self::Busy,
+        Self::NoAnswer,
+        Self::Redirect,
+        Self::Options,
+        Self::Message,
+        Self::Answer,
+    ];
+}
+
 /// Why it is no success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
@@ -143,6 +206,41 @@ pub enum Failure {
     EndedByPeer,
     /// A rule that the other side has broken, by its section.
     Rule(&'static str),
+    /// The connection on which an answer was to come is gone: "the condition MUST be treated as a 503" (RFC 3261 section
+    /// 8.1.3.1).
+    Connection(Broken),
+}
+
+/// How a connection has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Broken {
+    /// Nobody listens there.
+    Refused,
+    /// The other side has cut it off.
+    Reset,
+    /// The other side has closed it.
+    Closed,
+    /// Nobody answers there, or there is no way.
+    Unreachable,
+    /// TLS was not agreed upon.
+    Tls,
+    /// What came is no SIP.
+    Garbled,
+    /// The other side did not take what was sent.
+    Stuck,
+    /// This machine had no port, descriptor or memory for it: the tester's own limit.
+    Unopened,
+}
+
+/// Whose connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// That of all.
+    All,
+    /// A user's.
+    User(u32),
+    /// That of one attempt.
+    Attempt(Token),
 }
 
 /// One call, registration or request from its beginning to its end.
@@ -152,6 +250,8 @@ pub struct Record {
     pub token: Token,
     /// Who saw it.
     pub side: Side,
+    /// What was done.
+    pub what: What,
     /// Which user, of whom sees it; for one who is called `u32::MAX`.
     pub user: u32,
     /// Why it failed, if it did.

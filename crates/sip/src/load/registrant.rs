@@ -5,7 +5,8 @@ use netrig_core::{Duration, Instant};
 use super::authorize::{Credentials, authorize};
 use super::digits::{Decimal, decimal};
 use super::messages::Requests;
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, stamp};
+use super::moment::Moment;
+use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, What, Whose, stamp};
 use super::scan::Scan;
 use super::setup::{Directory, Setup};
 use super::slab::Key;
@@ -31,6 +32,8 @@ pub struct Registrant {
     users: Vec<User>,
     wheel: Wheel,
     registered: u32,
+    /// When what is being handled came.
+    arrived: Instant,
     strays: u64,
 }
 
@@ -58,6 +61,7 @@ impl Registrant {
             names,
             passwords,
             registered: 0,
+            arrived: Instant::ZERO,
             strays: 0,
         })
     }
@@ -90,7 +94,7 @@ impl Registrant {
         expires: u32,
         out: &mut Output,
     ) -> Result<(), Occupied> {
-        self.begin(now, intended, user, (Registration::Registering, expires), out)
+        self.begin(now, intended, user, (What::Register, expires), out)
     }
 
     /// Takes a user's registration back.
@@ -104,7 +108,7 @@ impl Registrant {
         user: u32,
         out: &mut Output,
     ) -> Result<(), Occupied> {
-        self.begin(now, intended, user, (Registration::Unregistering, 0), out)
+        self.begin(now, intended, user, (What::Unregister, 0), out)
     }
 
     /// When [`Registrant::handle_timeout`] is to be called at the latest.
@@ -114,6 +118,7 @@ impl Registrant {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+        self.arrived = now;
         while let Some(index) = self.wheel.pop(now) {
             self.due(now, index, out);
             self.rest(index);
@@ -123,11 +128,13 @@ impl Registrant {
     /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
     pub fn handle_response(
         &mut self,
-        now: Instant,
+        moment: impl Into<Moment>,
         scan: &Scan<'_>,
         (token, _): (Token, u16),
         out: &mut Output,
     ) {
+        let Moment { arrived, now } = moment.into();
+        self.arrived = arrived;
         let index = token.key.index;
         let is_of = |text: Option<&[u8]>| text.and_then(Token::read) == Some(token);
         let known = self.users.get_mut(index as usize);
@@ -151,10 +158,27 @@ impl Registrant {
                 self.ask_for_longer(least, index);
                 self.send(now, index, out);
             }
-            (401 | 407, _) => self.failed(now, status, Failure::Authentication, index, out),
-            _ => self.failed(now, status, Failure::Status(status), index, out),
+            (401 | 407, _) => self.failed(status, Failure::Authentication, index, out),
+            _ => self.failed(status, Failure::Status(status), index, out),
         }
         self.rest(index);
+    }
+
+    /// A connection is gone along which requests went: what waits for an answer to one of them has failed.
+    pub fn handle_disconnection(&mut self, now: Instant, whose: Whose, why: Broken, out: &mut Output) {
+        self.arrived = now;
+        let concerned = match whose {
+            Whose::All => 0..self.users.len() as u32,
+            Whose::User(user) => user..user + 1,
+            Whose::Attempt(token) => token.key.index..token.key.index + 1,
+        };
+        for index in concerned {
+            let state = self.state(index);
+            if matches!(state, Some(Registration::Registering | Registration::Unregistering)) {
+                self.failed(0, Failure::Connection(why), index, out);
+                self.rest(index);
+            }
+        }
     }
 
     fn ask_for_longer(&mut self, least: u32, index: u32) {
@@ -169,14 +193,16 @@ impl Registrant {
         now: Instant,
         intended: Instant,
         index: u32,
-        (state, expires): (Registration, u32),
+        (what, expires): (What, u32),
         out: &mut Output,
     ) -> Result<(), Occupied> {
         let user = self.users.get_mut(index as usize).ok_or(Occupied)?;
         if matches!(user.state, Registration::Registering | Registration::Unregistering) {
             return Err(Occupied);
         }
-        (user.state, user.expires, user.status) = (state, expires, 0);
+        let is_last = what == What::Unregister;
+        user.state = if is_last { Registration::Unregistering } else { Registration::Registering };
+        (user.what, user.expires, user.status) = (what, expires, 0);
         (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
         user.cseq += 1;
         self.send(now, index, out);
@@ -214,7 +240,8 @@ impl Registrant {
             .with(Hole::CSeq, cseq.as_bytes())
             .with(Hole::Expires, expires.as_bytes())
             .with(Hole::Authorization, user.authorization.as_deref().unwrap_or_default());
-        out.datagrams.write(self.setup.server, &self.requests.register, &values);
+        let way = Way::Of { user: index, attempt: token };
+        out.messages.write(self.setup.server, way, &self.requests.register, &values);
     }
 
     fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut Output) {
@@ -244,10 +271,10 @@ impl Registrant {
             (true, false) => self.registered -= 1,
             _ => {}
         }
-        self.done(now, status, None, index, out);
+        self.done(status, None, index, out);
     }
 
-    fn failed(&mut self, now: Instant, status: u16, failure: Failure, index: u32, out: &mut Output) {
+    fn failed(&mut self, status: u16, failure: Failure, index: u32, out: &mut Output) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
         // What the registrar has, it keeps until its time is over; nobody renews it any more.
         user.state = Registration::None;
@@ -256,21 +283,22 @@ impl Registrant {
             user.until = Instant::ZERO;
             self.registered -= 1;
         }
-        self.done(now, status, Some(failure), index, out);
+        self.done(status, Some(failure), index, out);
     }
 
-    fn done(&mut self, now: Instant, status: u16, failure: Option<Failure>, index: u32, out: &mut Output) {
+    fn done(&mut self, status: u16, failure: Option<Failure>, index: u32, out: &mut Output) {
         let token = self.token(index);
         let Some(user) = self.users.get_mut(index as usize) else { return };
         user.status = status;
-        stamp(&mut user.stamps.answered, now);
+        stamp(&mut user.stamps.answered, self.arrived);
         user.clock.again.stop();
         user.clock.end.stop();
         user.authorization = None;
-        let User { stamps, counts, .. } = *user;
+        let User { what, stamps, counts, .. } = *user;
         out.records.push(Record {
             token,
             side: Side::Registrant,
+            what,
             user: index,
             failure,
             status,
@@ -304,7 +332,7 @@ impl Registrant {
         let t2 = self.setup.timing.t2;
         let Some(user) = self.users.get_mut(index as usize) else { return };
         if user.clock.end.has_come(now) {
-            return self.failed(now, 0, Failure::TimedOut(Timer::F), index, out);
+            return self.failed(0, Failure::TimedOut(Timer::F), index, out);
         }
         if user.clock.again.has_come(now, Some(t2)) {
             user.counts.requests_again += 1;
@@ -314,7 +342,7 @@ impl Registrant {
         if user.clock.act.has_come(now) {
             let expires = user.expires;
             // It is registered: nothing else keeps it from being renewed.
-            let _renewed = self.register(now, now, index, expires, out);
+            let _renewed = self.begin(now, now, index, (What::Renew, expires), out);
         }
     }
 

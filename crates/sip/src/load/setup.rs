@@ -7,6 +7,7 @@ use netrig_core::Duration;
 
 use super::digits::Decimal;
 use super::text::Text;
+use crate::Host;
 use crate::header::Transport;
 use crate::transaction::Timing;
 
@@ -43,7 +44,8 @@ pub struct Setup {
 
 impl Setup {
     /// Over UDP, with the timers of RFC 3261, 65,536 calls at once, deadlines to 100 µs, three minutes of ringing
-    /// (timer C of RFC 3261 section 16.6) and an hour of call.
+    /// (timer C of RFC 3261 section 16.6) and an hour of call. The domain is the server's address, with its port if that is not
+    /// 5060.
     pub fn new(run: u32, local: SocketAddr, server: SocketAddr) -> Self {
         Self {
             run,
@@ -52,13 +54,22 @@ impl Setup {
             peers: Vec::new(),
             local,
             transport: Transport::Udp,
-            domain: server.ip().to_string(),
+            domain: domain_of(server),
             timing: Timing::default(),
             resolution: Duration::from_micros(100),
             calls: 1 << 16,
             description: Bytes::new(),
             longest_ringing: Duration::from_secs(180),
             longest_call: Duration::from_secs(3600),
+        }
+    }
+
+    /// What tells in a `Contact` that it is to be reached over a connection (RFC 3261 section 19.1.1).
+    pub(super) const fn transport_parameter(&self) -> &'static str {
+        match self.transport {
+            Transport::Udp => "",
+            Transport::Tls => ";transport=tls",
+            _ => ";transport=tcp",
         }
     }
 
@@ -72,6 +83,17 @@ impl Setup {
         let with_default = || Some(SocketAddr::new(bare.parse().ok()?, self.transport.default_port()));
         let named = text.parse().ok().or_else(with_default);
         named.filter(|named| self.peers.contains(named)).unwrap_or(self.server)
+    }
+}
+
+/// The address of a server as it stands in the URIs of its users: with its port, where it is not the one that is meant without
+/// (RFC 3261 section 19.1.2), for another server may listen there.
+fn domain_of(server: SocketAddr) -> String {
+    let host = Host::Address(server.ip());
+    if server.port() == Transport::Udp.default_port() {
+        host.to_string()
+    } else {
+        format!("{host}:{}", server.port())
     }
 }
 
@@ -94,6 +116,15 @@ pub enum Directory {
         /// Where each ends.
         ends: Box<[u32]>,
     },
+    /// Every so many of another's texts.
+    Part {
+        /// The other.
+        of: Box<Self>,
+        /// The number of the first user there.
+        first: u32,
+        /// From one user to the next there.
+        step: u32,
+    },
 }
 
 impl Directory {
@@ -112,6 +143,12 @@ impl Directory {
         Self::List { bytes: bytes.into(), ends: ends.into() }
     }
 
+    /// The texts of users `first`, `first + step` and so on, from 0 on.
+    #[must_use]
+    pub fn part(&self, first: u32, step: u32) -> Self {
+        Self::Part { of: Box::new(self.clone()), first, step }
+    }
+
     /// The text of one user; empty beyond the end of a list.
     pub fn of(&self, user: u32) -> Text<46> {
         match self {
@@ -127,6 +164,7 @@ impl Directory {
                 text[prefix.len()..prefix.len() + number.len()].copy_from_slice(number);
                 Text::of(&text[..prefix.len() + number.len()])
             }
+            Self::Part { of, first, step } => of.of(first.saturating_add(user.saturating_mul(*step))),
             Self::List { bytes, ends } => {
                 let place = user as usize;
                 let start = place.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
@@ -148,6 +186,7 @@ mod tests {
         assert_eq!(name(&Directory::pattern(&"u".repeat(50), 1), 42), "u".repeat(50) + "42");
         let list = Directory::list(["alice", "", "bob"]);
         assert_eq!([0, 1, 2, 3].map(|user| name(&list, user)), ["alice", "", "bob", ""]);
+        assert_eq!([0, 1].map(|user| name(&Directory::pattern("u", 1).part(3, 4), user)), ["u3", "u7"]);
         assert_eq!(name(&Directory::Fixed(b"secret"[..].into()), 9), "secret");
     }
 

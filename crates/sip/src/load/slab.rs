@@ -95,6 +95,14 @@ impl<T> Slab<T> {
         matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
     }
 
+    /// Of all that are there.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        let places = (0..).zip(&self.entries);
+        places.filter_map(|(index, entry): (u32, &Entry<T>)| {
+            matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
+        })
+    }
+
     /// Whether the object was there once and is gone.
     pub fn is_past(&self, key: Key) -> bool {
         self.entries.get(key.index as usize).is_some_and(|entry| key.generation < entry.generation)

@@ -3,7 +3,7 @@
 use netrig_core::Instant;
 
 use super::call::Clock;
-use super::output::{Counts, Stamps};
+use super::output::{Counts, Stamps, What};
 
 /// Whether a user is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Registration {
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) state: Registration,
+    /// What the last REGISTER is for.
+    pub(super) what: What,
     /// Of the last REGISTER.
     pub(super) cseq: u32,
     /// What is asked for, s.
@@ -44,6 +46,7 @@ impl User {
     pub(super) fn new() -> Self {
         Self {
             state: Registration::None,
+            what: What::Register,
             cseq: 0,
             expires: 0,
             status: 0,

@@ -1,6 +1,6 @@
 //! Messages as bytes.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use bytes::Bytes;
 
@@ -29,6 +29,30 @@ impl Message {
             Self::Request(Request { method, uri, .. }) => format!("{method} {uri} SIP/2.0\r\n"),
             Self::Response(Response { status, reason, .. }) => format!("SIP/2.0 {status} {reason}\r\n"),
         }
+    }
+}
+
+impl Request {
+    /// How long it is on the wire, bytes: of [`Message::to_bytes`].
+    pub fn wire_len(&self) -> usize {
+        let mut len = Length(0);
+        let written = write!(len, "{} {} SIP/2.0\r\n{}\r\n", self.method, self.uri, self.headers);
+        debug_assert!(written.is_ok(), "a length has room");
+        if self.headers.get(&Name::ContentLength).is_none() {
+            let written = write!(len, "{}: {}\r\n", Name::ContentLength, self.body.len());
+            debug_assert!(written.is_ok(), "a length has room");
+        }
+        len.0 + self.body.len()
+    }
+}
+
+/// Of a text that nobody keeps, bytes.
+struct Length(usize);
+
+impl fmt::Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
     }
 }
 

@@ -1,16 +1,17 @@
 //! A user agent that answers calls by itself (RFC 3261 sections 8.2 and 13.3).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant, Stream};
 
 use super::authentication::unknown_options;
 use super::element::Element;
+use super::hop::Hop;
+use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, describe, description, not_understood};
 use super::registrar::{is_readable, with_allow};
-use super::transactions::{Happened, Transactions};
-use super::{Destination, Domain, own_via, reply, unsupported};
+use super::transactions::{Happened, Transactions, weight_of};
+use super::{Destination, Domain, reply, unsupported};
 use crate::dialog::{
     Acceptance, Dialog, DialogId, Outcome, Provisionals, RELIABLE, Refusal, State, is_sips, needs_sips,
 };
@@ -34,56 +35,6 @@ const ALLOWED: [Method; 8] = [
 /// "To prevent cancellation, the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1).
 const EXTENSION: Duration = Duration::from_secs(60);
 
-/// How a machine behaves.
-#[derive(Clone, Debug)]
-pub struct Manners {
-    /// What it says before its answer, in the order of their times.
-    pub progress: Vec<Progress>,
-    /// How it answers.
-    pub answer: Answer,
-    /// How long after the ACK it hangs up; `None` leaves that to the caller.
-    pub hold: Option<Duration>,
-    /// Whether provisional responses are sent reliably to who supports it (RFC 3262).
-    pub reliable: bool,
-    /// Where it receives media; session descriptions say so.
-    pub media: SocketAddr,
-}
-
-/// A provisional response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// So long after the INVITE.
-    pub after: Duration,
-    /// 101 to 199.
-    pub status: Status,
-    /// With a session description: early media.
-    pub media: bool,
-}
-
-/// How a machine answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// With 200 so long after the INVITE.
-    Accept(Duration),
-    /// With this, 300 to 699, so long after the INVITE: busy, decline.
-    Refuse(Duration, Status),
-    /// Not at all: it rings until the caller gives up.
-    Never,
-}
-
-impl Manners {
-    /// It rings at once, answers at once, and waits for the BYE.
-    pub fn new(media: SocketAddr) -> Self {
-        Self {
-            progress: vec![Progress { after: Duration::ZERO, status: Status::RINGING, media: false }],
-            answer: Answer::Accept(Duration::ZERO),
-            hold: None,
-            reliable: false,
-            media,
-        }
-    }
-}
-
 /// A user agent server that behaves as it is told.
 #[derive(Debug)]
 pub struct AnsweringMachine {
@@ -93,6 +44,8 @@ pub struct AnsweringMachine {
     most: usize,
     transactions: Transactions,
     calls: BTreeMap<DialogId, Call>,
+    /// What all of them count as: one with a long INVITE as several.
+    weight: usize,
     /// Which call an INVITE has begun.
     invites: BTreeMap<ServerKey, DialogId>,
     due: BTreeSet<(Instant, DialogId)>,
@@ -121,7 +74,19 @@ pub(super) struct Call {
     hang_up: Option<Instant>,
     /// Until when the caller wants an answer.
     expires: Option<Instant>,
+    /// When it has lasted as long as it may.
+    end: Instant,
     due: Option<Instant>,
+    weight: usize,
+}
+
+impl Call {
+    /// Whether it was answered and acknowledged, so that it may be hung up: "the callee's UA MUST NOT send a BYE on a confirmed
+    /// dialog until it has received an ACK for its 2xx response or until the server transaction times out" (RFC 3261 section 15).
+    fn is_talk(&self) -> bool {
+        let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
+        self.answered && outcome.is_some()
+    }
 }
 
 impl AnsweringMachine {
@@ -134,6 +99,7 @@ impl AnsweringMachine {
             most,
             transactions: Transactions::of_user_agent(most.saturating_mul(4), timing),
             calls: BTreeMap::new(),
+            weight: 0,
             invites: BTreeMap::new(),
             due: BTreeSet::new(),
         }
@@ -188,7 +154,7 @@ impl AnsweringMachine {
             return Ok(Some(unsupported(request, &unknown)));
         }
         match DialogId::of_request(request) {
-            Some(id) => self.within(now, &id, request).map(Some),
+            Some(id) => self.within(now, key, &id, request).map(Some),
             None if request.method == Method::Invite => Ok(None),
             None if matches!(request.method, Method::Options | Method::Message) => {
                 Ok(Some(with_allow(reply(request, Status::OK), &ALLOWED)))
@@ -198,7 +164,13 @@ impl AnsweringMachine {
     }
 
     /// A request within a dialog.
-    fn within(&mut self, now: Instant, id: &DialogId, request: &Request) -> Result<Response, Refusal> {
+    fn within(
+        &mut self,
+        now: Instant,
+        key: &ServerKey,
+        id: &DialogId,
+        request: &Request,
+    ) -> Result<Response, Refusal> {
         let Some(call) = self.calls.get_mut(id) else {
             return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
         };
@@ -220,7 +192,7 @@ impl AnsweringMachine {
                     call.refuse_crossing_offer(&mut self.random)?;
                     answer_offer(&self.manners, call, request, &mut response);
                 }
-                response.headers.push(Name::Contact, contact(&self.domain, request));
+                response.headers.push(Name::Contact, contact(&self.domain, request, call.way_back.as_ref()));
             }
             Method::Bye => {
                 // "It is RECOMMENDED that a 487 (Request Terminated) response be generated to those pending requests" (RFC 3261
@@ -239,9 +211,9 @@ impl AnsweringMachine {
                 if !response.status.is_success() {
                     return Ok(response);
                 }
-                response.headers.push(Name::Contact, contact(&self.domain, request));
+                call.way_back = self.transactions.way_back(key);
+                response.headers.push(Name::Contact, contact(&self.domain, request, call.way_back.as_ref()));
                 call.acceptance = Some(accepted(now, request, &response, self.transactions.timing()));
-                call.way_back = Destination::of_response(&response);
             }
             _ => {}
         }
@@ -281,7 +253,8 @@ impl AnsweringMachine {
 
     fn begin(&mut self, now: Instant, key: ServerKey, request: &Request) {
         let refuse = |status| reply(request, status);
-        if self.calls.len() >= self.most {
+        let weight = weight_of(request);
+        if self.weight + weight > self.most {
             self.transactions.respond(now, &key, refuse(Status::SERVICE_UNAVAILABLE));
             return;
         }
@@ -297,7 +270,9 @@ impl AnsweringMachine {
         if let Ok(Some(to)) = request.headers.to() {
             ringing.headers.set(Name::To, to.with_tag(&tag));
         }
-        ringing.headers.push(Name::Contact, contact(&self.domain, request));
+        // What is sent again past the transaction goes the way of all else.
+        let way_back = self.transactions.way_back(&key);
+        ringing.headers.push(Name::Contact, contact(&self.domain, request, way_back.as_ref()));
         let Ok(dialog) = Dialog::callee(request, &ringing) else {
             self.transactions.respond(now, &key, refuse(Status::BAD_REQUEST));
             return;
@@ -318,13 +293,16 @@ impl AnsweringMachine {
             description,
             described: false,
             extended: now + EXTENSION,
-            way_back: Destination::of_response(&ringing),
+            way_back,
             hang_up: None,
             // "If the request is an INVITE that contains an Expires header field, the UAS core sets a timer for the number of
             // seconds indicated in the header field value."
             expires: expires.map(|seconds| now + Duration::from_secs(seconds.into())),
+            end: now + self.manners.longest,
             due: None,
+            weight,
         };
+        self.weight += weight;
         self.invites.insert(key, id.clone());
         self.calls.insert(id.clone(), call);
         self.attend(now, &id);
@@ -338,6 +316,7 @@ impl AnsweringMachine {
             self.due.remove(&(before, id.clone()));
         }
         if !goes_on {
+            self.weight -= call.weight;
             return;
         }
         call.due = self.next(&call);
@@ -346,7 +325,9 @@ impl AnsweringMachine {
     }
 
     fn forget(&mut self, id: &DialogId) {
-        if let Some(Call { due: Some(at), .. }) = self.calls.remove(id) {
+        let Some(Call { due, weight, .. }) = self.calls.remove(id) else { return };
+        self.weight -= weight;
+        if let Some(at) = due {
             self.due.remove(&(at, id.clone()));
         }
     }
@@ -358,10 +339,11 @@ impl AnsweringMachine {
             Answer::Never => None,
         };
         let is_held = call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back);
-        let open = [progress, answer.filter(|_| !is_held), call.expires, Some(call.extended)];
+        let open = [progress, answer.filter(|_| !is_held), call.expires, Some(call.end), Some(call.extended)];
         let open = open.into_iter().flatten().filter(|_| !call.answered);
         let own = [
             call.hang_up,
+            call.is_talk().then_some(call.end),
             call.provisionals.as_ref().and_then(Provisionals::poll_timeout),
             call.acceptance.as_ref().and_then(Acceptance::poll_timeout),
         ];
@@ -371,7 +353,9 @@ impl AnsweringMachine {
     /// Whether the call goes on.
     fn work(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
         if !call.answered {
-            self.progress(now, id, call);
+            if now < call.end {
+                self.progress(now, id, call);
+            }
             if let Some(provisionals) = &mut call.provisionals {
                 provisionals.handle_timeout(now);
                 while let Some(response) = provisionals.poll_transmit() {
@@ -385,6 +369,11 @@ impl AnsweringMachine {
                     );
                     return false;
                 }
+            }
+            if call.end <= now {
+                let gone = of_call(&call.invite, Status::TEMPORARILY_UNAVAILABLE, id);
+                self.transactions.respond(now, &call.key, gone);
+                return false;
             }
             // "If the invitation expires before the UAS has generated a final response, a 487 (Request Terminated) response SHOULD
             // be generated."
@@ -474,7 +463,7 @@ impl AnsweringMachine {
                 call.hang_up = Some(now);
             }
         }
-        if call.hang_up.is_some_and(|at| at <= now) {
+        if call.hang_up.is_some_and(|at| at <= now) || (call.is_talk() && call.end <= now) {
             self.hang_up(now, call);
             return false;
         }
@@ -485,13 +474,12 @@ impl AnsweringMachine {
         if call.dialog.state() != State::Confirmed {
             return;
         }
-        let Ok(mut bye) = call.dialog.request(Method::Bye) else { return };
+        let Ok(bye) = call.dialog.request(Method::Bye) else { return };
         let route = bye.headers.addresses(&Name::Route).ok().and_then(|routes| routes.into_iter().next());
         let next = route.map_or_else(|| bye.uri.clone(), |route| route.uri);
         let Some(to) = next.as_sip().map(Destination::of_uri) else { return };
         let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
-        bye.headers.push_front(Name::Via, own_via(&self.domain, to.transport(), &branch));
-        let _ = self.transactions.send(now, bye, to);
+        let _ = self.transactions.send(now, Hop::new(&self.domain, bye, to, &branch));
     }
 
     /// A response that makes a dialog (RFC 3261 section 12.1.1).
@@ -501,7 +489,7 @@ impl AnsweringMachine {
         for route in call.invite.headers.all(&Name::RecordRoute) {
             response.headers.push(Name::RecordRoute, route);
         }
-        response.headers.push(Name::Contact, contact(&self.domain, &call.invite));
+        response.headers.push(Name::Contact, contact(&self.domain, &call.invite, call.way_back.as_ref()));
         response
     }
 }
@@ -522,12 +510,12 @@ fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
     response
 }
 
-/// Where this side of the dialog that `request` begins, or changes, is reached.
-fn contact(domain: &Domain, request: &Request) -> NameAddr {
+/// Where this side of the dialog that `request` begins, or changes, is reached by who is answered there.
+fn contact(domain: &Domain, request: &Request, way_back: Option<&Destination>) -> NameAddr {
     let is_secure = needs_sips(request);
-    let first = domain.listens.first().map_or(Transport::Udp, |(transport, _)| *transport);
-    let transport = if is_secure { Transport::Tls } else { first };
-    let (host, port) = domain.listens_at(transport);
+    let own = way_back.map_or(Transport::Udp, Destination::transport);
+    let transport = if is_secure { Transport::Tls } else { own };
+    let (host, port) = domain.listens_at(transport, way_back.and_then(Destination::ip));
     let mut uri = SipUri::new(host);
     uri.port = port;
     if is_secure {

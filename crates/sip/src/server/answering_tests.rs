@@ -98,6 +98,29 @@ fn a_2xx_that_nobody_acknowledges_is_repeated_and_ended() {
     assert!(all.contains(&(32000, "BYE".into())));
 }
 
+/// Whose caller is gone without a word: it has an end nevertheless.
+#[test]
+fn no_call_lasts_longer_than_it_may() {
+    let longest = Duration::from_secs(60);
+    let mut talking = machine(Manners { longest, ..manners() });
+    let call = invite(1, "");
+    talking.handle(at(0.0), call.clone(), source(ALICE));
+    let accepted = run(&mut talking, 0.1).remove(1).1;
+    talking.handle(at(0.1), within(&call, &accepted, Method::Ack, 1).into(), source(ALICE));
+    let all = words(&run(&mut talking, 200.0));
+    assert_eq!((all[0].clone(), talking.calls()), ((60_000, "BYE".into()), 0));
+    let mut ringing = machine(Manners { answer: Answer::Never, longest, ..manners() });
+    ringing.handle(at(0.0), invite(1, ""), source(ALICE));
+    assert_eq!(words(&run(&mut ringing, 60.1)), [(0, "180".into()), (60_000, "480".into())]);
+    assert_eq!(ringing.calls(), 0);
+    // "MUST NOT send a BYE on a confirmed dialog until it has received an ACK": what nobody acknowledges ends by itself.
+    let mut unheard = machine(Manners { longest: Duration::from_secs(10), ..manners() });
+    unheard.handle(at(0.0), invite(1, ""), source(ALICE));
+    let all = words(&run(&mut unheard, 33.0));
+    let byes: Vec<u64> = all.iter().filter(|(_, word)| word == "BYE").map(|(now, _)| *now).collect();
+    assert_eq!(byes[0], 32_000);
+}
+
 #[test]
 fn it_refuses_or_never_answers() {
     let after = Duration::from_secs(2);

@@ -11,6 +11,9 @@ use crate::{SipUri, Uri};
 /// The most bindings of one address-of-record.
 pub const MOST_BINDINGS: usize = 16;
 
+/// The longest that is kept for one of them, bytes: its URI with all parameters, the proxies on the way, the Call-ID.
+pub const LONGEST_BINDING: usize = 4096;
+
 /// One address of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
@@ -48,6 +51,8 @@ pub(super) enum Conflict {
     OutOfOrder,
     /// There is no more room.
     Full,
+    /// It is longer than is kept.
+    TooLong,
 }
 
 /// The bindings of all users, at most so many users as it is told.
@@ -67,9 +72,9 @@ impl Binding {
         (whole.parse::<u32>().unwrap_or(0).min(1) * 1000 + part).min(1000)
     }
 
-    /// Seconds that it has left.
+    /// Seconds that it has left, at most as many as can be written: 2³² less one (RFC 3261 section 20.19).
     pub fn left(&self, now: Instant) -> u64 {
-        (self.until - now).as_nanos().div_ceil(1_000_000_000)
+        (self.until - now).as_nanos().div_ceil(1_000_000_000).min(u32::MAX.into())
     }
 }
 
@@ -85,6 +90,15 @@ impl Bindings {
     /// Of at most `most` users.
     pub const fn new(most: usize) -> Self {
         Self { most, users: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
+    /// Gives the user of a URI an address that does not end, beside those that are registered. Whether there is room for it,
+    /// and the URI is one of SIP.
+    pub fn place(&mut self, uri: &Uri, contact: NameAddr) -> bool {
+        let Some(record) = record_of(uri) else { return false };
+        let origin = Origin { call_id: String::new(), sequence: 0, path: Vec::new() };
+        let change = Change { contact, span: Instant::NEVER - Instant::ZERO };
+        self.change(Instant::ZERO, &record, &origin, &[change]).is_ok()
     }
 
     /// How many users have one.
@@ -118,6 +132,11 @@ impl Bindings {
         changes: &[Change],
     ) -> Result<(), Conflict> {
         let mut all = self.of_record(now, record);
+        let path: usize = origin.path.iter().map(|proxy| proxy.to_string().len()).sum();
+        let longest = changes.iter().map(|change| change.contact.to_string().len()).max();
+        if record.len() + origin.call_id.len() + path + longest.unwrap_or(0) > LONGEST_BINDING {
+            return Err(Conflict::TooLong);
+        }
         let place_of = |all: &[Binding], contact: &NameAddr| {
             all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri))
         };

@@ -158,7 +158,7 @@ pub(super) fn copy(
         // "If the Request-URI contains a SIPS URI, or the topmost Route header field value (after the post processing of bullet
         // 6) contains a SIPS URI, the URI placed into the Record-Route header field MUST be a SIPS URI."
         let is_secure = is_sips(&copy.uri) || is_sips(&next_uri);
-        copy.headers.push_front(Name::RecordRoute, recorded(domain, is_secure, destination.transport()));
+        copy.headers.push_front(Name::RecordRoute, recorded(domain, is_secure, &destination));
     }
     // 6. "If the copy contains a Route header field, the proxy MUST inspect the URI in its first value. If that URI does not
     // contain an lr parameter, the proxy MUST modify the copy": a strict router finds itself in the Request-URI.
@@ -177,8 +177,9 @@ const fn makes_dialog(method: &Method) -> bool {
 }
 
 /// "The URI placed in the Record-Route header field value MUST be a SIP or SIPS URI. This URI MUST contain an lr parameter".
-fn recorded(domain: &Domain, is_secure: bool, transport: Transport) -> NameAddr {
-    let (host, port) = domain.listens_at(transport);
+fn recorded(domain: &Domain, is_secure: bool, destination: &Destination) -> NameAddr {
+    let transport = destination.transport();
+    let (host, port) = domain.listens_at(transport, destination.ip());
     let mut own = SipUri::new(host).with_parameter("lr", None);
     own.port = port;
     if is_secure {

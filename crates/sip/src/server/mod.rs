@@ -11,6 +11,10 @@ mod authentication;
 mod bindings;
 mod element;
 mod forward;
+mod hop;
+#[cfg(test)]
+mod hop_tests;
+mod manners;
 mod offers;
 mod proxy;
 mod redirect;
@@ -28,9 +32,11 @@ use std::net::{IpAddr, SocketAddr};
 use netrig_core::Instant;
 use sha2::{Digest as _, Sha256};
 
-pub use answering::{Answer, AnsweringMachine, Manners, Progress};
+pub use answering::AnsweringMachine;
 pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
-pub use bindings::{Binding, Bindings, MOST_BINDINGS};
+pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS};
+pub use hop::LONGEST_OVER_UDP;
+pub use manners::{Answer, Manners, Progress};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;
@@ -41,7 +47,7 @@ use crate::header::{Transport, Via};
 use crate::{Host, Message, Name, Request, Response, Scheme, SipUri, Status};
 
 /// Where a message came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
     /// What carried it.
     pub transport: Transport,
@@ -136,6 +142,14 @@ impl Destination {
         self.transport().is_reliable()
     }
 
+    /// Its address, as far as that is known.
+    pub(crate) const fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Address(source) => Some(source.address.ip()),
+            Self::Uri(_) => None,
+        }
+    }
+
     /// What carries it, as far as that is known: a name may still say otherwise.
     pub(crate) fn transport(&self) -> Transport {
         match self {
@@ -204,9 +218,10 @@ pub(crate) fn fingerprint(text: &str) -> String {
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A `Via` of one's own for a hop over `transport`.
-pub(crate) fn own_via(domain: &Domain, transport: Transport, branch: &str) -> Via {
-    let (host, port) = domain.listens_at(transport);
+/// A `Via` of one's own for a hop to `destination`.
+pub(crate) fn own_via(domain: &Domain, destination: &Destination, branch: &str) -> Via {
+    let transport = destination.transport();
+    let (host, port) = domain.listens_at(transport, destination.ip());
     Via::new(transport, host, port, branch)
 }
 

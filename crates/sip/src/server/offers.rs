@@ -3,7 +3,8 @@
 
 use netrig_core::Stream;
 
-use super::answering::{Call, Manners};
+use super::answering::Call;
+use super::manners::Manners;
 use super::reply;
 use crate::dialog::{Acceptance, Outcome, Refusal};
 use crate::sdp::Description;

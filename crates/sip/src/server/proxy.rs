@@ -6,10 +6,11 @@ use netrig_core::{Duration, Instant, Stream};
 
 use super::element::Element;
 use super::forward::{copy, preprocess, refusal, targets, way, without_own_via};
+use super::hop::Hop;
 use super::registrar::is_readable;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
-use super::{Destination, Registry, own_via, reply};
+use super::{Registry, reply};
 use crate::header::MAGIC_COOKIE;
 use crate::status::Class;
 use crate::transaction::{ClientKey, ServerKey, Timing};
@@ -89,15 +90,15 @@ impl Proxy {
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
         let decided = match self.own_answer(now, &key, request) {
             Some(response) => Err(Box::new(response)),
-            None => self.copies(now, request),
+            None => self.hops(now, request),
         };
         match decided {
             // An ACK for a 2xx has no transaction; what is wrong with it nobody can be told.
-            Ok(copies) if request.method == Method::Ack => {
-                copies.into_iter().take(1).for_each(|(copy, to)| self.transactions.send_directly(copy, to));
+            Ok(hops) if request.method == Method::Ack => {
+                hops.into_iter().take(1).for_each(|hop| self.transactions.send_directly(hop.request, hop.to));
             }
             Err(_) if request.method == Method::Ack => {}
-            Ok(copies) => self.fork(now, key, request, copies),
+            Ok(hops) => self.fork(now, key, request, hops),
             Err(response) => self.transactions.respond(now, &key, *response),
         }
     }
@@ -140,11 +141,7 @@ impl Proxy {
     }
 
     /// A copy for each target, with its `Via`.
-    fn copies(
-        &mut self,
-        now: Instant,
-        request: &Request,
-    ) -> Result<Vec<(Request, Destination)>, Box<Response>> {
+    fn hops(&mut self, now: Instant, request: &Request) -> Result<Vec<Hop>, Box<Response>> {
         let refused = refusal(&self.registry.domain, request);
         if let Some(response) = refused.or_else(|| self.challenge(now, request)) {
             return Err(Box::new(response));
@@ -155,29 +152,24 @@ impl Proxy {
         preprocess(domain, &mut own);
         let targets =
             targets(&self.registry, now, &own).map_err(|status| Box::new(reply(request, status)))?;
-        let mut copies = Vec::with_capacity(targets.len());
+        let mut hops = Vec::with_capacity(targets.len());
         for target in targets {
-            let Some((mut copy, to)) = copy(domain, &own, target, self.record_route) else { continue };
+            let Some((copy, to)) = copy(domain, &own, target, self.record_route) else { continue };
             let branch = format!("{MAGIC_COOKIE}{:016x}.{way}", self.random.bits());
-            copy.headers.push_front(Name::Via, own_via(domain, to.transport(), &branch));
-            copies.push((copy, to));
+            hops.push(Hop::new(domain, copy, to, &branch));
         }
-        if copies.is_empty() {
-            Err(Box::new(reply(request, Status::UNSUPPORTED_URI_SCHEME)))
-        } else {
-            Ok(copies)
-        }
+        if hops.is_empty() { Err(Box::new(reply(request, Status::UNSUPPORTED_URI_SCHEME))) } else { Ok(hops) }
     }
 
-    fn fork(&mut self, now: Instant, key: ServerKey, request: &Request, copies: Vec<(Request, Destination)>) {
+    fn fork(&mut self, now: Instant, key: ServerKey, request: &Request, hops: Vec<Hop>) {
         let mut context = Context {
             request: request.clone(),
             branches: BTreeMap::new(),
             responses: Vec::new(),
             answered: false,
         };
-        for (copy, to) in copies {
-            match self.transactions.send(now, copy, to) {
+        for hop in hops {
+            match self.transactions.send(now, hop) {
                 Some(branch) => {
                     let due = (request.method == Method::Invite).then(|| now + TIMER_C);
                     self.due.extend(due.map(|at| (at, branch.clone())));

@@ -1,7 +1,7 @@
 //! Who belongs to a domain, and how they register (RFC 3261 section 10.3).
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Duration, Instant};
 
@@ -82,13 +82,26 @@ impl Domain {
         self.listens.iter().any(|(transport, _)| transport.is_secure())
     }
 
-    /// What stands in its `Via` and `Record-Route` for a transport.
-    pub(super) fn listens_at(&self, transport: Transport) -> (Host, Option<u16>) {
-        let of = |(_, address): &(Transport, SocketAddr)| (Host::Address(address.ip()), Some(address.port()));
-        let own = self.listens.iter().find(|(own, _)| *own == transport).or_else(|| self.listens.first());
-        own.map(of).unwrap_or_else(|| {
-            (self.names.first().cloned().unwrap_or_else(|| Host::Name("localhost".into())), None)
-        })
+    /// Where it listens over `transport` for answers from `to`: at an address of the same version of IP, of this machine alone
+    /// if that one is. `None` if nothing listens so.
+    pub fn listens_towards(&self, transport: Transport, to: Option<IpAddr>) -> Option<SocketAddr> {
+        let of_transport = self.listens.iter().filter(|(own, _)| *own == transport);
+        let mut fitting = of_transport
+            .map(|(_, address)| *address)
+            .filter(|own| to.is_none_or(|to| own.is_ipv4() == to.is_ipv4()));
+        let first = fitting.next()?;
+        let near = |own: &SocketAddr| to.is_none_or(|to| own.ip().is_loopback() == to.is_loopback());
+        Some(if near(&first) { first } else { fitting.find(near).unwrap_or(first) })
+    }
+
+    /// What stands in its `Via`, `Record-Route` and `Contact` for who is reached over a transport.
+    pub(super) fn listens_at(&self, transport: Transport, to: Option<IpAddr>) -> (Host, Option<u16>) {
+        let first = || self.listens.first().map(|(_, address)| *address);
+        let any = || self.listens_towards(transport, None).or_else(first);
+        match self.listens_towards(transport, to).or_else(any) {
+            Some(address) => (Host::Address(address.ip()), Some(address.port())),
+            None => (self.names.first().cloned().unwrap_or_else(|| Host::Name("localhost".into())), None),
+        }
     }
 }
 
@@ -214,6 +227,7 @@ impl Registry {
         done.map_err(|conflict| match conflict {
             Conflict::OutOfOrder => refuse(Status::SERVER_INTERNAL_ERROR),
             Conflict::Full => refuse(Status::SERVICE_UNAVAILABLE),
+            Conflict::TooLong => refuse(Status::REQUEST_ENTITY_TOO_LARGE),
         })
     }
 

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use netrig_core::Instant;
 
 use super::forward::{copy, preprocess, refusal, targets, without_own_via};
+use super::hop::Hop;
 use super::registrar::is_readable;
-use super::{Destination, Registry, Server, Source, fingerprint, own_via, reply, stamp};
+use super::{Destination, Registry, Server, Source, fingerprint, reply, stamp};
 use crate::header::MAGIC_COOKIE;
 use crate::{Message, Method, Name, Request, Response, Status};
 
@@ -54,11 +55,11 @@ impl StatelessProxy {
         preprocess(domain, &mut own);
         // "A stateless proxy MUST choose one and only one target from the target set": the preferred.
         let target = targets(&self.registry, now, &own).map_err(refuse)?.into_iter().next();
-        let Some((mut copy, to)) = target.and_then(|target| copy(domain, &own, target, false)) else {
+        let Some((copy, to)) = target.and_then(|target| copy(domain, &own, target, false)) else {
             return Err(refuse(Status::UNSUPPORTED_URI_SCHEME));
         };
-        copy.headers.push_front(Name::Via, own_via(domain, to.transport(), &branch));
-        self.out.push_back((to, copy.into()));
+        let Hop { request, to, .. } = Hop::new(domain, copy, to, &branch);
+        self.out.push_back((to, request.into()));
         Ok(())
     }
 }

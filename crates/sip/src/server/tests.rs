@@ -5,6 +5,7 @@ use netrig_core::{Duration, Instant, Seeds};
 
 use super::*;
 use crate::digest::{Algorithm, Challenge, Session};
+use crate::header::NameAddr;
 use crate::transaction::Timing;
 use crate::{Method, Uri};
 
@@ -549,4 +550,53 @@ fn a_stateless_proxy_does_the_same_again() {
     assert_eq!(told(&said(&mut proxy)), [""; 0]);
     proxy.handle(at(3.0), request("INVITE", "sip:nobody@biloxi.com", ALICE, 8, ""), source(ALICE));
     assert_eq!(told(&said(&mut proxy)), ["480"]);
+}
+
+#[test]
+fn an_address_is_named_that_the_peer_can_answer() {
+    let all = [
+        (Transport::Udp, "127.0.0.1:5060"),
+        (Transport::Udp, "192.0.2.9:5070"),
+        (Transport::Udp, "[2001:db8::9]:5060"),
+        (Transport::Tcp, "192.0.2.9:5080"),
+    ];
+    let listens = all.map(|(transport, address)| (transport, address.parse().unwrap())).to_vec();
+    let domain = Domain { names: Vec::new(), listens };
+    for (transport, to, expected) in [
+        (Transport::Udp, "127.0.0.2", Some("127.0.0.1:5060")),
+        (Transport::Udp, "192.0.2.1", Some("192.0.2.9:5070")),
+        (Transport::Udp, "2001:db8::1", Some("[2001:db8::9]:5060")),
+        (Transport::Tcp, "127.0.0.2", Some("192.0.2.9:5080")),
+        (Transport::Tcp, "2001:db8::1", None),
+        (Transport::Tls, "192.0.2.1", None),
+    ] {
+        let found = domain.listens_towards(transport, Some(to.parse().unwrap()));
+        assert_eq!(found, expected.map(|own| own.parse().unwrap()), "{transport:?} {to}");
+    }
+}
+
+#[test]
+fn a_user_may_have_an_address_that_does_not_end() {
+    let mut registry = registry();
+    let mut place = |own: &str| {
+        let contact = NameAddr::new("sip:bob@192.0.2.7:5080".parse().unwrap());
+        registry.bindings.place(&own.parse().unwrap(), contact)
+    };
+    assert!(place("sip:bob@biloxi.com"));
+    assert!(!place("tel:+15551234"));
+    let mut server = Redirect::new(registry, 10, Timing::default());
+    let found = answer(&mut server, at(1e6), request("INVITE", "sip:bob@biloxi.com", BOB, 1, ""));
+    assert_eq!(contacts(&found), ["<sip:bob@192.0.2.7:5080>;expires=4294967295"]);
+}
+
+#[test]
+fn what_is_long_takes_the_room_of_several() {
+    let mut server = Registrar::new(registry(), 3, Timing::default());
+    let long = format!("X: {}\r\n", "x".repeat(8500));
+    assert_eq!(code(&mut server, 0.0, register("bob", "a", 1, &long)), 200);
+    assert_eq!(code(&mut server, 1.0, register("bob", "a", 2, "")), 503);
+    server.handle_timeout(at(33.0));
+    assert_eq!(code(&mut server, 33.0, register("bob", "a", 3, "")), 200);
+    let contact = format!("Contact: <sip:{}@h>\r\n", "x".repeat(5000));
+    assert_eq!(code(&mut server, 34.0, register("bob", "a", 4, &contact)), 413);
 }

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use netrig_core::{Endpoint, Instant};
 
+use super::hop::{Hop, Otherwise};
 use super::{Destination, Source, reply, stamp};
 use crate::header::CSeq;
 use crate::transaction::{Client, ClientKey, Event, InviteClient, InviteServer, Server, ServerKey, Timing};
 use crate::{Message, Method, Request, Response, Status};
+
+/// A request that takes so many bytes counts as one. A longer one counts as several, so that what all take has an end.
+const USUAL: usize = 4096;
 
 /// All transactions of a server; as many at once as it is told.
 #[derive(Debug)]
@@ -15,6 +19,8 @@ pub(super) struct Transactions {
     timing: Timing,
     most: usize,
     parties: BTreeMap<Key, Entry>,
+    /// What all of them count as.
+    weight: usize,
     /// Of a user agent: which requests outside of a dialog are under way.
     asked: Option<BTreeSet<Asked>>,
     due: BTreeSet<(Instant, Key)>,
@@ -40,8 +46,16 @@ enum Party {
 struct Entry {
     party: Party,
     destination: Destination,
+    /// How a request goes if nobody takes it there.
+    otherwise: Option<Otherwise>,
     asked: Option<Asked>,
     due: Option<Instant>,
+    weight: usize,
+}
+
+/// What a request counts as.
+pub(super) fn weight_of(request: &Request) -> usize {
+    (request.headers.size() + request.body.len()).div_ceil(USUAL).max(1)
 }
 
 /// What a request outside of a dialog keeps on all ways that forks send it: the tag of `From`, Call-ID, `CSeq`.
@@ -89,6 +103,7 @@ impl Transactions {
             timing,
             most,
             parties: BTreeMap::new(),
+            weight: 0,
             asked: None,
             due: BTreeSet::new(),
             out: VecDeque::new(),
@@ -125,7 +140,8 @@ impl Transactions {
             return;
         }
         if request.method != Method::Ack {
-            if self.parties.len() >= self.most {
+            let weight = weight_of(&request);
+            if self.weight + weight > self.most {
                 self.refuse(&request, Status::SERVICE_UNAVAILABLE, from);
                 return;
             }
@@ -146,7 +162,8 @@ impl Transactions {
                 Party::Server(Server::new(now, &request, reliable, self.timing))
             };
             let destination = Destination::back(&request.response(Status::OK), from);
-            self.insert(now, of, party, destination, asked);
+            let entry = Entry { party, destination, otherwise: None, asked, due: None, weight };
+            self.insert(now, of, entry);
         }
         self.events.push_back(Happened::Request(key, request.into()));
     }
@@ -159,18 +176,12 @@ impl Transactions {
         }
     }
 
-    fn insert(
-        &mut self,
-        now: Instant,
-        key: Key,
-        party: Party,
-        destination: Destination,
-        asked: Option<Asked>,
-    ) {
-        if let (Some(all), Some(asked)) = (&mut self.asked, &asked) {
+    fn insert(&mut self, now: Instant, key: Key, entry: Entry) {
+        self.weight += entry.weight;
+        if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
             all.insert(asked.clone());
         }
-        self.parties.insert(key.clone(), Entry { party, destination, asked, due: None });
+        self.parties.insert(key.clone(), entry);
         self.touch(now, &key, |_| ());
     }
 
@@ -194,11 +205,11 @@ impl Transactions {
             }
             self.due.extend(due.map(|at| (at, key.clone())));
         }
-        if is_over
-            && let Some(Entry { asked: Some(asked), .. }) = self.parties.remove(key)
-            && let Some(all) = &mut self.asked
-        {
-            all.remove(&asked);
+        if is_over && let Some(entry) = self.parties.remove(key) {
+            self.weight -= entry.weight;
+            if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
+                all.remove(asked);
+            }
         }
     }
 
@@ -209,6 +220,11 @@ impl Transactions {
             Party::Server(party) => party.respond(now, response),
             Party::InviteClient(_) | Party::Client(_) => {}
         });
+    }
+
+    /// Where the responses to a request go.
+    pub(super) fn way_back(&self, key: &ServerKey) -> Option<Destination> {
+        self.parties.get(&Key::Server(key.clone())).map(|entry| entry.destination.clone())
     }
 
     /// Leaves a request that is no INVITE without an answer: what comes of it again is absorbed as long as it may.
@@ -226,10 +242,11 @@ impl Transactions {
     }
 
     /// Sends a request that has its `Via`. `None` if it has none, or was sent before, or there are too many transactions.
-    pub(super) fn send(&mut self, now: Instant, request: Request, to: Destination) -> Option<ClientKey> {
+    pub(super) fn send(&mut self, now: Instant, hop: Hop) -> Option<ClientKey> {
+        let Hop { request, to, otherwise } = hop;
         let key = ClientKey::of_request(&request).ok()??;
-        let of = Key::Client(key.clone());
-        if self.parties.len() >= self.most || self.parties.contains_key(&of) {
+        let (weight, of) = (weight_of(&request), Key::Client(key.clone()));
+        if self.weight + weight > self.most || self.parties.contains_key(&of) {
             return None;
         }
         let reliable = to.is_reliable();
@@ -238,7 +255,7 @@ impl Transactions {
         } else {
             Party::Client(Client::new(now, request, reliable, self.timing))
         };
-        self.insert(now, of, party, to, None);
+        self.insert(now, of, Entry { party, destination: to, otherwise, asked: None, due: None, weight });
         Some(key)
     }
 
@@ -253,13 +270,15 @@ impl Transactions {
             return false;
         }
         let (cancel, to) = (invite.cancellation(), destination.clone());
-        self.send(now, cancel, to).is_some()
+        self.send(now, Hop::bound(cancel, to)).is_some()
     }
 
     /// Gives one up without a word: whoever is asked will not answer any more.
     pub(super) fn forget(&mut self, key: &ClientKey) {
         let key = Key::Client(key.clone());
-        if let Some(Entry { due: Some(at), .. }) = self.parties.remove(&key) {
+        let Some(Entry { due, weight, .. }) = self.parties.remove(&key) else { return };
+        self.weight -= weight;
+        if let Some(at) = due {
             self.due.remove(&(at, key));
         }
     }
@@ -281,7 +300,14 @@ impl Transactions {
     /// A message could not be sent.
     pub(super) fn handle_failure(&mut self, now: Instant, message: &Message) {
         let key = match message {
-            Message::Request(request) => ClientKey::of_request(request).ok().flatten().map(Key::Client),
+            Message::Request(request) => {
+                let key = ClientKey::of_request(request).ok().flatten();
+                if let Some(hop) = key.as_ref().and_then(|key| self.other_hop(key, request)) {
+                    self.send(now, hop);
+                    return;
+                }
+                key.map(Key::Client)
+            }
             Message::Response(response) => {
                 // That of the request that it answers: its Via and its method are the same.
                 let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
@@ -295,6 +321,13 @@ impl Transactions {
         if let Some(key) = key {
             self.touch(now, &key, Party::fail);
         }
+    }
+
+    /// How a request that nobody has taken goes now, if there is another way; its transaction begins anew.
+    fn other_hop(&mut self, key: &ClientKey, request: &Request) -> Option<Hop> {
+        let otherwise = self.parties.get_mut(&Key::Client(key.clone()))?.otherwise.take()?;
+        self.forget(key);
+        Some(otherwise.hop(request))
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {

@@ -7,10 +7,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_sip::load::{Failure, Output, Record, Scan, Scenario, Side};
+use netrig_sip::load::{
+    Callee, Caller, Directory, Failure, Moment, Output, Recipient, Record, Scan, Scenario, Setup, Side,
+    Stamps, What, Wish,
+};
 use netrig_sip::transaction::Timer;
 use netrig_sip::{Message, Name, Request, Status};
-use pair::{DELAY, Network, Pair, here, lossy, perfect};
+use pair::{DELAY, Network, Pair, RUN, here, lossy, perfect, setup, there};
 
 const RING: Duration = Duration::from_millis(10);
 
@@ -214,6 +217,60 @@ fn many_calls_with_losses() {
     assert!(again > 200);
 }
 
+/// What is received is stamped with its arrival, what is sent with the time at which it was.
+#[test]
+fn the_time_that_a_message_waits_is_in_no_delay() {
+    let (mut out, mut back) = (Output::default(), Output::default());
+    let names = Directory::pattern("user", 4);
+    let mut caller = Caller::new(setup(), names.clone(), names).unwrap();
+    let far = Setup { local: there(), server: here(), ..setup() };
+    let mut callee = Callee::new(far, Wish::Answer, Duration::ZERO, [7; 16]).unwrap();
+    caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), &mut out).unwrap();
+    let mut asked = |times: [u64; 2], out: &mut Output, back: &mut Output| {
+        let [arrived, now] = times.map(ms);
+        for (_, bytes) in out.messages.iter() {
+            callee.handle_request(Moment { arrived, now }, here(), &Scan::of(bytes), back);
+        }
+        out.messages.clear();
+    };
+    let mut answered = |times: [u64; 2], back: &mut Output, out: &mut Output| {
+        let [arrived, now] = times.map(ms);
+        for (_, bytes) in back.messages.iter() {
+            let scan = Scan::of(bytes);
+            let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, RUN, 0) else {
+                panic!()
+            };
+            caller.handle_response(Moment { arrived, now }, &scan, (token, transaction), out);
+        }
+        back.messages.clear();
+    };
+    asked([1, 3], &mut out, &mut back);
+    // The 200: ACK and BYE leave at 7.
+    answered([5, 7], &mut back, &mut out);
+    asked([8, 9], &mut out, &mut back);
+    answered([11, 20], &mut back, &mut out);
+    let Stamps { request, answered, acknowledged, ending, ended, .. } = back.records[0].stamps;
+    assert_eq!([request, answered, acknowledged, ending, ended], [1, 3, 8, 8, 9].map(ms));
+    let Stamps { request, answered, acknowledged, ending, ended, .. } = out.records[0].stamps;
+    assert_eq!([request, answered, acknowledged, ending, ended], [0, 5, 7, 7, 11].map(ms));
+}
+
+/// A 3xx is what a call that is to be sent elsewhere wants, and what any other call does not.
+#[test]
+fn a_redirection_is_acknowledged_and_not_followed() {
+    for (scenario, failure) in [(Scenario::Redirect, None), (CALL, Some(Failure::Status(302)))] {
+        let (seen, network) = recorded();
+        let mut pair = Pair::new(network, RING);
+        pair.start(scenario);
+        let invite = seen.borrow()[0].clone();
+        answer(&mut pair, &invite, 302, &[(Name::Contact, "<sip:bob@192.0.2.9>")]);
+        pair.run(ms(100));
+        let record = pair.record(Side::Caller);
+        assert_eq!((record.failure, record.status, record.what), (failure, 302, scenario.what()));
+        assert_eq!(pair.sent.iter().map(|(_, what)| what.as_str()).collect::<Vec<_>>(), ["INVITE", "ACK"]);
+    }
+}
+
 /// Carries nothing, and keeps the requests.
 fn recorded() -> (Rc<RefCell<Vec<Request>>>, impl Network) {
     let seen = Rc::new(RefCell::new(Vec::new()));
@@ -281,7 +338,7 @@ fn a_bye_ends_what_rings() {
         pair.callee.handle_request(ms(2), here(), &Scan::of(text.as_bytes()), &mut out);
     };
     ["BYE", "BYE", "ACK"].into_iter().for_each(&mut ask);
-    let statuses: Vec<_> = out.datagrams.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()).collect();
+    let statuses: Vec<_> = out.messages.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()).collect();
     assert_eq!(statuses, [200, 487, 200]);
     assert_eq!((out.records.len(), out.records[0].status), (1, 487));
 }
@@ -333,6 +390,8 @@ fn a_registration_is_challenged_granted_and_renewed() {
     pair.run(ms(90_020));
     answer(&mut pair, &last(3), 401, &[(Name::WwwAuthenticate, challenge)]);
     pair.run(ms(200_000));
+    let whats: Vec<_> = pair.records.iter().map(|record| record.what).collect();
+    assert_eq!(whats, [What::Register, What::Renew]);
     let failure = pair.records.last().unwrap().failure;
     assert_eq!((failure, pair.registrant.registered()), (Some(Failure::Authentication), 0));
     assert_eq!(seen.borrow().len(), 4);

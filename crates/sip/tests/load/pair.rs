@@ -104,7 +104,7 @@ impl<N: Network> Pair<N> {
 
     /// Every message that a machine sends is right.
     pub fn carry(&mut self, from: SocketAddr, out: &mut Output) {
-        for (to, bytes) in out.datagrams.iter() {
+        for (to, bytes) in out.messages.iter() {
             let message = Message::parse(&Bytes::copy_from_slice(bytes)).unwrap();
             assert_eq!(message.violations(), [], "{message}");
             let what = match &message {
@@ -118,7 +118,7 @@ impl<N: Network> Pair<N> {
             self.number += 1;
             self.last = message;
         }
-        out.datagrams.clear();
+        out.messages.clear();
         self.records.append(&mut out.records);
     }
 

@@ -9,6 +9,7 @@ mod fit;
 mod interval;
 mod playout;
 mod properties;
+mod sequential;
 mod series;
 mod theory;
 

@@ -14,13 +14,11 @@ use std::process::ExitCode;
 
 use netrig_agent::probe::{ProbeError, Report, Told};
 
-use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 
-pub use arguments::Probe;
 use arguments::{Form, Kind};
-
-/// The tester itself was the limit.
-const TESTER: u8 = 3;
+pub use arguments::{Probe, Target};
+pub use target::resolve;
 
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {

@@ -1,0 +1,146 @@
+//! A UDP socket that carries SIP messages: of a server, or of a thread of a load.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{SocketType, ipproto};
+
+use crate::socket::{Making, SocketError, Stamped, drops, is_loss};
+use crate::sys::{Incoming, MESSAGES, Outgoing, ReceiveBatch, send_many};
+
+/// A bound UDP socket.
+pub(super) struct DatagramSocket {
+    socket: OwnedFd,
+    local: SocketAddr,
+    room: u32,
+    drops: u32,
+}
+
+/// What becomes of a datagram that the kernel does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is given to the kernel again.
+    Again,
+    /// It is not sent.
+    GivenUp,
+}
+
+impl DatagramSocket {
+    /// Bound there, and nowhere else: an address that another one listens at is an error. It asks for a receive buffer of `room`
+    /// bytes and gets as much of it as the system grants.
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub fn open(address: SocketAddr, room: u32, stamped: Option<Stamped>) -> Result<Self, SocketError> {
+        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
+        if let Some(which) = stamped {
+            making.stamped(which)?;
+        }
+        making.receive_at_least(room as usize)?;
+        // The kernel tells twice what was asked for, and counts its book-keeping against that.
+        let room = making.receive_buffer()? / 2;
+        let socket = making.bound_alone()?;
+        let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
+        Ok(Self { socket, local: local.unwrap_or(address), room, drops: 0 })
+    }
+
+    /// Where it is bound.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The size of its receive buffer, bytes, as one asks for it.
+    pub const fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes what has arrived, at most one batch. Whether there may be more.
+    pub fn receive(&self, batch: &mut ReceiveBatch, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<bool> {
+        let count = match batch.receive(&self.socket) {
+            Ok(count) => count,
+            // What the network has to say of a datagram that was sent is no fault of the socket's.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        (0..count).filter_map(|at| batch.get(at)).for_each(|incoming| each(&incoming));
+        Ok(count == MESSAGES)
+    }
+
+    /// Sends datagrams, as many with a call as it takes; how many went. Of each that the kernel does not take `refused` says
+    /// what becomes of it.
+    ///
+    /// # Errors
+    /// Those of `refused`; what comes behind such a datagram is not sent.
+    pub fn send<'a, E>(
+        &self,
+        datagrams: impl IntoIterator<Item = (SocketAddr, &'a [u8])>,
+        mut refused: impl FnMut(&'a [u8], io::Error) -> Result<Refused, E>,
+    ) -> Result<u64, E> {
+        let mut datagrams = datagrams.into_iter();
+        let mut gone = 0;
+        loop {
+            let mut batch: [(Option<SocketAddr>, &'a [u8]); MESSAGES] = [(None, &[]); MESSAGES];
+            let mut count = 0;
+            for (to, bytes) in datagrams.by_ref().take(MESSAGES) {
+                batch[count] = (Some(to), bytes);
+                count += 1;
+            }
+            gone += self.send_batch(&batch[..count], &mut refused)?;
+            if count < MESSAGES {
+                return Ok(gone);
+            }
+        }
+    }
+
+    /// At most [`MESSAGES`].
+    fn send_batch<'a, E>(
+        &self,
+        batch: &[(Option<SocketAddr>, &'a [u8])],
+        refused: &mut impl FnMut(&'a [u8], io::Error) -> Result<Refused, E>,
+    ) -> Result<u64, E> {
+        let mut pieces = [IoSlice::new(&[]); MESSAGES];
+        for (piece, (_, bytes)) in pieces.iter_mut().zip(batch) {
+            *piece = IoSlice::new(bytes);
+        }
+        let messages: [Outgoing<'_>; MESSAGES] = std::array::from_fn(|at| Outgoing {
+            to: batch.get(at).and_then(|(to, _)| *to),
+            pieces: std::slice::from_ref(&pieces[at]),
+            segment: None,
+        });
+        let (mut next, mut gone) = (0, 0);
+        while next < batch.len() {
+            match send_many(&self.socket, &messages[next..batch.len()]) {
+                Ok(sent) => {
+                    next += sent;
+                    gone += sent as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    if refused(batch[next].1, error)? == Refused::GivenUp {
+                        next += 1;
+                    }
+                }
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Datagrams that reached this machine and for which there was no room, since this was last asked.
+    pub fn take_drops(&mut self) -> io::Result<u64> {
+        let all = drops(&self.socket)?;
+        let new = all.wrapping_sub(self.drops);
+        self.drops = all;
+        Ok(new.into())
+    }
+}
+
+/// Whether the kernel has no room for what is to be sent, for the moment.
+pub(super) fn is_without_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
+}

@@ -1,0 +1,103 @@
+//! Who answers the calls of a load: what a tester is measured against first.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::Duration;
+use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
+
+use super::order::{Carrier, LoadError};
+use super::run::drawn;
+use super::tester::TesterSecond;
+use super::wire::Wire;
+use crate::clock::RealtimeOffset;
+use crate::{Clock, Pacer, Watch};
+
+/// Calls per second for which its socket has room.
+const CALLS_PER_S: f64 = 50_000.0;
+
+/// How often it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What came to who answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerReport {
+    /// Calls that have come to an end.
+    pub calls: u64,
+    /// Of them, those that did not end as they should.
+    pub failed: u64,
+    /// Calls refused because there were as many as there may be.
+    pub refused: u64,
+    /// Requests that belong to no call.
+    pub strays: u64,
+    /// Datagrams that the socket had no room for.
+    pub dropped: u64,
+}
+
+/// Answers every call that comes to an address, in one thread and with the machines of a load: 180, after ringing so long
+/// 200 (at once and without 180 if zero), and 200 for a BYE. `ready` is told where it listens.
+///
+/// # Errors
+/// If the address is not to be had, or the kernel refuses what it always grants.
+pub fn answer(
+    carrier: &Carrier,
+    local: SocketAddr,
+    ringing: Duration,
+    ready: impl FnOnce(SocketAddr),
+    stop: &AtomicBool,
+) -> Result<AnswerReport, LoadError> {
+    let mut wire = Wire::open(carrier, local, CALLS_PER_S)?;
+    let local = wire.local();
+    let (run, secret) = drawn()?;
+    let transport = carrier.transport();
+    let setup = Setup { calls: 1 << 20, transport, ..Setup::new(run, local, local) };
+    let mut callee = Callee::new(setup, Wish::Answer, ringing, secret)?;
+    let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());
+    let mut pacer = Pacer::new(clock, Duration::ZERO).map_err(LoadError::kernel("epoll_create"))?;
+    pacer.watch(wire.fd(), 0, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))?;
+    let (mut out, mut counts, mut report) =
+        (Output::default(), TesterSecond::default(), AnswerReport::default());
+    ready(local);
+    let mut more = false;
+    while !stop.load(Ordering::Relaxed) {
+        let now = clock.now();
+        callee.handle_timeout(now, &mut out);
+        settle(&mut wire, &mut out, &mut counts, &mut report)?;
+        let next = callee.next_deadline().unwrap_or(now + LOOK).min(now + LOOK);
+        // Readiness is told once, and whoever sends faster than is taken here keeps nothing that is due from its time.
+        more = more || !pacer.wait(next).map_err(LoadError::kernel("ppoll"))?.is_empty();
+        if more {
+            more = wire.receive(&clock, &offset, |from, bytes, arrived| {
+                let scan = Scan::of(bytes);
+                if Recipient::of(&scan, run, 0) == Some(Recipient::Callee) {
+                    callee.handle_request(Moment { arrived, now: clock.now() }, from, &scan, &mut out);
+                }
+            })?;
+            settle(&mut wire, &mut out, &mut counts, &mut report)?;
+        }
+    }
+    Ok(AnswerReport {
+        refused: callee.refused(),
+        strays: callee.strays(),
+        dropped: wire.take_drops()?,
+        ..report
+    })
+}
+
+/// Sends what waits, and counts what has ended.
+fn settle(
+    wire: &mut Wire,
+    out: &mut Output,
+    counts: &mut TesterSecond,
+    report: &mut AnswerReport,
+) -> Result<(), LoadError> {
+    if !out.messages.is_empty() {
+        wire.send(&out.messages, counts)?;
+        out.messages.clear();
+    }
+    for record in out.records.drain(..) {
+        report.calls += 1;
+        report.failed += u64::from(record.failure.is_some());
+    }
+    Ok(())
+}

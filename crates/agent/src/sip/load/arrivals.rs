@@ -1,0 +1,215 @@
+//! When users begin, decided before the first does.
+
+use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_traffic::SpanDistribution;
+
+/// How the gaps between arrivals are distributed, whatever their mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// Exponential: a Poisson process.
+    Poisson,
+    /// All the same.
+    Constant,
+    /// Uniform between nothing and twice the mean.
+    Uniform,
+    /// So many at once, and then none for as long as so many take.
+    Burst(u32),
+}
+
+/// A part of the time with its rate, which goes evenly from one value to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// At its beginning, 1/s.
+    pub from: f64,
+    /// At its end, 1/s.
+    pub to: f64,
+    /// How long it lasts.
+    pub lasts: Duration,
+}
+
+/// The arrivals of an open loop.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// At a rate.
+    Rate {
+        /// Around which mean the gaps are how.
+        gaps: Gaps,
+        /// One after the other; after the last its rate stays.
+        stages: Vec<Stage>,
+    },
+    /// At these moments, counted from the start.
+    Trace(Vec<Duration>),
+}
+
+impl Arrivals {
+    /// At one rate, 1/s.
+    pub fn at(rate: f64, gaps: Gaps) -> Self {
+        Self::Rate { gaps, stages: vec![Stage { from: rate, to: rate, lasts: Duration::MAX }] }
+    }
+
+    /// The moments, by the seed.
+    pub fn schedule(&self, seed: u64) -> Schedule {
+        let draws = Seeds::new(seed).stream("sip/arrivals");
+        Schedule { arrivals: self.clone(), draws, at: 0.0, stage: 0, within: 0.0, number: 0 }
+    }
+
+    /// How many are to be expected in so long a time.
+    pub fn expected(&self, within: Duration) -> f64 {
+        match self {
+            Self::Trace(moments) => moments.iter().filter(|at| **at < within).count() as f64,
+            Self::Rate { stages, .. } => {
+                let mut left = within.as_secs_f64();
+                let mut count = 0.0;
+                for (place, Stage { from, to, lasts }) in stages.iter().enumerate() {
+                    let all = lasts.as_secs_f64();
+                    let span = left.min(all);
+                    let slope = if all > 0.0 { (to - from) / all } else { 0.0 };
+                    count += from * span + slope * span * span / 2.0;
+                    left -= span;
+                    if place + 1 == stages.len() {
+                        count += to * left;
+                    }
+                }
+                count
+            }
+        }
+    }
+
+    /// The highest rate that there is, 1/s; of a trace its mean.
+    pub fn peak(&self) -> f64 {
+        match self {
+            Self::Rate { stages, .. } => {
+                stages.iter().fold(0.0, |most, stage| most.max(stage.from).max(stage.to))
+            }
+            Self::Trace(moments) => {
+                let span = moments.last().map_or(0.0, |last| last.as_secs_f64());
+                moments.len() as f64 / span.max(1.0)
+            }
+        }
+    }
+}
+
+/// The moments of arrivals, one after the other.
+#[derive(Debug)]
+pub struct Schedule {
+    arrivals: Arrivals,
+    draws: Stream,
+    /// Where it stands, s.
+    at: f64,
+    stage: usize,
+    /// How far within the stage, s.
+    within: f64,
+    number: usize,
+}
+
+impl Iterator for Schedule {
+    type Item = Instant;
+
+    fn next(&mut self) -> Option<Instant> {
+        let number = self.number;
+        self.number += 1;
+        let (gaps, stages) = match &self.arrivals {
+            Arrivals::Trace(moments) => return moments.get(number).map(|at| Instant::ZERO + *at),
+            Arrivals::Rate { gaps, stages } => (*gaps, stages),
+        };
+        let unit = Duration::from_secs(1);
+        let arrivals = match gaps {
+            Gaps::Poisson => SpanDistribution::Exponential(unit).draw(&mut self.draws).as_secs_f64(),
+            Gaps::Uniform => {
+                let span = SpanDistribution::Uniform { min: Duration::ZERO, max: unit * 2 };
+                span.draw(&mut self.draws).as_secs_f64()
+            }
+            // The first of them begins at once.
+            Gaps::Constant if number == 0 => 0.0,
+            Gaps::Constant => 1.0,
+            Gaps::Burst(size) if number > 0 && number.is_multiple_of(size.max(1) as usize) => f64::from(size),
+            Gaps::Burst(_) => 0.0,
+        };
+        let (stage, within, passed) = after(stages, (self.stage, self.within), arrivals)?;
+        (self.stage, self.within) = (stage, within);
+        self.at += passed;
+        Some(Instant::ZERO + Duration::from_secs_f64(self.at))
+    }
+}
+
+/// Where it stands when so many more have arrived: the stage, how far within it, and how long that took, s. `None` if they
+/// never do.
+fn after(
+    stages: &[Stage],
+    (mut place, mut within): (usize, f64),
+    mut left: f64,
+) -> Option<(usize, f64, f64)> {
+    let mut passed = 0.0;
+    loop {
+        let stage = stages.get(place.min(stages.len().checked_sub(1)?))?;
+        let all = stage.lasts.as_secs_f64();
+        let is_behind = place >= stages.len();
+        let slope = if is_behind || all <= 0.0 { 0.0 } else { (stage.to - stage.from) / all };
+        let rate = if is_behind { stage.to } else { stage.from + slope * within };
+        let rest = if is_behind { f64::INFINITY } else { all - within };
+        let takes = if slope == 0.0 {
+            if left == 0.0 { 0.0 } else { left / rate }
+        } else {
+            // rate·t + slope·t²/2 = left
+            let root = (rate * rate + 2.0 * slope * left).sqrt();
+            (root - rate) / slope
+        };
+        if takes <= rest {
+            return takes.is_finite().then_some((place, within + takes, passed + takes));
+        }
+        if is_behind {
+            return None;
+        }
+        left = (left - (rate * rest + slope * rest * rest / 2.0)).max(0.0);
+        passed += rest;
+        (place, within) = (place + 1, 0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(schedule: Schedule, count: usize) -> Vec<u64> {
+        schedule.take(count).map(|at| (at.as_secs_f64() * 1e3).round() as u64).collect()
+    }
+
+    #[test]
+    fn arrivals_have_the_gaps_that_were_asked_for() {
+        let of = |gaps| Arrivals::at(10.0, gaps).schedule(1);
+        assert_eq!(millis(of(Gaps::Constant), 4), [0, 100, 200, 300]);
+        assert_eq!(millis(of(Gaps::Burst(3)), 7), [0, 0, 0, 300, 300, 300, 600]);
+        let uniform = millis(of(Gaps::Uniform), 1000);
+        assert!(uniform.windows(2).all(|pair| pair[1] - pair[0] <= 201));
+        let trace = Arrivals::Trace(vec![Duration::from_millis(5), Duration::from_millis(7)]);
+        assert_eq!(millis(trace.schedule(1), 9), [5, 7]);
+        assert_eq!(trace.expected(Duration::from_millis(6)), 1.0);
+    }
+
+    #[test]
+    fn a_poisson_process_has_exponential_gaps_and_its_seed_is_its_own() {
+        let of = |seed| Arrivals::at(1000.0, Gaps::Poisson).schedule(seed).take(5000).collect::<Vec<_>>();
+        let gaps: Vec<_> = of(1).windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+        let test =
+            netrig_stats::fit::kolmogorov_smirnov(&gaps, |gap| 1.0 - libm::exp(-1000.0 * gap)).unwrap();
+        assert!(test.p_value > 0.01, "{test:?}");
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+    }
+
+    /// From 0 to 100/s in 10 s: the n-th arrival is at √(n/5) s, 500 in all; then one each 10 ms.
+    #[test]
+    fn a_ramp_rises_evenly_and_its_end_stays() {
+        let stage = Stage { from: 0.0, to: 100.0, lasts: Duration::from_secs(10) };
+        let ramp = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![stage] };
+        let at: Vec<f64> = ramp.schedule(1).take(511).map(|at| at.as_secs_f64()).collect();
+        for n in [1_u32, 5, 125, 500] {
+            assert!((at[n as usize] - (f64::from(n) / 5.0).sqrt()).abs() < 1e-6, "{n}");
+        }
+        assert!((at[510] - 10.1).abs() < 1e-6);
+        assert_eq!(ramp.expected(Duration::from_secs(12)), 700.0);
+        let none = Stage { from: 1.0, to: 0.0, lasts: Duration::from_secs(2) };
+        let dying = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![none] };
+        assert_eq!(dying.schedule(1).count(), 2, "nobody comes after its end");
+    }
+}

@@ -1,0 +1,37 @@
+//! A load of SIP users over UDP, TCP or TLS, and what the server makes of it.
+//!
+//! [`run`] carries a [`LoadOrder`] out: threads that share nothing ([`LoadOrder::shards`]), each with sockets of its own and its
+//! part of the users, drive the machines of [`netrig_sip::load`]. Arrivals are open loop, at the moments of a schedule
+//! that is decided before the first of them and is the same for any number of threads, or closed loop, each user again
+//! some time after it was done.
+//!
+//! * What is received has the kernel's stamp. The time between it and the answer is the tester's own: it is in no delay of
+//!   the server's, and is told apart.
+//! * Whoever was to begin and when is kept, however late it began: how late is told in each second.
+//! * The tester watches itself: how late it was, what its sockets had no room for, what the kernel would not take, what
+//!   the hypervisor took. A second with such a fault is invalid, and so is the load.
+//! * Nothing is sent but to the address of the order; one that is not of a private network needs the word of who may test
+//!   it ([`LoadOrder::may_test`]).
+
+mod answering;
+mod arrivals;
+mod order;
+mod report;
+mod run;
+mod shard;
+mod socket;
+mod streams;
+mod tester;
+mod users;
+mod wire;
+
+pub use answering::{AnswerReport, answer};
+pub use arrivals::{Arrivals, Gaps, Schedule, Stage};
+pub use order::{CalleeOrder, Carrier, Connecting, LoadError, LoadOrder, Pace, Work, is_public};
+pub use report::{
+    DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, TesterReport, ThresholdRow,
+    failure_words,
+};
+pub use run::{Readiness, run};
+pub use streams::LoadTls;
+pub use tester::TesterSecond;

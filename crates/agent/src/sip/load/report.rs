@@ -1,0 +1,460 @@
+//! What a load says when it is over.
+
+use netrig_core::Duration;
+use netrig_sip::index::{Delay, Histogram, Tally, Verdict};
+use netrig_sip::load::{Broken, Failure, What};
+use serde::Serialize;
+
+use super::order::{CalleeOrder, LoadOrder};
+use super::shard::SecondOfShard;
+use super::tester::TesterSecond;
+
+/// What became of things of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutcomeRow {
+    /// Of what: `call`, `register`; `renew` is a registration that was kept alive, `answer` a call as the tester's callee
+    /// saw it.
+    pub what: &'static str,
+    /// That were begun.
+    pub begun: u64,
+    /// That went as they should.
+    pub succeeded: u64,
+    /// That did not.
+    pub failed: u64,
+    /// That had not come to an end when the load was over.
+    pub open: u64,
+}
+
+/// A delay, in µs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DelayRow {
+    /// Which.
+    pub name: &'static str,
+    /// Its name in RFC 6076, if it has one.
+    pub rfc6076: Option<&'static str>,
+    /// How many there were.
+    pub n: u64,
+    /// The shortest, exactly.
+    pub min_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+    /// Half are no longer.
+    pub p50_us: f64,
+    /// 95 % are no longer.
+    pub p95_us: f64,
+    /// 99 % are no longer.
+    pub p99_us: f64,
+    /// 99.9 % are no longer.
+    pub p999_us: f64,
+    /// The longest, exactly.
+    pub max_us: f64,
+}
+
+/// A threshold, and whether it was kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThresholdRow {
+    /// Of which delay, or of the success of what.
+    pub name: String,
+    /// What is held against it: `mean`, `p95`, `max` or `success`.
+    pub statistic: &'static str,
+    /// The unit: `us`, or `1` of a share.
+    pub unit: &'static str,
+    /// What it was.
+    pub was: f64,
+    /// The most that it may be; of a share the least.
+    pub bound: f64,
+    /// Whether it was kept.
+    pub kept: bool,
+}
+
+/// The ratios of RFC 6076, 0 to 1; of what there was none of, nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratios {
+    /// Session establishment ratio.
+    pub ser: Option<f64>,
+    /// Session establishment effectiveness ratio.
+    pub seer: Option<f64>,
+    /// Ineffective session attempts.
+    pub isa: Option<f64>,
+    /// Session completion ratio.
+    pub scr: Option<f64>,
+    /// Ineffective registration attempts.
+    pub ira: Option<f64>,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailureRow {
+    /// What failed.
+    pub what: &'static str,
+    /// The kind: `timer`, `status`, `rule`, `authentication`, `ringing`, `left`, `peer`.
+    pub kind: &'static str,
+    /// Why, in words.
+    pub why: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// A second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SecondRow {
+    /// Counted from the beginning of the load.
+    pub second: u64,
+    /// What began in it.
+    pub begun: u64,
+    /// What ended well in it.
+    pub succeeded: u64,
+    /// What failed in it.
+    pub failed: u64,
+    /// Requests that were sent again in what ended in it.
+    pub retransmissions: u64,
+    /// The delays of what ended in it.
+    pub delays: Vec<DelayRow>,
+    /// Its thread's time on cores, s.
+    pub tester_cpu: f64,
+    /// Why it must not be put down to the server.
+    pub faults: Vec<String>,
+}
+
+/// The tester's record of itself, over all of the load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TesterReport {
+    /// How late began what was to begin.
+    pub lateness: Option<DelayRow>,
+    /// From the arrival of a message until it was handled, which is in no delay.
+    pub own_time: Option<DelayRow>,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams received.
+    pub received: u64,
+    /// Of them, those of another test or of nobody.
+    pub foreign: u64,
+    /// Datagrams that could not be sent.
+    pub unsent: u64,
+    /// How often the kernel had no room for what was to be sent.
+    pub without_room: u64,
+    /// Datagrams that the sockets had no room for.
+    pub dropped: u64,
+    /// What could not begin.
+    pub omitted: u64,
+    /// The threads' time on cores, s.
+    pub cpu: f64,
+    /// How often another was let run in a thread's place.
+    pub switches: u64,
+    /// Threads.
+    pub threads: u16,
+}
+
+/// What a load says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadReport {
+    /// Where it went.
+    pub target: String,
+    /// Whether the tester itself was never the limit.
+    pub valid: bool,
+    /// Why not, in sentences.
+    pub faults: Vec<String>,
+    /// Whether it was ended before its time.
+    pub interrupted: bool,
+    /// Whether all thresholds were kept.
+    pub kept: bool,
+    /// How long users began that were measured, s.
+    pub measured: f64,
+    /// What ended well, of what began in that time, per second of it.
+    pub per_second: f64,
+    /// The same in an hour: busy-hour call attempts that it would carry.
+    pub per_hour: f64,
+    /// What began in the warm-up, which is in nothing else here.
+    pub warm_up: Vec<OutcomeRow>,
+    /// What became of what was begun.
+    pub outcomes: Vec<OutcomeRow>,
+    /// Delays.
+    pub delays: Vec<DelayRow>,
+    /// Thresholds.
+    pub thresholds: Vec<ThresholdRow>,
+    /// Ratios.
+    pub ratios: Ratios,
+    /// Why what failed.
+    pub failures: Vec<FailureRow>,
+    /// Requests sent again because nobody answered in time.
+    pub requests_again: u64,
+    /// Final responses sent again, by the tester's callee, because nobody acknowledged in time.
+    pub responses_again: u64,
+    /// ACKs sent again because a final response came again.
+    pub acknowledgements_again: u64,
+    /// Requests that came to the tester's callee again.
+    pub received_again: u64,
+    /// Provisional responses that came behind those sent after them: tolerated.
+    pub reordered: u64,
+    /// Challenges that were answered.
+    pub challenges: u64,
+    /// Second by second.
+    pub seconds: Vec<SecondRow>,
+    /// The tester itself.
+    pub tester: TesterReport,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+}
+
+impl LoadReport {
+    /// What became of what the load is of.
+    pub fn outcome(&self, what: What) -> Option<&OutcomeRow> {
+        self.outcomes.iter().find(|row| row.what == name_of(what))
+    }
+
+    /// A delay, if there was any.
+    pub fn delay(&self, delay: Delay) -> Option<&DelayRow> {
+        self.delays.iter().find(|row| row.name == delay.name())
+    }
+}
+
+/// As it stands in tables.
+const fn name_of(what: What) -> &'static str {
+    match what {
+        What::Register => "register",
+        What::Renew => "renew",
+        What::Unregister => "unregister",
+        What::Call => "call",
+        What::Cancel => "cancel",
+        What::Busy => "busy",
+        What::NoAnswer => "no-answer",
+        What::Redirect => "redirect",
+        What::Options => "options",
+        What::Message => "message",
+        What::Answer => "answer",
+    }
+}
+
+/// The kind of a failure, and why it is one.
+pub fn failure_words(failure: Failure) -> (&'static str, String) {
+    match failure {
+        Failure::TimedOut(timer) => ("timer", format!("no answer in time (timer {timer:?})")),
+        Failure::Status(status) => ("status", format!("answered with {status}")),
+        Failure::RangTooLong => ("ringing", "rang longer than a call may".to_owned()),
+        Failure::LeftAlone => ("left", "nobody hung up".to_owned()),
+        Failure::Authentication => ("authentication", "the credentials were refused".to_owned()),
+        Failure::EndedByPeer => ("peer", "the other side hung up".to_owned()),
+        Failure::Rule(rule) => ("rule", format!("broke {rule}")),
+        Failure::Connection(broken) => ("connection", broken_words(broken).to_owned()),
+    }
+}
+
+/// How a connection came to its end.
+const fn broken_words(broken: Broken) -> &'static str {
+    match broken {
+        Broken::Refused => "nobody listened for its connection",
+        Broken::Reset => "its connection was cut off",
+        Broken::Closed => "its connection was closed",
+        Broken::Unreachable => "nobody answered to its connection",
+        Broken::Tls => "TLS was not agreed upon",
+        Broken::Garbled => "what came on its connection is no SIP",
+        Broken::Stuck => "the server did not take what was sent on its connection",
+        Broken::Unopened => "the tester had no port or descriptor for its connection",
+    }
+}
+
+/// The report while it is made.
+#[derive(Debug, Default)]
+pub(super) struct Reporting {
+    measured: Tally,
+    warm_up: Tally,
+    tester: TesterSecond,
+    seconds: Vec<SecondRow>,
+}
+
+impl Reporting {
+    /// Whether nothing was told yet.
+    pub fn is_empty(&self) -> bool {
+        self.seconds.is_empty()
+    }
+
+    /// A second of all threads.
+    pub fn second(&mut self, number: u64, shards: Vec<SecondOfShard>) -> &SecondRow {
+        let (mut all, mut tester) = (Tally::default(), TesterSecond::default());
+        let mut faults = Vec::new();
+        for shard in &shards {
+            self.measured.merge(&shard.measured);
+            self.warm_up.merge(&shard.warm_up);
+            all.merge(&shard.measured);
+            all.merge(&shard.warm_up);
+            tester.merge(&shard.tester);
+            faults.extend(shard.tester.faults());
+        }
+        self.tester.merge(&tester);
+        let own =
+            || What::ALL.into_iter().filter(|what| *what != What::Answer).map(|what| all.outcomes(what));
+        let row = SecondRow {
+            second: number,
+            begun: own().map(|outcomes| outcomes.begun).sum(),
+            succeeded: own().map(|outcomes| outcomes.succeeded).sum(),
+            failed: own().map(|outcomes| outcomes.failed).sum(),
+            retransmissions: all.repetitions().requests,
+            delays: delays(&all),
+            tester_cpu: tester.cpu,
+            faults,
+        };
+        self.seconds.push(row);
+        let last = self.seconds.len() - 1;
+        &self.seconds[last]
+    }
+
+    /// The report, when all threads have ended and so many registrations are left.
+    pub fn report(self, order: &LoadOrder, interrupted: bool, left: u32) -> LoadReport {
+        let Self { measured, warm_up, tester, seconds } = self;
+        let faulty: Vec<_> = seconds.iter().filter(|second| !second.faults.is_empty()).collect();
+        let faults = faulty.first().map(|first| {
+            let why = first.faults.join("; ");
+            format!(
+                "the tester was the limit in {} of {} seconds; in second {}: {why}",
+                faulty.len(),
+                seconds.len(),
+                first.second
+            )
+        });
+        let thresholds: Vec<_> = order
+            .thresholds
+            .judge(&measured)
+            .iter()
+            .map(|verdict| threshold(verdict, order.thresholds.statistic.name()))
+            .collect();
+        let span = measured_span(order, &seconds);
+        let own = measured.outcomes(order.work.what());
+        let per_second = if span > 0.0 { own.succeeded as f64 / span } else { 0.0 };
+        let (sessions, registrations, repetitions) =
+            (measured.sessions(), measured.registrations(), measured.repetitions());
+        LoadReport {
+            target: format!("udp:{}", order.target),
+            valid: faults.is_none(),
+            faults: faults.into_iter().collect(),
+            interrupted,
+            // Of what has not happened nothing can be said.
+            kept: !thresholds.is_empty() && thresholds.iter().all(|threshold| threshold.kept),
+            measured: span,
+            per_second,
+            per_hour: per_second * 3600.0,
+            warm_up: outcomes(&warm_up),
+            outcomes: outcomes(&measured),
+            delays: delays(&measured),
+            thresholds,
+            ratios: Ratios {
+                ser: sessions.establishment(),
+                seer: sessions.effectiveness(),
+                isa: sessions.ineffective(),
+                scr: sessions.completion(),
+                ira: registrations.ineffective(),
+            },
+            failures: failures(&measured),
+            requests_again: repetitions.requests,
+            responses_again: repetitions.responses,
+            acknowledgements_again: repetitions.acknowledgements,
+            received_again: repetitions.received,
+            reordered: repetitions.reordered,
+            challenges: repetitions.challenges,
+            tester: tester_report(&tester, order.shards),
+            notes: notes(order, left),
+            seconds,
+        }
+    }
+}
+
+/// How long users began that were measured, s: what the order says, or until the last second in which one did.
+fn measured_span(order: &LoadOrder, seconds: &[SecondRow]) -> f64 {
+    let last = seconds.iter().rev().find(|second| second.begun > 0).map_or(0, |second| second.second + 1);
+    let end = order.duration.min(Duration::from_secs(last));
+    (end - order.warm_up.min(end)).as_secs_f64()
+}
+
+fn notes(order: &LoadOrder, left: u32) -> Vec<String> {
+    let is_call = order.work.what().is_invite();
+    let is_foreign = order.callee == CalleeOrder::Foreign;
+    let note = "who was called is not the tester's: there is no answer-signal delay";
+    let left = (left > 0).then(|| {
+        format!(
+            "{left} registrations could not be taken back: the server keeps them until their time is over"
+        )
+    });
+    (is_call && is_foreign).then(|| note.to_owned()).into_iter().chain(left).collect()
+}
+
+fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
+    TesterReport {
+        lateness: row("lateness", None, &tester.lateness),
+        own_time: row("own_time", None, &tester.own_time),
+        sent: tester.sent,
+        received: tester.received,
+        foreign: tester.foreign,
+        unsent: tester.unsent,
+        without_room: tester.without_room,
+        dropped: tester.dropped,
+        omitted: tester.full + tester.busy,
+        cpu: tester.cpu,
+        switches: tester.switches,
+        threads,
+    }
+}
+
+fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
+    let rows = What::ALL.into_iter().map(|what| (what, tally.outcomes(what)));
+    rows.filter(|(_, outcomes)| outcomes.begun > 0)
+        .map(|(what, outcomes)| OutcomeRow {
+            what: name_of(what),
+            begun: outcomes.begun,
+            succeeded: outcomes.succeeded,
+            failed: outcomes.failed,
+            open: outcomes.open(),
+        })
+        .collect()
+}
+
+fn failures(tally: &Tally) -> Vec<FailureRow> {
+    let row = |(what, failure, count)| {
+        let (kind, why) = failure_words(failure);
+        FailureRow { what: name_of(what), kind, why, count }
+    };
+    tally.failures().map(row).collect()
+}
+
+fn delays(tally: &Tally) -> Vec<DelayRow> {
+    let rows = Delay::ALL.iter().map(|delay| row(delay.name(), delay.rfc_name(), tally.delay(*delay)));
+    rows.flatten().collect()
+}
+
+/// `None` where there was none.
+fn row(name: &'static str, rfc6076: Option<&'static str>, spans: &Histogram) -> Option<DelayRow> {
+    let us = |span: Option<Duration>| span.map(micros);
+    let quantile = |p| us(spans.quantile(p));
+    Some(DelayRow {
+        name,
+        rfc6076,
+        n: spans.count(),
+        min_us: us(spans.min())?,
+        mean_us: us(spans.mean())?,
+        p50_us: quantile(0.5)?,
+        p95_us: quantile(0.95)?,
+        p99_us: quantile(0.99)?,
+        p999_us: quantile(0.999)?,
+        max_us: us(spans.max())?,
+    })
+}
+
+fn threshold(verdict: &Verdict, statistic: &'static str) -> ThresholdRow {
+    let kept = verdict.is_kept();
+    match *verdict {
+        Verdict::Delay { delay, was, most } => {
+            let [was, bound] = [was, most].map(micros);
+            ThresholdRow { name: delay.name().to_owned(), statistic, unit: "us", was, bound, kept }
+        }
+        Verdict::Success { what, was, least } => ThresholdRow {
+            name: name_of(what).to_owned(),
+            statistic: "success",
+            unit: "1",
+            was,
+            bound: least,
+            kept,
+        },
+    }
+}
+
+fn micros(span: Duration) -> f64 {
+    span.as_nanos() as f64 / 1e3
+}

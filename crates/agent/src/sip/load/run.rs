@@ -1,0 +1,315 @@
+//! A load from its order to its report.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use bytes::Bytes;
+use netrig_core::Duration;
+use netrig_sip::load::{Failure, Setup};
+
+use super::order::{Connecting, LoadError, LoadOrder};
+use super::report::{LoadReport, Reporting, SecondRow, failure_words};
+use super::shard::{SecondOfShard, Shard, Shared, Told};
+use super::wire::Wire;
+use crate::sip::descriptors;
+use crate::{Clock, random};
+
+/// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// What is known before a load begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// From where it sends: a socket for each thread.
+    pub local: Vec<SocketAddr>,
+    /// What may spoil it, in sentences, with the command that mends it.
+    pub warnings: Vec<String>,
+}
+
+/// Carries a load out. `ready` is told what is known before it begins, `second` of each second when it is over; `stop`
+/// ends it before its time.
+///
+/// # Errors
+/// If it cannot be what was meant, a socket is not to be had, or users that have to be registered beforehand are not.
+pub fn run(
+    order: &LoadOrder,
+    stop: &AtomicBool,
+    ready: impl FnOnce(&Readiness),
+    mut second: impl FnMut(&SecondRow),
+) -> Result<LoadReport, LoadError> {
+    order.check()?;
+    let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
+    let wires = open(order, local)?;
+    let locals: Vec<_> = wires.iter().map(Wire::local).collect();
+    ready(&Readiness { local: locals.clone(), warnings: warnings(order, &wires) });
+    let shared = Shared {
+        order,
+        clock: Clock::starting_in(Duration::ZERO),
+        stop,
+        begins: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
+        at_work: AtomicUsize::new(order.shards.into()),
+    };
+    let (run, secret) = drawn()?;
+    let description = Bytes::from(session_description(local, order.description));
+    let setups = (0..order.shards).map(|number| setup(order, (run, number), &locals, description.clone()));
+    let mut reporting = Reporting::default();
+    let left = carry_out(&shared, wires.into_iter().zip(setups), secret, &mut |number, seconds| {
+        second(reporting.second(number, seconds));
+    })?;
+    let interrupted = stop.load(Ordering::Relaxed);
+    if interrupted && reporting.is_empty() {
+        return Err(LoadError::Interrupted);
+    }
+    Ok(reporting.report(order, interrupted, left))
+}
+
+/// Runs a thread for each socket until all have ended; how many registrations are left at the server.
+fn carry_out(
+    shared: &Shared<'_>,
+    parts: impl Iterator<Item = (Wire, Setup)>,
+    secret: [u8; 16],
+    second: &mut dyn FnMut(u64, Vec<SecondOfShard>),
+) -> Result<u32, LoadError> {
+    let (told, telling) = channel();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (wire, setup) in parts {
+            threads.push(spawn(scope, shared, wire, setup, secret, told.clone())?);
+        }
+        drop(told);
+        let left = collect(shared, &telling, second);
+        let mut ends = Ok(());
+        for thread in threads {
+            let end = thread.join().map_err(|_| LoadError::Panicked).and_then(|end| end);
+            ends = ends.and(end);
+        }
+        ends.map(|()| left)
+    })
+}
+
+/// Tells all others that a thread has failed, however it did.
+struct Failing<'a>(&'a AtomicBool);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A thread of the load. If it fails, all others end.
+fn spawn<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Shared<'_>,
+    wire: Wire,
+    setup: Setup,
+    secret: [u8; 16],
+    told: Sender<Told>,
+) -> Result<ScopedJoinHandle<'scope, Result<(), LoadError>>, LoadError> {
+    let number = setup.shard;
+    let work = move || {
+        let _failing = Failing(&shared.failed);
+        let done = Shard::new(shared, number, wire, setup, secret).and_then(|shard| shard.run(&told));
+        if done.is_err() {
+            shared.failed.store(true, Ordering::Relaxed);
+        }
+        done
+    };
+    std::thread::Builder::new().name(format!("sip-load-{number}")).spawn_scoped(scope, work).map_err(
+        |error| {
+            shared.failed.store(true, Ordering::Relaxed);
+            LoadError::kernel("clone")(error)
+        },
+    )
+}
+
+/// Lets the load begin when all threads are ready, and gives each second when all have told of it. Comes back when no
+/// thread has any more to tell: with how many registrations are left at the server.
+fn collect(
+    shared: &Shared<'_>,
+    telling: &Receiver<Told>,
+    second: &mut dyn FnMut(u64, Vec<SecondOfShard>),
+) -> u32 {
+    let shards = usize::from(shared.order.shards);
+    let (mut prepared, mut left) = (0, 0);
+    let mut lasts = Vec::new();
+    let mut seconds: BTreeMap<u64, Vec<SecondOfShard>> = BTreeMap::new();
+    for told in telling {
+        match told {
+            Told::Prepared => {
+                prepared += 1;
+                if prepared == shards {
+                    let begins = shared.clock.now() + HEAD_START;
+                    shared.begins.store(begins.as_nanos(), Ordering::Release);
+                }
+            }
+            Told::Second(told) => seconds.entry(told.number).or_default().push(*told),
+            Told::Done(last) => lasts.push(last),
+            Told::Left(registrations) => left += registrations,
+        }
+        while let Some(entry) = seconds.first_entry() {
+            // A thread that is done tells of no second any more.
+            let done = lasts.iter().filter(|last| *last < entry.key()).count();
+            if entry.get().len() + done < shards {
+                break;
+            }
+            let (number, told) = entry.remove_entry();
+            second(number, told);
+        }
+    }
+    seconds.into_iter().for_each(|(number, told)| second(number, told));
+    left
+}
+
+fn setup(order: &LoadOrder, (run, shard): (u32, u16), locals: &[SocketAddr], description: Bytes) -> Setup {
+    let own = Setup::new(run, locals[usize::from(shard)], order.target);
+    Setup {
+        shard,
+        // A server that does not stay in the path of a call leaves its sides to each other.
+        peers: if order.has_own_callees() { locals.to_vec() } else { Vec::new() },
+        transport: order.carrier.transport(),
+        domain: order.domain.clone().unwrap_or_else(|| own.domain.clone()),
+        timing: order.timing,
+        calls: order.calls,
+        description,
+        longest_ringing: order.longest_ringing,
+        ..own
+    }
+}
+
+/// What each thread sends and receives by.
+fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
+    let needed = descriptors_of(order);
+    let allowed = descriptors::allowed(needed);
+    if allowed < needed {
+        return Err(LoadError::Request(format!(
+            "{needed} descriptors are needed for a connection of each user, and this process may have {allowed}: fewer \
+             users, or `ulimit -Hn {needed}` as root"
+        )));
+    }
+    let rate = order.peak() / f64::from(order.shards);
+    let port = |shard: u16| match order.local_port {
+        0 => Ok(0),
+        first => first.checked_add(shard).ok_or_else(|| {
+            LoadError::Request(format!(
+                "{} sockets from port {first} on are more than there are",
+                order.shards
+            ))
+        }),
+    };
+    let wire = |shard| Wire::open(&order.carrier, SocketAddr::new(local, port(shard)?), rate);
+    (0..order.shards).map(wire).collect()
+}
+
+/// Descriptors that a load is sure to need.
+fn descriptors_of(order: &LoadOrder) -> u64 {
+    /// Beside those of its connections.
+    const OTHERS: u64 = 64;
+    let for_each = u64::from(order.shards) * 4;
+    OTHERS
+        + for_each
+        + match order.carrier.connecting() {
+            Some(Connecting::PerUser) => u64::from(order.users),
+            // About as many as begin in two seconds; where it becomes more, the load says so.
+            Some(Connecting::PerAttempt) => (order.peak() * 2.0) as u64,
+            _ => 0,
+        }
+}
+
+/// What may spoil the load, with the command that mends it.
+fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some((wanted, given)) = wires.iter().filter_map(Wire::room).find(|(wanted, given)| given < wanted)
+    {
+        warnings.push(format!(
+            "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \
+             net.core.rmem_max={wanted}`",
+            order.peak().ceil()
+        ));
+    }
+    if order.carrier.connecting().is_none() && order.description > 1000 {
+        warnings.push(
+            "requests above 1300 bytes belong on TCP (RFC 3261 section 18.1.1): these go over UDP, in fragments where they \
+             must"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+/// The address from which the kernel sends to `target`. Nothing is sent.
+fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
+    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
+    let socket = UdpSocket::bind(any).map_err(LoadError::kernel("bind"))?;
+    socket.connect(target).map_err(LoadError::kernel("connect"))?;
+    Ok(socket.local_addr().map_err(LoadError::kernel("getsockname"))?.ip())
+}
+
+/// What tells this run from others, and the secret by which it knows its own tags again.
+pub(super) fn drawn() -> Result<(u32, [u8; 16]), LoadError> {
+    let both = || -> std::io::Result<_> { Ok((u32::from_ne_bytes(random()?), random()?)) };
+    both().map_err(LoadError::kernel("/dev/urandom"))
+}
+
+/// A session description of so many bytes: an audio stream, filled up with attributes that nobody knows. None of zero
+/// bytes, and no shorter one than that of the stream.
+fn session_description(local: IpAddr, size: usize) -> String {
+    /// The longest line.
+    const LINE: usize = 200;
+    const NAME: &str = "a=x-fill:";
+    if size == 0 {
+        return String::new();
+    }
+    let version = if local.is_ipv4() { 4 } else { 6 };
+    let mut text = format!(
+        "v=0\r\no=- 1 1 IN IP{version} {local}\r\ns=-\r\nc=IN IP{version} {local}\r\nt=0 0\r\n\
+         m=audio 6000 RTP/AVP 0 8\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n"
+    );
+    let least = NAME.len() + 1 + "\r\n".len();
+    while text.len() + least <= size {
+        let rest = size - text.len();
+        // What is left must be enough for a line, or for none.
+        let len = if rest > LINE && rest - LINE < least { LINE - least } else { rest.min(LINE) };
+        text.push_str(NAME);
+        text.extend(std::iter::repeat_n('x', len - NAME.len() - 2));
+        text.push_str("\r\n");
+    }
+    text
+}
+
+/// Why something failed, in words.
+pub(super) fn failure_of(failure: Failure) -> String {
+    failure_words(failure).1
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_sip::sdp::Description;
+
+    use super::*;
+
+    #[test]
+    fn session_descriptions_are_as_long_as_they_are_asked_for() {
+        for local in ["127.0.0.1", "2001:db8::1"] {
+            let local: IpAddr = local.parse().unwrap();
+            assert_eq!(session_description(local, 0), "");
+            let least = session_description(local, 1).len();
+            for size in (least..least + 12).chain([400, 401, 600, 1000, 4096, 9001]) {
+                let text = session_description(local, size);
+                // A few sizes just above the shortest leave no room for a line.
+                assert!(
+                    text.len() == size || (size < least + 12 && text.len() == least),
+                    "{size}: {}",
+                    text.len()
+                );
+                assert!(Description::parse(&text).is_ok(), "{text}");
+                assert!(text.lines().all(|line| line.len() <= 200));
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A shard's socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use netrig_core::{Duration, Instant};
+use netrig_sip::load::Outbox;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::order::LoadError;
+use super::tester::TesterSecond;
+use crate::Clock;
+use crate::clock::RealtimeOffset;
+use crate::sip::datagrams::{DatagramSocket, Refused, is_without_room};
+use crate::socket::{Stamped, is_loss};
+use crate::sys::ReceiveBatch;
+
+/// What of a datagram is read: no message that a load has to understand is longer, but for its session description.
+const KEPT: usize = 16 << 10;
+
+/// What the kernel takes for a datagram of SIP in a socket, its own book-keeping included, bytes.
+const CHARGE: f64 = 2304.0;
+
+/// Datagrams that the tester receives at most for one call: 100, 180 and 200, the INVITE, the ACK and the BYE at the one who
+/// is called, the 200 of the BYE.
+const PER_CALL: f64 = 7.0;
+
+/// There is room for what comes in so long a time, so that the thread may be kept from looking.
+const ROOM: Duration = Duration::from_millis(250);
+
+/// But for no less than this, bytes, and for no more.
+const LEAST_ROOM: f64 = 1e6;
+const MOST_ROOM: f64 = 256e6;
+
+/// How long what is given to the kernel together waits for room before a datagram is given up.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A bound UDP socket that stamps what comes, and what is received from it.
+pub(super) struct LoadSocket {
+    socket: DatagramSocket,
+    received: ReceiveBatch,
+    /// The size of its receive buffer that was asked for, bytes.
+    wanted: u32,
+}
+
+/// The receive buffer of a socket that so many calls per second come back to, bytes.
+fn room_for(calls_per_s: f64) -> u32 {
+    (calls_per_s * PER_CALL * CHARGE * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as u32
+}
+
+impl LoadSocket {
+    /// With a receive buffer for so many calls per second, as far as the system grants it.
+    pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
+        let wanted = room_for(calls_per_s);
+        let socket = DatagramSocket::open(local, wanted, Some(Stamped::Received))?;
+        Ok(Self { socket, received: ReceiveBatch::new(KEPT), wanted })
+    }
+
+    /// The address that it is bound to.
+    pub const fn local(&self) -> SocketAddr {
+        self.socket.local()
+    }
+
+    /// The size of its receive buffer that was asked for and that it has, bytes.
+    pub const fn room(&self) -> (u32, u32) {
+        (self.wanted, self.socket.room())
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.fd()
+    }
+
+    /// Takes what has arrived, at most one batch, and gives each datagram with its sender and when the kernel received it.
+    /// Whether there may be more.
+    pub fn receive(
+        &mut self,
+        clock: &Clock,
+        offset: &RealtimeOffset,
+        mut each: impl FnMut(SocketAddr, &[u8], Instant),
+    ) -> Result<bool, LoadError> {
+        let received = self.socket.receive(&mut self.received, |incoming| {
+            let now = clock.now();
+            let stamped = incoming.stamp.map(|ns| clock.instant(offset.monotonic(ns)));
+            each(incoming.from, incoming.head, stamped.unwrap_or(now).min(now));
+        });
+        received.map_err(LoadError::kernel("recvmmsg"))
+    }
+
+    /// Sends all that waits.
+    pub fn send(&self, waiting: &Outbox, counts: &mut TesterSecond) -> Result<(), LoadError> {
+        let mut waited = Duration::ZERO;
+        let TesterSecond { sent, without_room, unsent, .. } = counts;
+        *sent += self.socket.send(waiting.iter(), |_, error| {
+            if is_without_room(&error) && waited < PATIENCE {
+                *without_room += 1;
+                waited += self.wait_for_room()?;
+                return Ok(Refused::Again);
+            }
+            // No way there, too long, or nobody takes it in time: as if the network had lost it.
+            if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
+                *unsent += 1;
+                return Ok(Refused::GivenUp);
+            }
+            Err(LoadError::kernel("sendmmsg")(error))
+        })?;
+        Ok(())
+    }
+
+    fn wait_for_room(&self) -> Result<Duration, LoadError> {
+        let span = Duration::from_millis(1);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: span.as_nanos().cast_signed() };
+        match poll(&mut [PollFd::from_borrowed_fd(self.fd(), PollFlags::OUT)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(span),
+            Err(error) => Err(LoadError::kernel("ppoll")(error.into())),
+        }
+    }
+
+    /// Datagrams that the socket had no room for since this was last asked.
+    pub fn take_drops(&mut self) -> Result<u64, LoadError> {
+        self.socket.take_drops().map_err(LoadError::kernel("SO_MEMINFO"))
+    }
+}
+
+fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}

@@ -1,0 +1,394 @@
+//! A thread's connections: to the server, and from it.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use netrig_core::Instant;
+use netrig_sip::Framed;
+use netrig_sip::load::{Broken, Key, Outbox, Owner, Token, Way, Whose};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
+
+use super::order::{Connecting, LoadError};
+use super::tester::TesterSecond;
+use crate::clock::RealtimeOffset;
+use crate::sip::{Bounds, SipStream, StreamError, Turn};
+use crate::socket::{Making, Stamped};
+use crate::{Clock, TcpOptions, Watch};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// Sockets that one look reports.
+const REPORTS: usize = 64;
+
+/// Under this number the listening socket is reported; connections under their places.
+const LISTENER: u64 = u64::MAX;
+
+/// What may wait for the server on each connection, bytes: all calls of a thread may share one.
+const BOUNDS: Bounds = Bounds { message: 65_535, unsent: 64 << 20 };
+
+/// How TLS is spoken.
+#[derive(Clone, Debug)]
+pub struct LoadTls {
+    /// To the server.
+    pub client: Arc<ClientConfig>,
+    /// The name that the server's certificate is to have.
+    pub name: ServerName<'static>,
+    /// With a server that calls back; none if nobody is to.
+    pub server: Option<Arc<ServerConfig>>,
+}
+
+/// Whose requests a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lane {
+    All,
+    User { registers: bool, user: u32 },
+    Attempt { registers: bool, key: Key },
+}
+
+impl Lane {
+    fn of(connecting: Connecting, user: u32, attempt: Token) -> Self {
+        let registers = attempt.owner == Owner::Registration;
+        match connecting {
+            Connecting::One => Self::All,
+            Connecting::PerUser => Self::User { registers, user },
+            Connecting::PerAttempt => Self::Attempt { registers, key: attempt.key },
+        }
+    }
+}
+
+/// A connection that is gone, and whose requests it carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// Whether those who register used it, and not those who call; both if it is nobody's in particular.
+    pub registers: Option<bool>,
+    pub whose: Whose,
+    pub why: Broken,
+}
+
+struct Connection {
+    stream: SipStream,
+    /// Where it goes and whose requests it carries; nobody's if the server has opened it.
+    of: Option<(SocketAddr, Lane, Lost)>,
+    is_ready: bool,
+    is_dirty: bool,
+    /// It is closed as soon as all is sent.
+    is_done: bool,
+}
+
+/// All connections of a thread, and the socket at which the server may call back. It never blocks.
+pub(super) struct LoadStreams {
+    connecting: Connecting,
+    tls: Option<LoadTls>,
+    listener: OwnedFd,
+    local: SocketAddr,
+    sockets: OwnedFd,
+    slots: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    by_lane: HashMap<(SocketAddr, Lane), usize>,
+    /// The last of each.
+    by_peer: HashMap<SocketAddr, usize>,
+    /// To whom connections were opened: the server, and others only if its messages say so.
+    destinations: Vec<SocketAddr>,
+    ready: Vec<usize>,
+    dirty: Vec<usize>,
+    accepts: bool,
+    lost: Vec<Lost>,
+}
+
+impl LoadStreams {
+    /// Listens at `local`; no connection stands.
+    pub fn open(local: SocketAddr, connecting: Connecting, tls: Option<LoadTls>) -> Result<Self, LoadError> {
+        let making = Making::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, local)?;
+        // As long as one socket wants stamps, the kernel makes them for all.
+        making.stamped(Stamped::Received)?;
+        let listener = making.bound()?;
+        rustix::net::listen(&listener, BACKLOG).map_err(kernel("listen"))?;
+        let name = rustix::net::getsockname(&listener).map_err(kernel("getsockname"))?;
+        let sockets = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel("epoll_create"))?;
+        watch(&sockets, listener.as_fd(), LISTENER).map_err(LoadError::kernel("epoll_ctl"))?;
+        Ok(Self {
+            connecting,
+            tls,
+            local: name.try_into().unwrap_or(local),
+            listener,
+            sockets,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_lane: HashMap::new(),
+            by_peer: HashMap::new(),
+            destinations: Vec::new(),
+            ready: Vec::new(),
+            dirty: Vec::new(),
+            accepts: false,
+            lost: Vec::new(),
+        })
+    }
+
+    /// Where it listens.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// A descriptor that can be read from while there is something to be received.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.sockets.as_fd()
+    }
+
+    /// Connections that are gone since this was last asked.
+    pub fn take_lost(&mut self) -> Vec<Lost> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Takes what has arrived, at most a turn of each connection that the kernel reports, and gives each message with its
+    /// sender and when the kernel received it. Whether there may be more.
+    pub fn receive(
+        &mut self,
+        clock: &Clock,
+        offset: &RealtimeOffset,
+        mut each: impl FnMut(SocketAddr, &[u8], Instant),
+    ) -> Result<bool, LoadError> {
+        let more = self.look()?;
+        if std::mem::take(&mut self.accepts) {
+            self.accept();
+        }
+        for place in std::mem::take(&mut self.ready) {
+            let Some(connection) = &mut self.slots[place] else { continue };
+            connection.is_ready = false;
+            let from = connection.stream.peer();
+            let turn = connection.stream.receive(|framed, stamp| {
+                if let Framed::Message(bytes) = framed {
+                    let now = clock.now();
+                    let stamped = stamp.map(|ns| clock.instant(offset.monotonic(ns)));
+                    each(from, &bytes, stamped.unwrap_or(now).min(now));
+                }
+            });
+            match turn {
+                Ok(Turn::Waits) => {}
+                Ok(Turn::GoesOn) => self.mark_ready(place),
+                Err(error) => self.end(place, Some(broken(&error))),
+            }
+            self.mark_dirty(place);
+        }
+        self.flush();
+        Ok(more || !self.ready.is_empty())
+    }
+
+    /// Asks the kernel which sockets have something to say; whether there may be more.
+    fn look(&mut self) -> Result<bool, LoadError> {
+        let mut events = Vec::with_capacity(REPORTS);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spare = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.sockets, spare, Some(&at_once)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(kernel("epoll_wait")(error)),
+        }
+        for event in &events {
+            match event.data.u64() {
+                LISTENER => self.accepts = true,
+                place => self.mark_ready(place as usize),
+            }
+        }
+        Ok(events.len() == REPORTS)
+    }
+
+    fn mark_ready(&mut self, place: usize) {
+        if let Some(Some(connection)) = self.slots.get_mut(place)
+            && !std::mem::replace(&mut connection.is_ready, true)
+        {
+            self.ready.push(place);
+        }
+    }
+
+    fn mark_dirty(&mut self, place: usize) {
+        if let Some(Some(connection)) = self.slots.get_mut(place)
+            && !std::mem::replace(&mut connection.is_dirty, true)
+        {
+            self.dirty.push(place);
+        }
+    }
+
+    /// Takes the connections that the server has opened. One that cannot be taken is the server's to miss.
+    fn accept(&mut self) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        loop {
+            match rustix::net::acceptfrom_with(&self.listener, flags) {
+                Ok((socket, peer)) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    let tls = self.tls.as_ref().and_then(|tls| tls.server.as_ref());
+                    if let Some(peer) = peer.filter(|_| self.tls.is_none() || tls.is_some()) {
+                        let made = SipStream::accepted(socket, peer, tls, BOUNDS);
+                        if let Ok(stream) = made.and_then(SipStream::stamped) {
+                            let _taken = self.insert(stream, None);
+                        }
+                    }
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn insert(&mut self, stream: SipStream, of: Option<(SocketAddr, Lane, Lost)>) -> io::Result<usize> {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        if let Err(error) = watch(&self.sockets, stream.fd(), place as u64) {
+            self.free.push(place);
+            return Err(error);
+        }
+        if let Some((to, lane, _)) = of {
+            self.by_lane.insert((to, lane), place);
+            if !self.destinations.contains(&to) {
+                self.destinations.push(to);
+            }
+        }
+        self.by_peer.insert(stream.peer(), place);
+        self.slots[place] =
+            Some(Box::new(Connection { stream, of, is_ready: false, is_dirty: false, is_done: false }));
+        Ok(place)
+    }
+
+    /// Sends all that waits.
+    pub fn send(&mut self, waiting: &Outbox, counts: &mut TesterSecond) {
+        for (to, way, bytes) in waiting.along() {
+            let place = match way {
+                // Who has asked and gone is not there to hear the answer (RFC 3261 section 18.2.2 would call back: a
+                // server that closes what it asked on has no use for it).
+                Way::Back => self.by_peer.get(&to).copied(),
+                Way::Of { user, attempt } => self.place_for(to, user, attempt, counts),
+            };
+            let Some((place, connection)) =
+                place.and_then(|place| self.slots[place].as_mut().map(|connection| (place, connection)))
+            else {
+                counts.unsent += u64::from(way == Way::Back);
+                continue;
+            };
+            counts.sent += 1;
+            match connection.stream.queue(Bytes::copy_from_slice(bytes)) {
+                Ok(()) => self.mark_dirty(place),
+                Err(error) => self.end(place, Some(broken(&error))),
+            }
+        }
+        self.flush();
+    }
+
+    /// The connection of a user's request, opened if there is none.
+    fn place_for(
+        &mut self,
+        to: SocketAddr,
+        user: u32,
+        attempt: Token,
+        counts: &mut TesterSecond,
+    ) -> Option<usize> {
+        let lane = Lane::of(self.connecting, user, attempt);
+        if let Some(place) = self.by_lane.get(&(to, lane)) {
+            return Some(*place);
+        }
+        let whose = match lane {
+            Lane::All => Whose::All,
+            Lane::User { user, .. } => Whose::User(user),
+            Lane::Attempt { .. } => Whose::Attempt(attempt),
+        };
+        let registers = (lane != Lane::All).then_some(attempt.owner == Owner::Registration);
+        let lost = Lost { registers, whose, why: Broken::Closed };
+        let tls = self.tls.as_ref().map(|tls| (&tls.client, tls.name.clone()));
+        let made = SipStream::connect(SocketAddr::new(self.local.ip(), 0), to, tls, BOUNDS);
+        let made = made.and_then(SipStream::stamped);
+        let placed = made.and_then(|stream| Ok(self.insert(stream, Some((to, lane, lost)))?));
+        counts.opened += 1;
+        placed
+            .inspect_err(|error| {
+                let why = broken(error);
+                counts.unopened += u64::from(why == Broken::Unopened);
+                self.lost.push(Lost { why, ..lost });
+            })
+            .ok()
+    }
+
+    /// An attempt has come to its end: a connection that was its own is closed.
+    pub fn release(&mut self, attempt: Token) {
+        if self.connecting != Connecting::PerAttempt {
+            return;
+        }
+        let lane = Lane::of(self.connecting, 0, attempt);
+        for at in 0..self.destinations.len() {
+            // What is begun next has a connection of its own, also while this one still sends.
+            let Some(place) = self.by_lane.remove(&(self.destinations[at], lane)) else { continue };
+            if let Some(connection) = &mut self.slots[place] {
+                connection.is_done = true;
+            }
+            self.mark_dirty(place);
+        }
+        self.flush();
+    }
+
+    /// Sends what waits on each connection that has something.
+    pub fn flush(&mut self) {
+        for place in std::mem::take(&mut self.dirty) {
+            let Some(connection) = &mut self.slots[place] else { continue };
+            connection.is_dirty = false;
+            match connection.stream.flush() {
+                Ok(()) if connection.is_done && !connection.stream.has_unsent() => self.end(place, None),
+                Ok(()) => {}
+                Err(error) => self.end(place, Some(broken(&error))),
+            }
+        }
+    }
+
+    fn end(&mut self, place: usize, why: Option<Broken>) {
+        let Some(mut connection) = self.slots[place].take() else { return };
+        self.free.push(place);
+        if let Some((to, lane, lost)) = connection.of {
+            if self.by_lane.get(&(to, lane)) == Some(&place) {
+                self.by_lane.remove(&(to, lane));
+            }
+            if let Some(why) = why.filter(|_| !connection.is_done) {
+                self.lost.push(Lost { why, ..lost });
+            }
+        }
+        let peer = connection.stream.peer();
+        if self.by_peer.get(&peer) == Some(&place) {
+            self.by_peer.remove(&peer);
+        }
+        if why.is_none() {
+            connection.stream.say_goodbye();
+        }
+    }
+}
+
+fn watch(sockets: &OwnedFd, socket: BorrowedFd<'_>, key: u64) -> io::Result<()> {
+    Ok(epoll::add(sockets, socket, epoll::EventData::new_u64(key), Watch::Both.flags())?)
+}
+
+fn kernel(what: &'static str) -> impl Fn(Errno) -> LoadError {
+    move |error| LoadError::kernel(what)(error.into())
+}
+
+/// How a connection came to its end.
+fn broken(error: &StreamError) -> Broken {
+    let error = match error {
+        StreamError::Io(error) => error,
+        StreamError::Closed => return Broken::Closed,
+        StreamError::Framing(_) => return Broken::Garbled,
+        StreamError::Tls(_) => return Broken::Tls,
+        StreamError::Full { .. } => return Broken::Stuck,
+    };
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => Broken::Refused,
+        Some(libc::EADDRNOTAVAIL | libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+            Broken::Unopened
+        }
+        Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => Broken::Unreachable,
+        _ => Broken::Reset,
+    }
+}

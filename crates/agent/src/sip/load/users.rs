@@ -1,0 +1,204 @@
+//! Who is next, and when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_traffic::SpanDistribution;
+
+use super::arrivals::Schedule;
+use super::order::{LoadOrder, Pace};
+
+/// The users of one shard as they begin, by when they were to.
+#[derive(Debug)]
+pub(super) enum Users {
+    /// One after the other, at the moments of a schedule that all shards share: each takes every so many.
+    Open {
+        schedule: Schedule,
+        /// The next of this shard's: its number among those of all shards, and when it is due.
+        next: Option<(u64, Instant)>,
+        number: u64,
+        shard: u64,
+        shards: u64,
+        most: u64,
+        until: Instant,
+    },
+    /// Each again some time after it was done.
+    Closed {
+        waiting: BinaryHeap<Reverse<(Instant, u32)>>,
+        pause: SpanDistribution,
+        draws: Stream,
+        left: u64,
+        until: Instant,
+    },
+}
+
+/// Who begins: in an open loop by its number among all arrivals, in a closed one by its place in the shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Arrival(u64),
+    User(u32),
+}
+
+impl Users {
+    /// Of one shard, which has so many users.
+    pub fn new(order: &LoadOrder, shard: u16, own: u32) -> Self {
+        let until = Instant::ZERO + order.duration;
+        let (number, shards) = (u64::from(shard), u64::from(order.shards));
+        let all = order.count.unwrap_or(u64::MAX);
+        match &order.pace {
+            Pace::Open(arrivals) => {
+                let mut users = Self::Open {
+                    schedule: arrivals.schedule(order.seed),
+                    next: None,
+                    number: 0,
+                    shard: number,
+                    shards,
+                    // A user who does something once does it once.
+                    most: if order.work.is_once() { all.min(order.users.into()) } else { all },
+                    until,
+                };
+                users.advance();
+                users
+            }
+            Pace::Closed(pause) => {
+                let mut draws = Seeds::new(order.seed).stream(&format!("sip/users/{shard}"));
+                let mean = pause.mean().as_secs_f64();
+                let mut first = |user| {
+                    let at = Duration::from_secs_f64(mean * draws.uniform());
+                    Reverse((Instant::ZERO + at, user))
+                };
+                Self::Closed {
+                    waiting: (0..own).map(&mut first).collect(),
+                    pause: pause.clone(),
+                    draws: Seeds::new(order.seed).stream(&format!("sip/pauses/{shard}")),
+                    left: share(all, number, shards),
+                    until,
+                }
+            }
+        }
+    }
+
+    /// When the next is due.
+    pub fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Open { next, .. } => next.map(|(_, due)| due),
+            Self::Closed { waiting, left, until, .. } => {
+                waiting.peek().map(|Reverse((due, _))| *due).filter(|due| *left > 0 && due < until)
+            }
+        }
+    }
+
+    /// Who is due by `now`, and when that was.
+    pub fn take(&mut self, now: Instant) -> Option<(Next, Instant)> {
+        let due = self.due().filter(|due| *due <= now)?;
+        match self {
+            Self::Open { next, .. } => {
+                let (number, _) = next.take()?;
+                self.advance();
+                Some((Next::Arrival(number), due))
+            }
+            Self::Closed { waiting, left, .. } => {
+                let Reverse((_, user)) = waiting.pop()?;
+                *left -= 1;
+                Some((Next::User(user), due))
+            }
+        }
+    }
+
+    /// A user of the shard was done at `now`, and is due again after a pause. In an open loop nobody waits for that.
+    pub fn done(&mut self, now: Instant, user: u32) {
+        if let Self::Closed { waiting, pause, draws, .. } = self {
+            waiting.push(Reverse((now + pause.draw(draws), user)));
+        }
+    }
+
+    /// Nobody begins any more.
+    pub fn stop(&mut self) {
+        match self {
+            Self::Open { next, .. } => *next = None,
+            Self::Closed { left, .. } => *left = 0,
+        }
+    }
+
+    fn advance(&mut self) {
+        let Self::Open { schedule, next, number, shard, shards, most, until } = self else { return };
+        for due in schedule {
+            let place = *number;
+            *number += 1;
+            if place >= *most || due >= *until {
+                return;
+            }
+            if place % *shards == *shard {
+                *next = Some((place, due));
+                return;
+            }
+        }
+    }
+}
+
+/// What of `all` one shard has.
+pub(super) fn share(all: u64, shard: u64, shards: u64) -> u64 {
+    all / shards + u64::from(shard < all % shards)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arrivals, Gaps, Work};
+    use super::*;
+
+    fn order(pace: Pace) -> LoadOrder {
+        let target = "127.0.0.1:5060".parse().unwrap();
+        LoadOrder { shards: 3, ..LoadOrder::new(target, Work::ReRegister, pace, Duration::from_secs(2)) }
+    }
+
+    fn all_of(order: &LoadOrder, shard: u16) -> Vec<(u64, Instant)> {
+        let mut users = Users::new(order, shard, 5);
+        std::iter::from_fn(|| users.take(Instant::NEVER))
+            .map(|(next, due)| match next {
+                Next::Arrival(number) => (number, due),
+                Next::User(_) => unreachable!(),
+            })
+            .collect()
+    }
+
+    /// However many threads share them, the same users begin at the same moments.
+    #[test]
+    fn shards_share_one_schedule() {
+        let order = order(Pace::Open(Arrivals::at(100.0, Gaps::Poisson)));
+        let mut shared: Vec<_> = (0..3).flat_map(|shard| all_of(&order, shard)).collect();
+        shared.sort_unstable();
+        let alone = LoadOrder { shards: 1, ..order.clone() };
+        assert_eq!(shared, all_of(&alone, 0));
+        assert!(shared.iter().all(|(_, due)| *due < Instant::ZERO + order.duration) && shared.len() > 100);
+        let counted = LoadOrder { count: Some(7), ..order };
+        assert_eq!((0..3).map(|shard| all_of(&counted, shard).len()).collect::<Vec<_>>(), [3, 2, 2]);
+    }
+
+    #[test]
+    fn who_does_something_once_does_it_once() {
+        let order = LoadOrder {
+            work: Work::Unregister,
+            users: 50,
+            ..order(Pace::Open(Arrivals::at(100.0, Gaps::Constant)))
+        };
+        assert_eq!((0..3).map(|shard| all_of(&order, shard).len()).sum::<usize>(), 50);
+    }
+
+    #[test]
+    fn a_user_of_a_closed_loop_comes_again_after_a_pause() {
+        let pause = Duration::from_millis(500);
+        let order = LoadOrder { count: Some(9), ..order(Pace::Closed(SpanDistribution::Constant(pause))) };
+        let mut users = Users::new(&order, 0, 2);
+        let (first, at) = users.take(Instant::NEVER).unwrap();
+        assert!(at < Instant::ZERO + pause);
+        let Next::User(user) = first else { panic!("a user") };
+        let (other, _) = users.take(Instant::NEVER).unwrap();
+        assert_ne!(first, other);
+        assert_eq!(users.due(), None, "both are at work");
+        users.done(at, user);
+        assert_eq!(users.take(Instant::NEVER), Some((first, at + pause)));
+        users.done(at, user);
+        assert_eq!(users.due(), None, "three of nine were this shard's");
+    }
+}

@@ -1,0 +1,21 @@
+//! SIP over real sockets: the servers of `netrig-sip` where others can reach them, and loads of its users for the servers of
+//! others.
+//!
+//! * [`server`]: who answers. Several sockets over UDP, TCP and TLS, and one loop between them and any
+//!   [`Server`](netrig_sip::server::Server).
+//! * [`load`]: who asks. Threads with sockets of their own, which drive many users and measure what becomes of them.
+//! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
+//!   TCP or [`tls`]; and a UDP socket, which is bound to its address alone.
+
+mod datagrams;
+mod descriptors;
+pub mod load;
+mod point;
+pub mod server;
+mod stream;
+#[cfg(test)]
+mod stream_tests;
+pub mod tls;
+
+pub use point::{ListeningPoint, PointError};
+pub use stream::{Bounds, SipStream, StreamError, Turn, server_name};

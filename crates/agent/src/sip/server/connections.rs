@@ -1,0 +1,430 @@
+//! The connections of a server.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant};
+use netrig_sip::header::Transport;
+use netrig_sip::server::Source;
+use netrig_sip::{Framed, Host, Message};
+use rustls::{ClientConfig, ServerConfig};
+
+use super::tally::ConnectionTally;
+use crate::sip::{Bounds, SipStream, StreamError, Turn, server_name};
+use crate::{Pacer, Watch};
+
+/// How often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Messages that cannot be read after which a connection is closed.
+const MOST_UNREADABLE: u32 = 8;
+
+/// What all connections together may have the server keep for them, bytes.
+const MOST_KEPT: usize = 64 << 20;
+
+/// Under these numbers the pacer reports connections: this and their place.
+pub(super) const FIRST_KEY: u64 = 1 << 33;
+
+/// How many connections there may be, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// At once; 10,000, or fewer if the system allows fewer descriptors, if it is not said. One more is closed as soon as it has
+    /// come.
+    pub connections: Option<usize>,
+    /// One that carries no message for so long is closed.
+    pub idle: Duration,
+    /// How long a peer may take for its handshake, for the rest of a message, and for taking what is sent to it.
+    pub patience: Duration,
+    /// What is kept for each.
+    pub bounds: Bounds,
+}
+
+impl Default for Limits {
+    /// As many as there may be, two minutes, ten seconds.
+    fn default() -> Self {
+        Self {
+            connections: None,
+            idle: Duration::from_secs(120),
+            patience: Duration::from_secs(10),
+            bounds: Bounds::default(),
+        }
+    }
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tls {
+    pub server: Option<Arc<ServerConfig>>,
+    pub client: Option<Arc<ClientConfig>>,
+}
+
+/// All connections, by their places.
+pub(super) struct Connections {
+    most: usize,
+    limits: Limits,
+    tls: Tls,
+    slots: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    by_peer: HashMap<Source, usize>,
+    /// Those that were interrupted while they read.
+    go_on: Vec<usize>,
+    /// Those that have something to send.
+    dirty: Vec<usize>,
+    kept: usize,
+    look: Instant,
+    /// Messages that have not left, and never will.
+    unsent: Vec<(Bytes, String)>,
+    pub tally: ConnectionTally,
+}
+
+struct Connection {
+    stream: SipStream,
+    of: Source,
+    made: Instant,
+    /// When the last message passed, or the connection was made.
+    active: Instant,
+    /// Since when the rest of a message is missing.
+    incomplete: Option<Instant>,
+    /// Since when the peer takes nothing of what waits.
+    stuck: Option<Instant>,
+    goes_on: bool,
+    is_dirty: bool,
+    /// The peer has said all that it will, and may still listen.
+    has_finished: bool,
+    /// Requests of the peer's to which there was no final response.
+    open: u32,
+    unreadable: u32,
+    kept: usize,
+}
+
+/// Where to open a connection, if there is none.
+pub(super) struct Opening<'a> {
+    pub local: SocketAddr,
+    pub host: &'a Host,
+}
+
+impl Connections {
+    /// At most so many.
+    pub fn new(most: usize, limits: Limits, tls: Tls) -> Self {
+        Self {
+            most,
+            limits,
+            tls,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_peer: HashMap::new(),
+            go_on: Vec::new(),
+            dirty: Vec::new(),
+            kept: 0,
+            look: Instant::ZERO,
+            unsent: Vec::new(),
+            tally: ConnectionTally::default(),
+        }
+    }
+
+    /// How many there are.
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// A peer has called.
+    pub fn accept(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
+        if self.len() >= self.most {
+            self.tally.refused += 1;
+            return;
+        }
+        let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
+        let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
+        match made.and_then(|stream| self.insert(now, pacer, stream, from)) {
+            Ok(_) => self.tally.accepted += 1,
+            Err(error) => self.tally.broken.count(reason(&error)),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        now: Instant,
+        pacer: &Pacer,
+        stream: SipStream,
+        of: Source,
+    ) -> Result<usize, StreamError> {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        if let Err(error) = pacer.watch(stream.fd(), FIRST_KEY + place as u64, Watch::Both) {
+            self.free.push(place);
+            return Err(error.into());
+        }
+        let connection = Connection {
+            stream,
+            of,
+            made: now,
+            active: now,
+            incomplete: None,
+            stuck: None,
+            goes_on: false,
+            is_dirty: false,
+            has_finished: false,
+            open: 0,
+            unreadable: 0,
+            kept: 0,
+        };
+        self.slots[place] = Some(Box::new(connection));
+        self.by_peer.insert(of, place);
+        Ok(place)
+    }
+
+    /// Sends along the connection with a peer, or one that is opened for it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        pacer: &Pacer,
+        to: Source,
+        message: &Message,
+        opening: Option<Opening<'_>>,
+    ) -> Result<(), String> {
+        let response = message.as_response();
+        let place = match self.place_of(to) {
+            // Who has said all would not answer a request.
+            Some((place, has_finished)) if response.is_some() || !has_finished => place,
+            _ => {
+                let opening = opening.ok_or("the connection is gone")?;
+                self.open(now, pacer, to, &opening)?
+            }
+        };
+        let Some(connection) = &mut self.slots[place] else {
+            return Err("the connection is gone".to_owned());
+        };
+        connection.active = now;
+        if response.is_some_and(|response| response.status.is_final()) {
+            connection.open = connection.open.saturating_sub(1);
+        }
+        if !std::mem::replace(&mut connection.is_dirty, true) {
+            self.dirty.push(place);
+        }
+        let queued = connection.stream.queue(message.to_bytes());
+        if let Err(error) = queued.and_then(|()| self.recount(place)) {
+            self.fail(place, &error);
+            return Err(reason(&error));
+        }
+        Ok(())
+    }
+
+    /// The connection with a peer, and whether that has said all.
+    fn place_of(&self, peer: Source) -> Option<(usize, bool)> {
+        let place = *self.by_peer.get(&peer)?;
+        self.slots[place].as_ref().map(|connection| (place, connection.has_finished))
+    }
+
+    /// A request has come that is to be answered.
+    pub fn asked(&mut self, by: Source) {
+        let place = self.place_of(by).map(|(place, _)| place);
+        if let Some(connection) = place.and_then(|place| self.slots[place].as_mut()) {
+            connection.open += 1;
+        }
+    }
+
+    fn open(
+        &mut self,
+        now: Instant,
+        pacer: &Pacer,
+        to: Source,
+        opening: &Opening<'_>,
+    ) -> Result<usize, String> {
+        if self.len() >= self.most {
+            return Err("there are as many connections as may be".to_owned());
+        }
+        let tls = match (&self.tls.client, to.transport) {
+            (Some(config), Transport::Tls) => {
+                let name = server_name(opening.host);
+                let name = name.ok_or_else(|| format!("no certificate can be for {}", opening.host))?;
+                Some((config, name))
+            }
+            (None, Transport::Tls) => return Err("there is no TLS".to_owned()),
+            _ => None,
+        };
+        let local = SocketAddr::new(opening.local.ip(), 0);
+        let made = SipStream::connect(local, to.address, tls, self.limits.bounds);
+        let place = made.and_then(|stream| self.insert(now, pacer, stream, to));
+        let place = place.map_err(|error| reason(&error))?;
+        self.tally.opened += 1;
+        Ok(place)
+    }
+
+    /// The kernel has something to say of one.
+    pub fn ready(&mut self, place: usize) {
+        if let Some(Some(connection)) = self.slots.get_mut(place) {
+            for (flag, list) in
+                [(&mut connection.goes_on, &mut self.go_on), (&mut connection.is_dirty, &mut self.dirty)]
+            {
+                if !std::mem::replace(flag, true) {
+                    list.push(place);
+                }
+            }
+        }
+    }
+
+    /// Whether some have more to do at once.
+    pub fn has_more(&self) -> bool {
+        !self.go_on.is_empty()
+    }
+
+    /// Gives each that may have something a turn; what came.
+    pub fn receive(&mut self, now: Instant, mut each: impl FnMut(Framed, Source, usize)) {
+        for place in std::mem::take(&mut self.go_on) {
+            let Some(connection) = &mut self.slots[place] else { continue };
+            connection.goes_on = false;
+            let (of, mut came) = (connection.of, false);
+            let turn = connection.stream.receive(|framed, _| {
+                came = true;
+                each(framed, of, place);
+            });
+            if came {
+                connection.active = now;
+            }
+            let is_incomplete = connection.stream.incomplete() > 0;
+            connection.has_finished |= matches!(turn, Err(StreamError::Closed));
+            connection.incomplete = if is_incomplete && !connection.has_finished {
+                connection.incomplete.filter(|_| !came).or(Some(now))
+            } else {
+                None
+            };
+            // A peer that pings is answered; one that has finished is flushed, and closed if that is all.
+            let is_due = connection.stream.has_unsent() || connection.has_finished;
+            if is_due && !std::mem::replace(&mut connection.is_dirty, true) {
+                self.dirty.push(place);
+            }
+            let goes_on = turn.and_then(|turn| self.recount(place).map(|()| turn));
+            match goes_on {
+                Ok(Turn::Waits) => {}
+                Ok(Turn::GoesOn) => {
+                    if let Some(connection) = &mut self.slots[place] {
+                        connection.goes_on = true;
+                        self.go_on.push(place);
+                    }
+                }
+                Err(StreamError::Closed) => {}
+                Err(error) => self.fail(place, &error),
+            }
+        }
+    }
+
+    /// Ends one that has broken. A peer that had said all, and does not listen either, has closed it.
+    fn fail(&mut self, place: usize, error: &StreamError) {
+        let has_finished = self.slots[place].as_ref().is_some_and(|connection| connection.has_finished);
+        self.end(place, (!has_finished).then(|| reason(error)));
+    }
+
+    /// A message of one could not be read. One that goes on like that is closed.
+    pub fn unreadable(&mut self, place: usize) {
+        let Some(Some(connection)) = self.slots.get_mut(place) else { return };
+        connection.unreadable += 1;
+        if connection.unreadable >= MOST_UNREADABLE {
+            self.end(place, Some("what came is no SIP".to_owned()));
+        }
+    }
+
+    /// Sends what waits.
+    pub fn flush(&mut self, now: Instant) {
+        for place in std::mem::take(&mut self.dirty) {
+            let Some(connection) = &mut self.slots[place] else { continue };
+            connection.is_dirty = false;
+            let before = connection.stream.waiting();
+            let flushed = connection.stream.flush();
+            let waiting = connection.stream.waiting();
+            connection.stuck = match connection.stuck {
+                _ if waiting == 0 => None,
+                Some(since) if waiting >= before => Some(since),
+                _ => Some(now),
+            };
+            let is_over = connection.has_finished && connection.open == 0 && !connection.stream.has_unsent();
+            match flushed.and_then(|()| self.recount(place)) {
+                Ok(()) if is_over => self.end(place, None),
+                Ok(()) => {}
+                Err(error) => self.fail(place, &error),
+            }
+        }
+    }
+
+    /// Counts anew what is kept for one.
+    ///
+    /// # Errors
+    /// It is too much with what is kept for all others.
+    fn recount(&mut self, place: usize) -> Result<(), StreamError> {
+        let Some(connection) = &mut self.slots[place] else { return Ok(()) };
+        let kept = connection.stream.waiting() + connection.stream.incomplete();
+        self.kept = self.kept - connection.kept + kept;
+        connection.kept = kept;
+        if self.kept > MOST_KEPT {
+            return Err(StreamError::Full { waiting: self.kept, most: MOST_KEPT });
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, place: usize, why: Option<String>) {
+        let Some(connection) = self.slots[place].take() else { return };
+        self.free.push(place);
+        self.kept -= connection.kept;
+        if self.by_peer.get(&connection.of) == Some(&place) {
+            self.by_peer.remove(&connection.of);
+        }
+        let told = why.clone().unwrap_or_else(|| "the peer has closed the connection".to_owned());
+        self.unsent.extend(connection.stream.into_unsent().map(|message| (message, told.clone())));
+        if let Some(why) = why {
+            self.tally.broken.count(why);
+        }
+    }
+
+    /// Messages that have not left because their connection is over, each with the reason.
+    pub fn take_unsent(&mut self) -> Vec<(Bytes, String)> {
+        std::mem::take(&mut self.unsent)
+    }
+
+    /// When it wants to look at what has waited too long.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        (self.len() > 0).then_some(self.look)
+    }
+
+    /// Ends what has waited too long. Whether it was time to look.
+    pub fn handle_timeout(&mut self, now: Instant) -> bool {
+        if now < self.look {
+            return false;
+        }
+        self.look = now + LOOK_EVERY;
+        for place in 0..self.slots.len() {
+            let Some(connection) = &self.slots[place] else { continue };
+            let is_over =
+                |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
+            let why = if !connection.stream.is_established() && is_over(Some(connection.made)) {
+                "the peer did not finish its handshake"
+            } else if is_over(connection.incomplete) {
+                "the peer did not finish a message"
+            } else if is_over(connection.stuck) {
+                "the peer did not take what was sent"
+            } else if now - connection.active > self.limits.idle {
+                "nothing was said for too long"
+            } else {
+                continue;
+            };
+            self.end(place, Some(why.to_owned()));
+        }
+        true
+    }
+}
+
+/// Why a connection broke, with few different words.
+fn reason(error: &StreamError) -> String {
+    match error {
+        StreamError::Io(error) => error.kind().to_string(),
+        StreamError::Framing(_) => "what came is no SIP".to_owned(),
+        StreamError::Full { .. } => "the peer did not take what was sent".to_owned(),
+        StreamError::Closed | StreamError::Tls(_) => error.to_string(),
+    }
+}

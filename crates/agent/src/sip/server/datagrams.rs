@@ -1,0 +1,82 @@
+//! A socket at which a server is asked over UDP.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use bytes::Bytes;
+
+use crate::sip::datagrams::{DatagramSocket, Refused};
+use crate::socket::{LONGEST_DATAGRAM, SocketError};
+use crate::sys::{MESSAGES, ReceiveBatch};
+
+/// The receive buffer that is asked for, bytes: as much of it as the system grants. A call is a few kilobytes there, so that
+/// thousands may arrive while the server is busy with something else.
+const RECEIVE_BUFFER: u32 = 16 << 20;
+
+/// A socket that a server listens at. What is sent is gathered, so that one call takes many datagrams.
+pub(super) struct DatagramPoint {
+    socket: DatagramSocket,
+    /// There may be datagrams that were not taken.
+    pub ready: bool,
+    outgoing: Vec<(SocketAddr, Bytes)>,
+}
+
+impl DatagramPoint {
+    /// Bound there, and nowhere else.
+    pub fn open(address: SocketAddr) -> Result<Self, SocketError> {
+        let socket = DatagramSocket::open(address, RECEIVE_BUFFER, None)?;
+        Ok(Self { socket, ready: true, outgoing: Vec::with_capacity(MESSAGES) })
+    }
+
+    /// Where it is bound.
+    pub const fn local(&self) -> SocketAddr {
+        self.socket.local()
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.fd()
+    }
+
+    /// Space for what one call takes.
+    pub fn batch() -> ReceiveBatch {
+        ReceiveBatch::new(LONGEST_DATAGRAM)
+    }
+
+    /// Takes what has arrived, at most one batch.
+    pub fn receive(
+        &mut self,
+        batch: &mut ReceiveBatch,
+        mut each: impl FnMut(&[u8], SocketAddr),
+    ) -> io::Result<()> {
+        self.ready = self.socket.receive(batch, |incoming| each(incoming.head, incoming.from))?;
+        Ok(())
+    }
+
+    /// Puts a datagram beside those that leave with the next [`DatagramPoint::flush`].
+    pub fn queue(&mut self, to: SocketAddr, message: Bytes) {
+        self.outgoing.push((to, message));
+    }
+
+    /// Whether so many wait that one call is full.
+    pub const fn is_full(&self) -> bool {
+        self.outgoing.len() >= MESSAGES
+    }
+
+    /// Sends what waits, and tells of each that the kernel refuses. It is not sent again.
+    pub fn flush(&mut self, mut refused: impl FnMut(&[u8], io::Error)) {
+        let waiting = self.outgoing.iter().map(|(to, message)| (*to, &**message));
+        let Ok(_) = self.socket.send(waiting, |bytes, error| {
+            refused(bytes, error);
+            Ok::<_, Infallible>(Refused::GivenUp)
+        });
+        self.outgoing.clear();
+    }
+
+    /// Datagrams that reached this machine and for which there was no room, since this was last asked.
+    pub fn take_drops(&mut self) -> io::Result<u64> {
+        self.socket.take_drops()
+    }
+}

@@ -1,0 +1,177 @@
+//! Responses that leave later than they could: a server that takes a known time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::str::FromStr;
+
+use netrig_core::{Duration, Instant, Stream};
+use netrig_sip::server::Destination;
+use netrig_sip::{Message, Name, Response};
+
+/// Responses that may wait at once. More are not sent.
+const MOST: usize = 1 << 18;
+
+/// How long each response waits before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseDelay {
+    /// As long as all others.
+    Fixed(Duration),
+    /// Exponentially distributed with this mean, each by itself.
+    Exponential(Duration),
+}
+
+impl FromStr for ResponseDelay {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (law, span): (fn(Duration) -> Self, &str) = match text.strip_prefix("exponential") {
+            Some(mean) => (Self::Exponential, mean.trim()),
+            None => (Self::Fixed, text),
+        };
+        let expected = || format!("`{text}` is no delay: expected a time, as `5 ms`, or `exponential 5 ms`");
+        span.parse().map(law).map_err(|_| expected())
+    }
+}
+
+impl fmt::Display for ResponseDelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(span) => write!(f, "{span}"),
+            Self::Exponential(mean) => write!(f, "exponential {mean}"),
+        }
+    }
+}
+
+/// Responses that wait. Those to one request keep their order: one that draws less than the one before it leaves with it.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    law: ResponseDelay,
+    random: Stream,
+    number: u64,
+    due: BTreeMap<(Instant, u64), (Destination, Message)>,
+    /// Of each request some of whose responses wait: when the last of them leaves, and how many there are.
+    last: HashMap<String, (Instant, u32)>,
+}
+
+impl Waiting {
+    pub fn new(law: ResponseDelay, random: Stream) -> Self {
+        Self { law, random, number: 0, due: BTreeMap::new(), last: HashMap::new() }
+    }
+
+    /// Keeps a response back; not, if too many wait.
+    pub fn put(&mut self, now: Instant, to: Destination, response: Response) -> Result<(), Response> {
+        if self.due.len() >= MOST {
+            return Err(response);
+        }
+        let span = match self.law {
+            ResponseDelay::Fixed(span) => span,
+            ResponseDelay::Exponential(mean) => self.random.exponential_duration(mean),
+        };
+        let last = self.last.entry(request_of(&response)).or_insert((Instant::ZERO, 0));
+        let at = (now + span).max(last.0);
+        *last = (at, last.1 + 1);
+        self.number += 1;
+        self.due.insert((at, self.number), (to, response.into()));
+        Ok(())
+    }
+
+    /// When the next one leaves.
+    pub fn next(&self) -> Option<Instant> {
+        self.due.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// One whose time has come.
+    pub fn poll(&mut self, now: Instant) -> Option<(Destination, Message)> {
+        let first = self.due.first_entry().filter(|first| first.key().0 <= now)?;
+        let (to, message) = first.remove();
+        if let Message::Response(response) = &message {
+            let request = request_of(response);
+            if let Some((_, count)) = self.last.get_mut(&request) {
+                *count -= 1;
+                if *count == 0 {
+                    self.last.remove(&request);
+                }
+            }
+        }
+        Some((to, message))
+    }
+}
+
+/// What the responses to one request have in common.
+fn request_of(response: &Response) -> String {
+    let get = |name: &Name| response.headers.get(name).unwrap_or_default();
+    [get(&Name::Via), get(&Name::CSeq)].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+    use netrig_sip::header::Transport;
+    use netrig_sip::server::Source;
+    use netrig_sip::{Method, Request, Status};
+
+    use super::*;
+
+    fn waiting(law: &str) -> Waiting {
+        Waiting::new(law.parse().unwrap(), Seeds::new(1).stream("delay"))
+    }
+
+    fn response(branch: usize, status: Status) -> Response {
+        let mut request = Request::new(Method::Invite, "sip:b@192.0.2.1".parse().unwrap());
+        request.headers.push(Name::Via, format!("SIP/2.0/UDP h;branch=z9hG4bK{branch}"));
+        request.headers.push(Name::CSeq, "1 INVITE");
+        request.response(status)
+    }
+
+    fn put(waiting: &mut Waiting, now: Instant, response: Response) {
+        let to = Source { transport: Transport::Udp, address: ([192, 0, 2, 1], 5060).into() };
+        waiting.put(now, Destination::Address(to), response).unwrap();
+    }
+
+    #[test]
+    fn laws_are_read_as_they_are_written() {
+        for (text, law) in [
+            ("5 ms", ResponseDelay::Fixed(Duration::from_millis(5))),
+            ("exponential 100 us", ResponseDelay::Exponential(Duration::from_micros(100))),
+        ] {
+            assert_eq!(text.parse(), Ok(law));
+            assert_eq!(law.to_string().parse(), Ok(law));
+        }
+        let error = "uniform 5 ms".parse::<ResponseDelay>().unwrap_err();
+        assert!(error.starts_with("`uniform 5 ms` is no delay: expected a time"), "{error}");
+    }
+
+    #[test]
+    fn a_fixed_delay_is_that_long() {
+        let mut waiting = waiting("5ms");
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        put(&mut waiting, at(1), response(1, Status::OK));
+        assert_eq!(waiting.next(), Some(at(6)));
+        assert!(waiting.poll(at(5)).is_none());
+        assert!(waiting.poll(at(6)).is_some());
+        assert_eq!((waiting.next(), waiting.last.len()), (None, 0));
+    }
+
+    #[test]
+    fn exponential_delays_have_their_mean_and_keep_the_order_of_a_request() {
+        let mut waiting = waiting("exponential 10 ms");
+        for branch in 0..20_000 {
+            put(&mut waiting, Instant::ZERO, response(branch, Status::RINGING));
+        }
+        let total: f64 = waiting.due.keys().map(|(at, _)| (*at - Instant::ZERO).as_secs_f64()).sum();
+        // The mean of 20,000 has a standard deviation of 0.7 %.
+        assert!((total / 20_000.0 - 0.010).abs() < 0.0003, "{total}");
+        for branch in 0..20_000 {
+            put(&mut waiting, Instant::ZERO, response(branch, Status::OK));
+        }
+        let mut ringing = std::collections::BTreeSet::new();
+        while let Some((_, message)) = waiting.poll(Instant::NEVER) {
+            let Message::Response(response) = message else { panic!("only responses wait") };
+            let via = response.headers.get(&Name::Via).unwrap().to_owned();
+            assert_eq!(ringing.contains(&via), response.status == Status::OK);
+            ringing.insert(via);
+        }
+        assert!(waiting.last.is_empty());
+    }
+}

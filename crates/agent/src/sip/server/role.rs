@@ -1,0 +1,161 @@
+//! Which server answers behind the sockets.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use netrig_core::Seeds;
+use netrig_sip::digest::Algorithm;
+use netrig_sip::header::{NameAddr, Transport};
+use netrig_sip::server::{
+    AnsweringMachine, Authenticator, Domain, Manners, Proxy, Redirect, Registrar, Registry, Server,
+    StatelessProxy, Users,
+};
+use netrig_sip::transaction::Timing;
+use netrig_sip::{Host, SipUri, Uri};
+
+/// What stands in a contact for the name of its user.
+const USER: &str = "{user}";
+
+/// A kind of server.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// It takes registrations.
+    Registrar,
+    /// It takes registrations, and forwards to the users; it remembers its transactions, and forks.
+    Proxy {
+        /// It stays in the way of the calls that begin here.
+        record_route: bool,
+    },
+    /// It forwards to users whose addresses it is told, and remembers nothing.
+    StatelessProxy,
+    /// It takes registrations, and says where users are.
+    Redirect,
+    /// It answers calls.
+    UserAgent(Manners),
+}
+
+/// A user of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Of its address-of-record.
+    pub name: String,
+    /// By which it proves who it is.
+    pub password: String,
+    /// Where it is without having registered.
+    pub contact: Option<String>,
+}
+
+/// What a server is to be.
+#[derive(Clone, Debug)]
+pub struct ServerOrder {
+    /// Which kind.
+    pub role: Role,
+    /// The names that it answers for, beside the addresses at which it listens.
+    pub domains: Vec<Host>,
+    /// Who there is; whoever comes if it is not said.
+    pub users: Option<Vec<User>>,
+    /// Where each of them is without having registered, with `{user}` for its name, unless it has a contact of its own.
+    pub contact: Option<String>,
+    /// Users prove who they are, by passwords that are hashed so.
+    pub digest: Option<Algorithm>,
+    /// For whom the passwords are; the first domain or address if it is not said.
+    pub realm: Option<String>,
+    /// At once: each is kept for half a minute, over UDP, after its last message.
+    pub most_transactions: usize,
+    /// With a registration, at once.
+    pub most_users: usize,
+    /// T1, T2 and T4.
+    pub timing: Timing,
+    /// Of what is drawn.
+    pub seeds: Seeds,
+}
+
+/// Why there is no such server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RoleError {
+    /// A contact is no URI.
+    #[error("`{0}` is no contact: expected a URI, as `sip:{{user}}@192.0.2.1:5060`")]
+    Contact(String),
+    /// Users with contacts are more than may be.
+    #[error("there is room for {0} users with an address, and there are more")]
+    Room(usize),
+    /// Nobody has a password.
+    #[error("who proves who they are has a password: users are needed where there is digest authentication")]
+    NoUsers,
+}
+
+impl ServerOrder {
+    /// The server, which listens there.
+    ///
+    /// # Errors
+    /// The order is none that can be carried out.
+    pub fn server(&self, listens: &[(Transport, SocketAddr)]) -> Result<Box<dyn Server>, RoleError> {
+        let domain = Domain { names: self.domains.clone(), listens: listens.to_vec() };
+        let (most, timing) = (self.most_transactions, self.timing);
+        if let Role::UserAgent(manners) = &self.role {
+            let random = self.seeds.stream("sip/serve/uas");
+            // It counts calls, and takes four transactions for each.
+            let machine = AnsweringMachine::new(domain, manners.clone(), most / 4, timing, random);
+            return Ok(Box::new(machine));
+        }
+        let registry = self.registry(domain)?;
+        Ok(match self.role {
+            Role::Registrar => Box::new(Registrar::new(registry, most, timing)),
+            Role::Redirect => Box::new(Redirect::new(registry, most, timing)),
+            Role::Proxy { record_route } => {
+                let random = self.seeds.stream("sip/serve/proxy");
+                Box::new(Proxy::new(registry, record_route, most, timing, random))
+            }
+            Role::StatelessProxy | Role::UserAgent(_) => Box::new(StatelessProxy::new(registry)),
+        })
+    }
+
+    fn registry(&self, domain: Domain) -> Result<Registry, RoleError> {
+        let addresses = domain.listens.iter().map(|(_, address)| Host::Address(address.ip()));
+        let hosts: BTreeSet<String> =
+            domain.names.iter().cloned().chain(addresses).map(|host| host.to_string()).collect();
+        let realm = self.realm.clone().unwrap_or_else(|| {
+            let own = domain.names.first().map(ToString::to_string);
+            own.or_else(|| hosts.first().cloned()).unwrap_or_default()
+        });
+        // A user may be called by any of the domain's names.
+        let mut registry = Registry::new(domain, self.most_users.saturating_mul(hosts.len().max(1)));
+        let users = self.users.as_deref().unwrap_or_default();
+        for user in users {
+            let contact = user.contact.as_ref().or(self.contact.as_ref());
+            let Some(contact) = contact.map(|contact| contact.replace(USER, &user.name)) else { continue };
+            let uri: Uri = contact.parse().map_err(|_| RoleError::Contact(contact.clone()))?;
+            if uri.as_sip().is_none() {
+                return Err(RoleError::Contact(contact));
+            }
+            for host in &hosts {
+                let own = address_of(&user.name, host);
+                let own = own.ok_or_else(|| RoleError::Contact(user.name.clone()))?;
+                if !registry.bindings.place(&own, NameAddr::new(uri.clone())) {
+                    return Err(RoleError::Room(self.most_users));
+                }
+            }
+        }
+        if self.users.is_some() {
+            let known = users.iter().map(|user| (user.name.clone(), user.password.clone()));
+            registry.users = Users::Known(known.collect());
+        }
+        if let Some(algorithm) = self.digest {
+            if users.is_empty() {
+                return Err(RoleError::NoUsers);
+            }
+            let mut random = self.seeds.stream("sip/serve/nonces");
+            registry.authenticator = Some(Authenticator::new(&realm, algorithm, &mut random));
+        }
+        Ok(registry)
+    }
+}
+
+/// The address-of-record of a user.
+fn address_of(user: &str, host: &str) -> Option<Uri> {
+    let host: Uri = format!("sip:{host}").parse().ok()?;
+    let SipUri { host, .. } = host.as_sip()?.clone();
+    let mut uri = SipUri::new(host);
+    uri.user = Some(user.to_owned());
+    Some(Uri::Sip(uri))
+}

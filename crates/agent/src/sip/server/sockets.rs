@@ -1,0 +1,569 @@
+//! The sockets of a server, and the loop that carries messages between them and it.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_sip::header::Transport;
+use netrig_sip::location::{Abilities, Kind};
+use netrig_sip::server::{Destination, Domain, Server, Source};
+use netrig_sip::{Framed, Host, Message, Method};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustls::RootCertStore;
+
+use super::connections::{Connections, FIRST_KEY, Limits, Opening, Tls};
+use super::datagrams::DatagramPoint;
+use super::delay::{ResponseDelay, Waiting};
+use super::names::Names;
+use super::tally::Tally;
+use crate::sip::ListeningPoint;
+use crate::sip::datagrams::is_without_room;
+use crate::sip::descriptors;
+use crate::sip::tls::{self, Identity, TlsError, Trust};
+use crate::socket::{Making, SocketError, refused};
+use crate::sys::ReceiveBatch;
+use crate::{Clock, Pacer, SPIN, TcpOptions, Watch};
+
+/// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
+const CALLS: i32 = 4096;
+
+/// Batches of datagrams that are taken in a row, at each socket, before what is due is looked at: whoever was kept from looking
+/// would ask again for responses that wait in the socket. Whoever sends faster than is taken here keeps no timer from its time.
+const BATCHES: usize = 16;
+
+/// Connections that are taken in one turn.
+const ACCEPTED_AT_ONCE: usize = 64;
+
+/// Under these numbers the pacer reports listening sockets: this and their place.
+const FIRST_LISTENER: u64 = 1 << 32;
+
+/// Senders of which is remembered at which of several sockets they are served.
+const MOST_STRANGERS: usize = 1 << 16;
+
+/// Connections at once, if nothing is said.
+const CONNECTIONS: usize = 10_000;
+
+/// Descriptors beside those of connections: files, sockets, the pacer's.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// What a server's sockets are to be.
+#[derive(Clone, Debug)]
+pub struct SocketsOrder {
+    /// Where it listens.
+    pub listen: Vec<ListeningPoint>,
+    /// As whom it speaks TLS; needed to listen for it.
+    pub identity: Option<Identity>,
+    /// Clients over TLS must show a certificate of one of these authorities.
+    pub clients: Option<Arc<RootCertStore>>,
+    /// Whom it takes at their word when it opens connections over TLS; nobody if it is not said.
+    pub trust: Option<Trust>,
+    /// Which addresses names have.
+    pub names: Names,
+    /// How long each response waits before it is sent.
+    pub delay: Option<ResponseDelay>,
+    /// How many connections there may be, and how long.
+    pub limits: Limits,
+    /// Of what is drawn.
+    pub seeds: Seeds,
+}
+
+/// Why a server cannot live.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Another one listens there.
+    #[error("{0} is taken: another program listens there")]
+    Taken(ListeningPoint),
+    /// The address is not of this machine.
+    #[error("{0} cannot be listened at: this machine has no such address")]
+    NotOurs(ListeningPoint),
+    /// The kernel refuses to listen there.
+    #[error("{point} cannot be listened at: {source}")]
+    Refused {
+        /// Where.
+        point: ListeningPoint,
+        /// Why.
+        source: SocketError,
+    },
+    /// The system allows too few open files.
+    #[error(
+        "{connections} connections need {needed} file descriptors, and {allowed} are allowed; `ulimit -n {needed}` before it, \
+         or fewer connections"
+    )]
+    Descriptors {
+        /// That there may be.
+        connections: usize,
+        /// For them and all else.
+        needed: u64,
+        /// That the process may have.
+        allowed: u64,
+    },
+    /// There is TLS, and nobody as whom to speak it.
+    #[error("{0} needs a certificate and its key")]
+    NoIdentity(ListeningPoint),
+    /// TLS cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The kernel refuses what it always grants.
+    #[error("{what}: {source}")]
+    Kernel {
+        /// The call.
+        what: &'static str,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+struct Listener {
+    socket: OwnedFd,
+    transport: Transport,
+    ready: bool,
+}
+
+/// Sockets that are open, with nobody to answer yet: [`Sockets::serve`].
+pub struct Sockets {
+    clock: Clock,
+    pacer: Pacer,
+    domain: Domain,
+    datagrams: Vec<DatagramPoint>,
+    listeners: Vec<Listener>,
+    connections: Connections,
+    batch: ReceiveBatch,
+    /// Senders who are served at another socket than the first that fits, and its place.
+    strangers: HashMap<SocketAddr, usize>,
+    names: Names,
+    abilities: Abilities,
+    seeds: Seeds,
+    waiting: Option<Waiting>,
+    /// Messages that have not left, and of which the server has not been told.
+    unsent: Vec<Message>,
+    tally: Tally,
+}
+
+fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
+    move |source| ServeError::Kernel { what, source }
+}
+
+impl Sockets {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// One of them cannot be had as it was asked for.
+    pub fn open(order: SocketsOrder) -> Result<Self, ServeError> {
+        let has_streams = order.listen.iter().any(|point| point.transport != Transport::Udp);
+        let most = if has_streams { allowed_connections(order.limits.connections)? } else { 0 };
+        let needs_identity = order.listen.iter().find(|point| point.transport == Transport::Tls);
+        if let Some(point) = needs_identity.filter(|_| order.identity.is_none()) {
+            return Err(ServeError::NoIdentity(*point));
+        }
+        let clock = Clock::starting_in(Duration::ZERO);
+        // What is to leave at a moment leaves then; all else may be as late as a sleep is.
+        let tail = if order.delay.is_some() { SPIN } else { Duration::ZERO };
+        let pacer = Pacer::new(clock, tail).map_err(kernel("epoll_create"))?;
+        let (mut datagrams, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
+        for point in &order.listen {
+            let local = if point.transport == Transport::Udp {
+                let opened = DatagramPoint::open(point.address).map_err(|error| not_had(*point, error))?;
+                pacer
+                    .watch(opened.fd(), datagrams.len() as u64, Watch::Reading)
+                    .map_err(kernel("epoll_ctl"))?;
+                let local = opened.local();
+                datagrams.push(opened);
+                local
+            } else {
+                let (listener, local) = listen(point).map_err(|error| not_had(*point, error))?;
+                let key = FIRST_LISTENER + listeners.len() as u64;
+                pacer.watch(&listener.socket, key, Watch::Reading).map_err(kernel("epoll_ctl"))?;
+                listeners.push(listener);
+                local
+            };
+            listens.push((point.transport, local));
+        }
+        let waiting = order.delay.map(|law| Waiting::new(law, order.seeds.stream("sip/serve/delay")));
+        Ok(Self {
+            clock,
+            pacer,
+            abilities: abilities(&listens),
+            domain: Domain { names: Vec::new(), listens },
+            datagrams,
+            listeners,
+            connections: Connections::new(most, order.limits, speaking(&order)?),
+            batch: DatagramPoint::batch(),
+            strangers: HashMap::new(),
+            names: order.names,
+            seeds: order.seeds,
+            waiting,
+            unsent: Vec::new(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Where they listen, with the ports that the system has chosen.
+    pub fn listens(&self) -> &[(Transport, SocketAddr)] {
+        &self.domain.listens
+    }
+
+    /// Carries messages between the sockets and a server until `cancel` is set, or so much time has passed.
+    ///
+    /// # Errors
+    /// The kernel refuses what it always grants.
+    pub fn serve(
+        mut self,
+        server: &mut dyn Server,
+        lasts: Option<Duration>,
+        cancel: &AtomicBool,
+    ) -> Result<Tally, ServeError> {
+        let until = lasts.map_or(Instant::NEVER, |lasts| self.clock.now() + lasts);
+        let mut ready = Vec::new();
+        while !cancel.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now >= until {
+                break;
+            }
+            let next = if self.has_more() { now } else { self.next(server).min(until) };
+            ready.clear();
+            ready.extend(self.pacer.wait(next).map_err(kernel("ppoll"))?.iter().map(|(key, _)| *key));
+            ready.iter().for_each(|key| self.note(*key));
+            self.turn(server)?;
+        }
+        self.finish()
+    }
+
+    fn has_more(&self) -> bool {
+        self.connections.has_more()
+            || self.datagrams.iter().any(|point| point.ready)
+            || self.listeners.iter().any(|listener| listener.ready)
+    }
+
+    fn next(&self, server: &dyn Server) -> Instant {
+        let all = [
+            server.poll_timeout(),
+            self.connections.poll_timeout(),
+            self.waiting.as_ref().and_then(Waiting::next),
+        ];
+        all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
+    }
+
+    /// The kernel has something to say.
+    fn note(&mut self, key: u64) {
+        let place = |first: u64| usize::try_from(key - first).unwrap_or(usize::MAX);
+        if key >= FIRST_KEY {
+            self.connections.ready(place(FIRST_KEY));
+        } else if key >= FIRST_LISTENER {
+            if let Some(listener) = self.listeners.get_mut(place(FIRST_LISTENER)) {
+                listener.ready = true;
+            }
+        } else if let Some(point) = self.datagrams.get_mut(place(0)) {
+            point.ready = true;
+        }
+    }
+
+    /// Whatever there is to do now, a bounded part of it.
+    fn turn(&mut self, server: &mut dyn Server) -> Result<(), ServeError> {
+        let now = self.clock.now();
+        self.take_datagrams(now, server)?;
+        self.take_connections(now);
+        self.take_streams(now, server);
+        let now = self.clock.now();
+        if server.poll_timeout().is_some_and(|at| at <= now) {
+            server.handle_timeout(now);
+            self.transmit(now, server);
+        }
+        while let Some((to, message)) = self.waiting.as_mut().and_then(|waiting| waiting.poll(now)) {
+            self.send(now, &to, message);
+        }
+        if self.connections.handle_timeout(now) {
+            // One that could not be taken, for want of descriptors, waits still.
+            self.listeners.iter_mut().for_each(|listener| listener.ready = true);
+        }
+        self.flush(now, server);
+        Ok(())
+    }
+
+    fn take_datagrams(&mut self, now: Instant, server: &mut dyn Server) -> Result<(), ServeError> {
+        for place in 0..self.datagrams.len() {
+            for _ in 0..BATCHES {
+                if !self.datagrams[place].ready {
+                    break;
+                }
+                self.take_batch(now, place, server)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// At most one batch of one socket.
+    fn take_batch(&mut self, now: Instant, place: usize, server: &mut dyn Server) -> Result<(), ServeError> {
+        let mut came = Vec::new();
+        let each = |bytes: &[u8], from| came.push((Bytes::copy_from_slice(bytes), from));
+        self.datagrams[place].receive(&mut self.batch, each).map_err(kernel("recvmmsg"))?;
+        for (bytes, from) in came {
+            // Of senders without a port nobody could be answered.
+            if from.port() == 0 {
+                continue;
+            }
+            if self.point_for(from) != Some(place) {
+                self.remember(from, place);
+            }
+            if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | b' ' | 0)) {
+                self.tally.keep_alives += 1;
+            } else if let Some(message) = self.read(&bytes) {
+                server.handle(now, message, Source { transport: Transport::Udp, address: from });
+                self.transmit(now, server);
+            }
+        }
+        Ok(())
+    }
+
+    /// A message, if it is one.
+    fn read(&mut self, bytes: &Bytes) -> Option<Message> {
+        match Message::parse(bytes) {
+            Ok(message) => {
+                self.tally.received.count(&message);
+                Some(message)
+            }
+            Err(error) => {
+                self.tally
+                    .unreadable
+                    .count(format!("not as {} has it: expected {}", error.rule, error.expected));
+                None
+            }
+        }
+    }
+
+    fn remember(&mut self, from: SocketAddr, place: usize) {
+        if self.strangers.len() >= MOST_STRANGERS {
+            self.strangers.clear();
+        }
+        self.strangers.insert(from, place);
+    }
+
+    /// The socket for datagrams to somebody.
+    fn point_for(&self, to: SocketAddr) -> Option<usize> {
+        self.strangers.get(&to).copied().or_else(|| {
+            let local = self.domain.listens_towards(Transport::Udp, Some(to.ip()))?;
+            self.datagrams.iter().position(|point| point.local() == local)
+        })
+    }
+
+    fn take_connections(&mut self, now: Instant) {
+        for listener in self.listeners.iter_mut().filter(|listener| listener.ready) {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+                match rustix::net::acceptfrom_with(&listener.socket, flags) {
+                    Ok((socket, peer)) => {
+                        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                        if let Some(address) = peer {
+                            let from = Source { transport: listener.transport, address };
+                            self.connections.accept(now, &self.pacer, socket, from);
+                        }
+                    }
+                    Err(Errno::INTR | Errno::CONNABORTED) => {}
+                    Err(error) => {
+                        listener.ready = false;
+                        if error != Errno::AGAIN {
+                            self.tally.connections.broken.count(io::Error::from(error).kind().to_string());
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_streams(&mut self, now: Instant, server: &mut dyn Server) {
+        let mut came = Vec::new();
+        self.connections.receive(now, |framed, from, place| came.push((framed, from, place)));
+        for (framed, from, place) in came {
+            match framed {
+                Framed::Ping => self.tally.keep_alives += 1,
+                Framed::Message(bytes) => match self.read(&bytes) {
+                    Some(message) => {
+                        if message.as_request().is_some_and(|request| request.method != Method::Ack) {
+                            self.connections.asked(from);
+                        }
+                        server.handle(now, message, from);
+                        self.transmit(now, server);
+                    }
+                    None => self.connections.unreadable(place),
+                },
+            }
+        }
+    }
+
+    /// Sends what the server has to say, and tells it of what cannot be sent.
+    fn transmit(&mut self, now: Instant, server: &mut dyn Server) {
+        loop {
+            while let Some((to, message)) = server.poll_transmit() {
+                match (message, &mut self.waiting) {
+                    (Message::Response(response), Some(waiting)) => {
+                        if let Err(response) = waiting.put(now, to, response) {
+                            self.has_not_left(response.into(), "too many responses wait".to_owned());
+                        }
+                    }
+                    (message, _) => self.send(now, &to, message),
+                }
+            }
+            if self.unsent.is_empty() {
+                return;
+            }
+            for message in std::mem::take(&mut self.unsent) {
+                server.handle_failure(now, &message);
+            }
+        }
+    }
+
+    fn send(&mut self, now: Instant, to: &Destination, message: Message) {
+        if let Err(why) = self.give(now, to, &message) {
+            self.has_not_left(message, why);
+        } else {
+            self.tally.sent.count(&message);
+        }
+    }
+
+    fn has_not_left(&mut self, message: Message, why: String) {
+        self.tally.unsent.count(why);
+        self.unsent.push(message);
+    }
+
+    /// Puts a message where it leaves with the next flush.
+    fn give(&mut self, now: Instant, to: &Destination, message: &Message) -> Result<(), String> {
+        let (to, host) = match to {
+            Destination::Address(source) => (*source, Host::Address(source.address.ip())),
+            Destination::Uri(uri) => {
+                let random = self.seeds.stream("sip/serve/location");
+                let found = self.names.locate(uri, self.abilities.clone(), random);
+                (found.map_err(|error| error.to_string())?, uri.host.clone())
+            }
+        };
+        if to.transport == Transport::Udp {
+            let place = self.point_for(to.address).ok_or_else(|| nowhere(to))?;
+            let point = &mut self.datagrams[place];
+            point.queue(to.address, message.to_bytes());
+            if point.is_full() {
+                self.flush_datagrams(place);
+            }
+            return Ok(());
+        }
+        // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
+        // section 18.1.1).
+        let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
+        let opening = local.map(|local| Opening { local, host: &host });
+        self.connections.send(now, &self.pacer, to, message, opening)
+    }
+
+    fn flush_datagrams(&mut self, place: usize) {
+        let (tally, unsent) = (&mut self.tally, &mut self.unsent);
+        self.datagrams[place].flush(|bytes, error| {
+            let is_full = is_without_room(&error);
+            tally.unsent.count(if is_full {
+                "no room in the socket".to_owned()
+            } else {
+                error.kind().to_string()
+            });
+            // What the socket had no room for is lost like any other datagram, and sent again.
+            if !is_full && let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
+                unsent.push(message);
+            }
+        });
+    }
+
+    fn flush(&mut self, now: Instant, server: &mut dyn Server) {
+        loop {
+            (0..self.datagrams.len()).for_each(|place| self.flush_datagrams(place));
+            self.connections.flush(now);
+            for (bytes, why) in self.connections.take_unsent() {
+                if let Ok(message) = Message::parse(&bytes) {
+                    self.has_not_left(message, why);
+                }
+            }
+            if self.unsent.is_empty() {
+                return;
+            }
+            self.transmit(now, server);
+        }
+    }
+
+    fn finish(mut self) -> Result<Tally, ServeError> {
+        for point in &mut self.datagrams {
+            self.tally.socket_drops += point.take_drops().map_err(kernel("SO_MEMINFO"))?;
+        }
+        let broken = std::mem::take(&mut self.tally.connections.broken);
+        self.tally.connections = self.connections.tally;
+        for (why, count) in broken.0 {
+            *self.tally.connections.broken.0.entry(why).or_default() += count;
+        }
+        Ok(self.tally)
+    }
+}
+
+/// How many connections there may be, for which the process is given the descriptors.
+fn allowed_connections(wanted: Option<usize>) -> Result<usize, ServeError> {
+    let connections = wanted.unwrap_or(CONNECTIONS);
+    let needed = connections as u64 + OTHER_DESCRIPTORS;
+    let allowed = descriptors::allowed(needed);
+    if allowed >= needed {
+        return Ok(connections);
+    }
+    match wanted {
+        None => Ok(usize::try_from(allowed.saturating_sub(OTHER_DESCRIPTORS)).unwrap_or(CONNECTIONS)),
+        Some(_) => Err(ServeError::Descriptors { connections, needed, allowed }),
+    }
+}
+
+fn listen(point: &ListeningPoint) -> Result<(Listener, SocketAddr), SocketError> {
+    let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+    let failed = |what| move |error: Errno| refused(what, point.address, error);
+    let socket = Making::tcp(&options, 0, point.address)?.bound()?;
+    rustix::net::listen(&socket, CALLS).map_err(failed("listen"))?;
+    let local = rustix::net::getsockname(&socket).map_err(failed("getsockname"))?;
+    let local = local.try_into().map_err(failed("getsockname"))?;
+    Ok((Listener { socket, transport: point.transport, ready: true }, local))
+}
+
+fn not_had(point: ListeningPoint, error: SocketError) -> ServeError {
+    let code = match &error {
+        SocketError::Refused { source, .. } => source.raw_os_error(),
+        SocketError::DidNotTake { .. } => None,
+    };
+    match code {
+        Some(libc::EADDRINUSE) => ServeError::Taken(point),
+        Some(libc::EADDRNOTAVAIL) => ServeError::NotOurs(point),
+        _ => ServeError::Refused { point, source: error },
+    }
+}
+
+/// What can be reached from where it listens.
+fn abilities(listens: &[(Transport, SocketAddr)]) -> Abilities {
+    let transports = [Transport::Udp, Transport::Tcp, Transport::Tls];
+    let has = |transport: &Transport| listens.iter().any(|(own, _)| own == transport);
+    let has_ip = |v4: bool| listens.iter().any(|(_, address)| address.is_ipv4() == v4);
+    let families = [(Kind::A, has_ip(true)), (Kind::Aaaa, has_ip(false))];
+    Abilities {
+        transports: transports.into_iter().filter(has).collect(),
+        families: families.into_iter().filter_map(|(kind, has)| has.then_some(kind)).collect(),
+    }
+}
+
+fn speaking(order: &SocketsOrder) -> Result<Tls, TlsError> {
+    let Some(identity) = &order.identity else { return Ok(Tls::default()) };
+    let trust = order.trust.clone();
+    let trust = trust.unwrap_or_else(|| Trust::Authorities(Arc::new(RootCertStore::empty())));
+    Ok(Tls {
+        server: Some(tls::server(identity, order.clients.clone())?),
+        client: Some(tls::client(&trust, Some(identity))?),
+    })
+}
+
+fn nowhere(to: Source) -> String {
+    let version = match to.address.ip() {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    };
+    format!("nothing listens over {} at an address of {version}", to.transport.name())
+}

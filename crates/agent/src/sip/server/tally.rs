@@ -1,0 +1,132 @@
+//! What a server has done, in numbers.
+
+use std::collections::BTreeMap;
+
+use netrig_sip::{Message, Method};
+use serde::Serialize;
+
+/// Kinds of a reason that are told apart; what hostile peers make up beyond that is one kind.
+const MOST_REASONS: usize = 64;
+
+/// What went through a server's sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Messages that came.
+    pub received: Messages,
+    /// Messages that left.
+    pub sent: Messages,
+    /// Messages that did not leave, or whose connection broke before they had, by the reason.
+    pub unsent: Reasons,
+    /// What came and is no SIP, by the reason.
+    pub unreadable: Reasons,
+    /// Keep-alives that came (RFC 5626 section 3.5.1).
+    pub keep_alives: u64,
+    /// Datagrams that reached this machine, and for which the sockets had no room.
+    pub socket_drops: u64,
+    /// Connections.
+    pub connections: ConnectionTally,
+}
+
+/// Messages by what they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Messages {
+    /// Requests by their method; those without an RFC that is known here are `other`.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// Responses by their class, `1xx` to `6xx`.
+    pub responses: BTreeMap<&'static str, u64>,
+}
+
+/// Connections that were, and how they ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ConnectionTally {
+    /// That peers opened.
+    pub accepted: u64,
+    /// That peers opened and that were closed at once: there were too many.
+    pub refused: u64,
+    /// That were opened from here.
+    pub opened: u64,
+    /// That ended otherwise than by a peer's closing them, by the reason.
+    pub broken: Reasons,
+}
+
+/// How often what was the reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Reasons(pub BTreeMap<String, u64>);
+
+impl Reasons {
+    /// Counts one more.
+    pub fn count(&mut self, why: impl Into<String>) {
+        let mut why = why.into();
+        if self.0.len() >= MOST_REASONS && !self.0.contains_key(&why) {
+            why = "other reasons".to_owned();
+        }
+        *self.0.entry(why).or_default() += 1;
+    }
+
+    /// How often in all.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+}
+
+impl Messages {
+    /// Counts one more.
+    pub fn count(&mut self, message: &Message) {
+        let count = match message {
+            Message::Request(request) => self.requests.entry(name_of(&request.method)),
+            Message::Response(response) => {
+                const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"];
+                self.responses.entry(CLASSES[usize::from(response.status.code() / 100).clamp(1, 6) - 1])
+            }
+        };
+        *count.or_default() += 1;
+    }
+
+    /// Requests and responses.
+    pub fn total(&self) -> u64 {
+        self.requests.values().chain(self.responses.values()).sum()
+    }
+}
+
+/// A method's name, without one more for each that somebody thinks of.
+fn name_of(method: &Method) -> &'static str {
+    match method {
+        Method::Invite => "INVITE",
+        Method::Ack => "ACK",
+        Method::Bye => "BYE",
+        Method::Cancel => "CANCEL",
+        Method::Register => "REGISTER",
+        Method::Options => "OPTIONS",
+        Method::Prack => "PRACK",
+        Method::Update => "UPDATE",
+        Method::Message => "MESSAGE",
+        Method::Subscribe => "SUBSCRIBE",
+        Method::Notify => "NOTIFY",
+        Method::Refer => "REFER",
+        Method::Info => "INFO",
+        Method::Publish => "PUBLISH",
+        Method::Other(_) => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_methods() {
+        for method in Method::KNOWN {
+            assert_eq!(name_of(&method), method.as_str());
+        }
+    }
+
+    #[test]
+    fn reasons_do_not_grow_without_end() {
+        let mut reasons = Reasons::default();
+        for number in 0..1000 {
+            reasons.count(number.to_string());
+        }
+        assert_eq!((reasons.0.len(), reasons.total()), (MOST_REASONS + 1, 1000));
+    }
+}

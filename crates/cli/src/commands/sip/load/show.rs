@@ -1,0 +1,201 @@
+//! A load as people read it.
+
+use std::fmt::Write as _;
+
+use netrig_agent::sip::load::{DelayRow, LoadReport, SecondRow, ThresholdRow};
+use netrig_report::number::{Unit, percent, plain};
+
+/// A second, in a line.
+pub fn second(second: &SecondRow) -> String {
+    let SecondRow { second: number, begun, succeeded, failed, retransmissions, .. } = second;
+    let mut text = format!("{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed", number + 1);
+    if *retransmissions > 0 {
+        let _ = write!(text, ", {retransmissions} sent again");
+    }
+    // The first is what the scenario is about.
+    if let Some(delay) = second.delays.first() {
+        let _ = write!(text, "; {} {} (p95)", words(delay.name), micros(delay.p95_us));
+    }
+    if !second.faults.is_empty() {
+        let _ = write!(text, "; INVALID: {}", second.faults.join("; "));
+    }
+    text
+}
+
+/// All that a report says.
+pub fn table(report: &LoadReport) -> String {
+    let mut text = String::new();
+    let verdict = match (report.valid, report.kept) {
+        (false, _) => "INVALID, the tester was the limit",
+        (true, true) => "all thresholds kept",
+        (true, false) => "thresholds NOT kept",
+    };
+    let _ = writeln!(text, "{}: {verdict}", report.target);
+    for fault in &report.faults {
+        let _ = writeln!(text, "  invalid: {fault}");
+    }
+    if report.interrupted {
+        text.push_str("  interrupted: what had been measured until then\n");
+    }
+    outcomes(report, &mut text);
+    delays(report, &mut text);
+    thresholds(report, &mut text);
+    ratios(report, &mut text);
+    failures(report, &mut text);
+    tester(report, &mut text);
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn outcomes(report: &LoadReport, text: &mut String) {
+    let mut table = Table::new(["", "begun", "succeeded", "failed", "open"]);
+    for row in &report.outcomes {
+        let counts = [row.begun, row.succeeded, row.failed, row.open].map(|count| count.to_string());
+        table.row(std::iter::once(row.what.to_owned()).chain(counts));
+    }
+    table.write(text);
+    let _ = writeln!(
+        text,
+        "{} per second succeeded in {} s: {} in an hour",
+        plain(report.per_second),
+        plain(report.measured),
+        plain(report.per_hour.round())
+    );
+}
+
+fn delays(report: &LoadReport, text: &mut String) {
+    let mut table = Table::new(["delay", "RFC 6076", "n", "mean", "p50", "p95", "p99", "p99.9", "max"]);
+    for row in &report.delays {
+        let DelayRow { mean_us, p50_us, p95_us, p99_us, p999_us, max_us, .. } = *row;
+        let spans = [mean_us, p50_us, p95_us, p99_us, p999_us, max_us].map(micros);
+        let head = [words(row.name), row.rfc6076.unwrap_or("–").to_owned(), row.n.to_string()];
+        table.row(head.into_iter().chain(spans));
+    }
+    table.write(text);
+}
+
+fn thresholds(report: &LoadReport, text: &mut String) {
+    let mut table = Table::new(["threshold", "of", "was", "bound", ""]);
+    for row in &report.thresholds {
+        let ThresholdRow { name, statistic, unit, was, bound, kept } = row;
+        let [was, bound] =
+            [*was, *bound].map(|value| if *unit == "us" { micros(value) } else { percent(value) });
+        let verdict = if *kept { "kept" } else { "NOT kept" };
+        table.row([words(name), (*statistic).to_owned(), was, bound, verdict.to_owned()]);
+    }
+    table.write(text);
+}
+
+fn ratios(report: &LoadReport, text: &mut String) {
+    let ratios = report.ratios;
+    let all = [
+        ("SER", ratios.ser),
+        ("SEER", ratios.seer),
+        ("ISA", ratios.isa),
+        ("SCR", ratios.scr),
+        ("IRA", ratios.ira),
+    ];
+    let known = all.iter().filter_map(|(name, ratio)| Some(format!("{name} {}", percent((*ratio)?))));
+    let known: Vec<_> = known.collect();
+    if !known.is_empty() {
+        let _ = writeln!(text, "\nRFC 6076: {}", known.join(", "));
+    }
+}
+
+fn failures(report: &LoadReport, text: &mut String) {
+    if !report.failures.is_empty() {
+        let mut table = Table::new(["failed", "kind", "count", "why"]);
+        for row in &report.failures {
+            table.row([row.what.to_owned(), row.kind.to_owned(), row.count.to_string(), row.why.clone()]);
+        }
+        table.write(text);
+    }
+    let counts = [
+        ("requests sent again", report.requests_again),
+        ("responses sent again", report.responses_again),
+        ("ACKs sent again", report.acknowledgements_again),
+        ("requests received again", report.received_again),
+        ("responses out of order", report.reordered),
+        ("challenges answered", report.challenges),
+    ];
+    let some = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}"));
+    let some: Vec<_> = some.collect();
+    if !some.is_empty() {
+        let _ = writeln!(text, "\n{}", some.join(", "));
+    }
+}
+
+fn tester(report: &LoadReport, text: &mut String) {
+    let tester = &report.tester;
+    let _ = write!(
+        text,
+        "\ntester: {} threads, {} s on cores; {} datagrams sent, {} received ({} foreign), {} dropped",
+        tester.threads,
+        plain(tester.cpu),
+        tester.sent,
+        tester.received,
+        tester.foreign,
+        tester.dropped
+    );
+    if let Some(late) = &tester.lateness {
+        let _ = write!(text, "; late by {} (p50), {} (p99)", micros(late.p50_us), micros(late.p99_us));
+    }
+    if let Some(own) = &tester.own_time {
+        let _ = write!(text, "; own time {} (p50), {} (p99)", micros(own.p50_us), micros(own.p99_us));
+    }
+    text.push('\n');
+}
+
+/// `answer signal` for `answer_signal`.
+fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// A span in the unit that suits it.
+fn micros(span: f64) -> String {
+    let seconds = span / 1e6;
+    let unit = Unit::fitting("s", [seconds]);
+    unit.behind(&plain(unit.convert(seconds)))
+}
+
+/// Columns of text: the first to the left, the others to the right but for the last, if that has no heading or is words.
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new<const N: usize>(headings: [&str; N]) -> Self {
+        Self { rows: vec![headings.map(str::to_owned).to_vec()] }
+    }
+
+    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// With an empty line before it; nothing without rows.
+    fn write(&self, text: &mut String) {
+        if self.rows.len() < 2 {
+            return;
+        }
+        text.push('\n');
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let fill = " ".repeat(width(column) - cell.chars().count());
+                let is_left = column == 0 || column + 1 == row.len();
+                let _ = if is_left { write!(line, "{cell}{fill}  ") } else { write!(line, "{fill}{cell}  ") };
+            }
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `netrig sip`: a folder for each of its verbs.
+
+mod load;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// `netrig sip`.
+#[derive(Debug, Args)]
+pub struct Sip {
+    /// What to do
+    #[command(subcommand)]
+    pub kind: Kind,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Kind {
+    /// Be a SIP server, until Ctrl-C or for a time
+    Serve(Box<serve::Serve>),
+    /// Put a load of calls or registrations on a server, and say what it makes of them
+    Load(Box<load::Load>),
+}
+
+/// SIP over real sockets.
+pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
+    match &arguments.kind {
+        Kind::Serve(arguments) => serve::serve(arguments),
+        Kind::Load(arguments) => load::load(arguments),
+    }
+}

@@ -1,0 +1,290 @@
+//! `netrig sip serve`.
+
+mod arguments;
+mod show;
+mod users;
+
+use std::process::ExitCode;
+
+use netrig_agent::sip::ListeningPoint;
+use netrig_agent::sip::server::{self as agent, Limits, Names, RoleError, ServeError, ServerOrder};
+use netrig_agent::sip::server::{Sockets, SocketsOrder};
+use netrig_agent::sip::tls::{self, Identity, Trust};
+use netrig_core::{Duration, Seeds};
+use netrig_sip::digest::Algorithm;
+use netrig_sip::header::Transport;
+use netrig_sip::server::{Answer, Manners, Progress};
+use netrig_sip::transaction::Timing;
+use netrig_sip::{Host, Status};
+use sha2::{Digest as _, Sha256};
+
+use crate::failure::{Failure, print};
+use crate::interruption::until_interrupted;
+
+pub use arguments::Serve;
+use arguments::{AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Transactions, Uas, Users};
+
+/// Where a user agent says that it takes media: what is sent there is discarded (RFC 863).
+const DISCARD: u16 = 9;
+
+/// What was typed, whichever server it is for.
+struct Typed<'a> {
+    /// As the server is called.
+    name: &'static str,
+    role: agent::Role,
+    place: &'a Place,
+    ending: &'a Ending,
+    users: Option<&'a Users>,
+    digest: Option<&'a Digest>,
+    contact: Option<&'a Contact>,
+    delay: Option<&'a Delay>,
+    transactions: Option<&'a Transactions>,
+}
+
+impl<'a> Typed<'a> {
+    fn new(role: &'a Role, listen: &[ListeningPoint]) -> Self {
+        let of = |name, role, place, ending| Self {
+            name,
+            role,
+            place,
+            ending,
+            users: None,
+            digest: None,
+            contact: None,
+            delay: None,
+            transactions: None,
+        };
+        match role {
+            Role::Registrar(typed) => Self {
+                users: Some(&typed.users),
+                digest: Some(&typed.digest),
+                delay: Some(&typed.delay),
+                transactions: Some(&typed.transactions),
+                ..of("registrar", agent::Role::Registrar, &typed.place, &typed.ending)
+            },
+            Role::Proxy(typed) => Self {
+                users: Some(&typed.users),
+                digest: Some(&typed.digest),
+                contact: Some(&typed.contact),
+                transactions: Some(&typed.transactions),
+                ..of(
+                    "proxy",
+                    agent::Role::Proxy { record_route: typed.record_route },
+                    &typed.place,
+                    &typed.ending,
+                )
+            },
+            Role::StatelessProxy(typed) => Self {
+                users: Some(&typed.users),
+                contact: Some(&typed.contact),
+                ..of("stateless-proxy", agent::Role::StatelessProxy, &typed.place, &typed.ending)
+            },
+            Role::Redirect(typed) => Self {
+                users: Some(&typed.users),
+                digest: Some(&typed.digest),
+                contact: Some(&typed.contact),
+                delay: Some(&typed.delay),
+                transactions: Some(&typed.transactions),
+                ..of("redirect", agent::Role::Redirect, &typed.place, &typed.ending)
+            },
+            Role::Uas(typed) => Self {
+                delay: Some(&typed.delay),
+                transactions: Some(&typed.transactions),
+                ..of("uas", agent::Role::UserAgent(manners(typed, listen)), &typed.place, &typed.ending)
+            },
+        }
+    }
+
+    fn algorithm(&self) -> Option<Algorithm> {
+        self.digest?.digest.map(|name| match name {
+            AlgorithmName::Md5 => Algorithm::MD5,
+            AlgorithmName::Sha256 => Algorithm::SHA_256,
+        })
+    }
+
+    /// A server that is reached over a network knows whom it serves, or is told to serve anybody.
+    fn check_openness(&self, listen: &[ListeningPoint]) -> Result<(), Failure> {
+        let outside = listen.iter().find(|point| !point.address.ip().is_loopback());
+        match outside {
+            Some(point) if !self.place.open && self.algorithm().is_none() => {
+                let ask = if self.digest.is_some() {
+                    "ask users who they are with --digest, or serve anybody with --open"
+                } else {
+                    "this server asks nobody who they are: serve anybody with --open"
+                };
+                Err(Failure::request(format!("{point} is reached over a network: {ask}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn order(&self, seeds: Seeds) -> Result<ServerOrder, Failure> {
+        let domains = self.users.map_or(&[][..], |users| &users.domain);
+        let domain = |name: &String| {
+            let uri = format!("sip:{name}").parse::<netrig_sip::Uri>().ok();
+            let host = uri.as_ref().and_then(|uri| uri.as_sip()).map(|uri| uri.host.clone());
+            let host = host.filter(|host| host.to_string() == *name);
+            host.ok_or_else(|| {
+                Failure::request(format!("`{name}` is no domain: expected a name, as example.com"))
+            })
+        };
+        let digest = self.algorithm();
+        let password = self.digest.and_then(|digest| digest.password.as_deref());
+        if digest.is_some() && password.is_none() && self.users.is_some_and(|users| users.users.is_some()) {
+            return Err(Failure::request(
+                "--digest asks for passwords: give that of all --users with --password",
+            ));
+        }
+        let transactions = self.transactions;
+        Ok(ServerOrder {
+            role: self.role.clone(),
+            domains: domains.iter().map(domain).collect::<Result<Vec<Host>, _>>()?,
+            users: self.users.map(|typed| users::read(typed, password)).transpose()?.flatten(),
+            contact: self.contact.and_then(|contact| contact.contact.clone()),
+            digest,
+            realm: self.digest.and_then(|digest| digest.realm.clone()),
+            most_transactions: transactions.map_or(0, |typed| typed.max_transactions),
+            most_users: self.users.map_or(0, |users| users.max_users),
+            timing: Timing {
+                t1: transactions.map_or(Timing::default().t1, |typed| typed.t1),
+                ..Timing::default()
+            },
+            seeds,
+        })
+    }
+}
+
+/// Is a server until it is told to end.
+pub fn serve(Serve { role }: &Serve) -> Result<ExitCode, Failure> {
+    let listen = points(place_of(role))?;
+    let typed = Typed::new(role, &listen);
+    typed.check_openness(&listen)?;
+    let seeds = Seeds::new(typed.ending.seed.map_or_else(drawn, Ok)?);
+    let order = typed.order(seeds)?;
+    let place = typed.place;
+    let (identity, is_own) = identity(place, &listen, &order.domains)?;
+    let shown = identity.as_ref().filter(|_| is_own).map(|own| fingerprint(own.certificate()));
+    let authorities = |file: &Option<std::path::PathBuf>| file.as_deref().map(tls::authorities).transpose();
+    let sockets = Sockets::open(SocketsOrder {
+        listen,
+        identity,
+        clients: authorities(&place.client_authorities).map_err(Failure::request)?,
+        trust: authorities(&place.authorities).map_err(Failure::request)?.map(Trust::Authorities),
+        names: names(place),
+        delay: typed.delay.and_then(|typed| typed.delay),
+        limits: Limits { connections: place.max_connections, idle: place.idle, ..Limits::default() },
+        seeds,
+    });
+    let sockets = sockets.map_err(failure)?;
+    let mut server = order.server(sockets.listens()).map_err(of_order)?;
+    let points: Vec<String> = sockets.listens().iter().map(written).collect();
+    let cancel = until_interrupted()?;
+    let certificate =
+        shown.map(|sha| format!("; a certificate of its own, SHA-256 {sha}")).unwrap_or_default();
+    eprintln!("ready: {} at {}{certificate}", typed.name, points.join(", "));
+    let tally = sockets.serve(server.as_mut(), typed.ending.lasts, &cancel).map_err(failure)?;
+    if typed.ending.json {
+        let document = show::document(typed.name, &points, &tally);
+        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
+    } else {
+        print(show::table(&tally).trim_end())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn place_of(role: &Role) -> &Place {
+    match role {
+        Role::Registrar(typed) => &typed.place,
+        Role::Proxy(typed) => &typed.place,
+        Role::StatelessProxy(typed) => &typed.place,
+        Role::Redirect(typed) => &typed.place,
+        Role::Uas(typed) => &typed.place,
+    }
+}
+
+/// Where to listen: over UDP and TCP, as every element of SIP does (RFC 3261 section 18), if nothing was said.
+fn points(place: &Place) -> Result<Vec<ListeningPoint>, Failure> {
+    if !place.listen.is_empty() {
+        return Ok(place.listen.clone());
+    }
+    let usual = |text: &str| text.parse().map_err(Failure::request);
+    ["udp:127.0.0.1:5060", "tcp:127.0.0.1:5060"].into_iter().map(usual).collect()
+}
+
+fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
+    ListeningPoint { transport: *transport, address: *address }.to_string()
+}
+
+fn manners(typed: &Uas, listen: &[ListeningPoint]) -> Manners {
+    let first = listen.first().map(|point| (point.address.ip(), DISCARD).into());
+    let media = typed.media.or(first).unwrap_or_else(|| ([127, 0, 0, 1], DISCARD).into());
+    let own = Manners::new(media);
+    let mut manners = Manners { hold: typed.talk, longest: typed.max_call, reliable: typed.reliable, ..own };
+    if typed.early_media {
+        let early = Progress { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true };
+        manners.progress.push(early);
+    }
+    manners.answer = match typed.refuse.and_then(Status::new) {
+        Some(status) => Answer::Refuse(typed.ring, status),
+        None if typed.never => Answer::Never,
+        None => Answer::Accept(typed.ring),
+    };
+    manners
+}
+
+/// As whom it speaks TLS, and whether it has made that up itself.
+fn identity(
+    place: &Place,
+    listen: &[ListeningPoint],
+    domains: &[Host],
+) -> Result<(Option<Identity>, bool), Failure> {
+    if !listen.iter().any(|point| point.transport == Transport::Tls) {
+        return Ok((None, false));
+    }
+    if let (Some(certificate), Some(key)) = (&place.certificate, &place.private_key) {
+        let read = Identity::read(certificate, key).map_err(Failure::request)?;
+        return Ok((Some(read), false));
+    }
+    let addresses = listen.iter().map(|point| point.address.ip().to_string());
+    let mut names: Vec<String> = domains.iter().map(ToString::to_string).chain(addresses).collect();
+    names.push("localhost".to_owned());
+    names.dedup();
+    Identity::self_signed(names).map(|own| (Some(own), true)).map_err(Failure::request)
+}
+
+fn fingerprint(certificate: &[u8]) -> String {
+    Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn names(place: &Place) -> Names {
+    let mut names = Names::default();
+    place.hosts.iter().for_each(|host| names.add(&host.name, host.address));
+    names
+}
+
+/// A seed that nobody can guess.
+fn drawn() -> Result<u64, Failure> {
+    let drawn = netrig_agent::random().map(u64::from_le_bytes);
+    drawn.map_err(|error| Failure::failed(format!("cannot read /dev/urandom: {error}")))
+}
+
+fn of_order(error: RoleError) -> Failure {
+    match error {
+        RoleError::NoUsers => {
+            Failure::request("--digest asks for passwords: give --users and --password, or --users-file")
+        }
+        other => Failure::request(other),
+    }
+}
+
+/// Sockets that cannot be had: the request's fault, or not.
+fn failure(error: ServeError) -> Failure {
+    match error {
+        ServeError::Taken(_) | ServeError::Kernel { .. } => Failure::failed(error),
+        ServeError::NotOurs(_)
+        | ServeError::Refused { .. }
+        | ServeError::Descriptors { .. }
+        | ServeError::NoIdentity(_)
+        | ServeError::Tls(_) => Failure::request(error),
+    }
+}

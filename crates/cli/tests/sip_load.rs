@@ -1,0 +1,129 @@
+//! `netrig sip load` as its users start it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of a program starts it and answers it over a socket, and what cannot go on has failed"
+)]
+
+mod common;
+#[path = "common/sip_server.rs"]
+mod sip_server;
+
+use common::text;
+use serde_json::Value;
+use sip_server::SipServer;
+
+/// A server that answers calls, and its target.
+fn answering() -> (SipServer, String) {
+    let server = SipServer::start(&["uas", "--ring", "1ms", "--listen", "udp:127.0.0.1:0"]);
+    let target = format!("udp:{}", server.address("udp"));
+    (server, target)
+}
+
+fn load(arguments: &[&str]) -> std::process::Output {
+    let folder = tempfile::tempdir().unwrap();
+    common::netrig(folder.path(), &[&["sip", "load"][..], arguments].concat())
+}
+
+/// How a load ends that would end with `code`: a busy machine may make the tester the limit, and what was measured is told
+/// then, too.
+fn ended(told: &Value, code: i32) -> Option<i32> {
+    Some(if told["valid"] == true { code } else { 3 })
+}
+
+#[test]
+fn calls_are_told_in_a_document_and_in_tables() {
+    let (_server, target) = answering();
+    let quick = [&*target, "--rate", "100/s", "--arrivals", "constant", "--count", "30", "--cpus", "1"];
+    let output = load(&[&quick[..], &["--json"]].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let calls = &told["outcomes"][0];
+    assert_eq!(calls["what"], "call", "{}", text(&output.stderr));
+    assert_eq!([&calls["begun"], &calls["succeeded"], &calls["open"]], [30, 30, 0]);
+    assert_eq!((&told["ratios"]["ser"], &told["kept"]), (&Value::from(1.0), &Value::from(true)));
+    assert_eq!(output.status.code(), ended(&told, 0));
+    assert!(text(&output.stderr).contains("1 s: 30 begun"), "{}", text(&output.stderr));
+
+    let table = text(&load(&quick).stdout);
+    for said in ["begun", "SRD", "p99.9", "kept", "SER 100 %", "tester: 1 threads"] {
+        assert!(table.contains(said), "{said}: {table}");
+    }
+}
+
+#[test]
+fn thresholds_that_are_not_kept_are_an_exit_code() {
+    // It answers every call: nobody is busy.
+    let (_server, target) = answering();
+    let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["failures"][0]["why"], "answered with 200");
+    assert_eq!(told["kept"], false);
+    assert_eq!(output.status.code(), ended(&told, 1));
+}
+
+/// One call at once where twenty are wanted: the tester's own limit, and never the server's failure.
+#[test]
+fn a_tester_without_room_is_invalid() {
+    let (_server, target) = answering();
+    let output = load(&[
+        &*target,
+        "--rate",
+        "100/s",
+        "--arrivals",
+        "constant",
+        "--count",
+        "20",
+        "--hold",
+        "1s",
+        "--most-calls",
+        "1",
+        "--cpus",
+        "1",
+        "--json",
+    ]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["valid"]), (Some(3), &Value::from(false)));
+    assert!(
+        told["faults"][0].as_str().unwrap().contains("as many calls as there may be"),
+        "{}",
+        told["faults"]
+    );
+    assert_eq!([&told["outcomes"][0]["begun"], &told["outcomes"][0]["failed"]], [1, 0]);
+    assert_eq!(told["tester"]["omitted"], 19);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (arguments, said) in [
+        (&["udp:8.8.8.8"][..], "--i-may-test"),
+        (&["udp:8.8.8.8", "--i-may-test", "9.9.9.9"], "names `9.9.9.9`"),
+        (&["tcp:127.0.0.1"], "over UDP"),
+        (&["127.0.0.1"], "its transport first"),
+        (&["udp:127.0.0.1", "--rate", "100"], "is no rate"),
+        (&["udp:127.0.0.1", "--rate", "1/s", "--interval", "1s"], "cannot be used with"),
+        (&["udp:127.0.0.1", "--warm-up", "10s"], "warm-up"),
+        (&["udp:127.0.0.1", "--scenario", "register", "--callee", "own"], "scenarios that call"),
+        (
+            &["udp:127.0.0.1", "--scenario", "register", "--users", "5", "--rate", "100/s"],
+            "users will be wanted",
+        ),
+        (&["udp:127.0.0.1", "--names", "user"], "ends with zeros"),
+        (&["udp:127.0.0.1", "--users-from", "nobody.csv"], "nobody.csv"),
+    ] {
+        let output = load(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(said), "{said}: {}", text(&output.stderr));
+    }
+}
+
+/// Nobody is there: users that must be registered first are not.
+#[test]
+fn a_server_that_is_not_there_registers_nobody() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = &*format!("udp:{}", nobody.local_addr().unwrap());
+    let output = load(&[target, "--scenario", "re-register", "--t1", "10ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("user000000 could not be registered") && said.contains("timer F"), "{said}");
+}

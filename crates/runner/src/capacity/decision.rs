@@ -1,0 +1,140 @@
+//! How a step ended, and why.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::settings::Statistic;
+
+/// What a step says of its rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The server carries it.
+    Passed,
+    /// It does not.
+    Failed,
+    /// Nothing: the tester was the limit, or the step was cut short.
+    Invalid,
+}
+
+/// How a step ended, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// What it says of the rate.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a step passed, failed or does not count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// Passed: the sequential test accepts, every threshold is kept, the server keeps up.
+    Shown,
+    /// Passed: as [`Shown`](Self::Shown), but the longest span was over before the test had decided. The stated risks
+    /// do not hold.
+    ByShare,
+    /// Passed: every call succeeded.
+    AllSucceeded,
+    /// Passed: fewer calls were handled inadequately than the objective allows.
+    Objective,
+    /// Failed: the sequential test rejects, whatever becomes of the open calls.
+    Failures,
+    /// Failed: the longest span was over before the test had decided, and the share of failures is nearer to the bad
+    /// one.
+    FailuresByShare,
+    /// Failed: not every call succeeded.
+    NotAll,
+    /// Failed: a delay was over its threshold.
+    Threshold {
+        /// Which delay.
+        delay: String,
+        /// What of it.
+        statistic: Statistic,
+        /// What it was.
+        was_s: f64,
+        /// The most that it might be.
+        most_s: f64,
+    },
+    /// Failed: too large a share of the calls was open for too long at once.
+    Overdue {
+        /// So many.
+        calls: u64,
+    },
+    /// Failed: more and more calls stayed open.
+    Backlog {
+        /// By so many in the second half of the step.
+        growth: u64,
+    },
+    /// Failed: too many calls were handled inadequately.
+    NotObjective {
+        /// So many: failed, still open, or too late.
+        calls: u64,
+    },
+    /// Invalid: the tester was the limit.
+    Tester(
+        /// Why, in sentences.
+        Vec<String>,
+    ),
+    /// Invalid: the step ended before anything could be decided.
+    CutShort,
+}
+
+impl Decision {
+    pub(super) const fn passed(reason: Reason) -> Self {
+        Self { outcome: Outcome::Passed, reason }
+    }
+
+    pub(super) const fn failed(reason: Reason) -> Self {
+        Self { outcome: Outcome::Failed, reason }
+    }
+
+    pub(super) const fn invalid(reason: Reason) -> Self {
+        Self { outcome: Outcome::Invalid, reason }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.outcome, self.reason)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shown => f.write_str("enough succeed, every threshold is kept"),
+            Self::ByShare => f.write_str(
+                "every threshold is kept; too few calls to show at the stated risks that enough succeed",
+            ),
+            Self::AllSucceeded => f.write_str("every one succeeded"),
+            Self::Objective => f.write_str("the objective was met"),
+            Self::Failures => f.write_str("too many failed"),
+            Self::FailuresByShare => {
+                f.write_str("too many failed; too few calls to show it at the stated risks")
+            }
+            Self::NotAll => f.write_str("not every one succeeded"),
+            Self::Threshold { delay, statistic, was_s, most_s } => {
+                let name = statistic.name();
+                write!(f, "{delay}: {name} {:.1} ms, at most {:.1} ms", was_s * 1e3, most_s * 1e3)
+            }
+            Self::Overdue { calls } => write!(f, "{calls} were open for too long at once"),
+            Self::Backlog { growth } => write!(f, "does not keep up: {growth} more were open at the end"),
+            Self::NotObjective { calls } => write!(f, "{calls} were handled inadequately"),
+            Self::Tester(faults) => write!(f, "the tester was the limit: {}", faults.join("; ")),
+            Self::CutShort => f.write_str("it ended too soon to say anything"),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The design objective capacity after ETSI TS 186 008: the load rises by equal steps of equal duration; the capacity
+//! is the highest step below the first in which too large a share of the scenarios was handled inadequately.
+
+use super::decision::Reason;
+use super::search::{Procedure, Purpose, Wanted};
+use super::settings::{DesignObjective, Settings};
+use super::verdict::{Capacity, Found, Verdict};
+
+#[derive(Debug)]
+pub(super) struct Climb {
+    settings: Settings,
+    increment: f64,
+    rate: f64,
+    met: Option<f64>,
+    steps: u32,
+    verdict: Option<Verdict>,
+}
+
+impl Climb {
+    pub fn new(settings: &Settings, objective: DesignObjective) -> Self {
+        let rate = settings.start;
+        let increment = objective.increment;
+        Self { settings: settings.clone(), increment, rate, met: None, steps: 0, verdict: None }
+    }
+
+    fn met(&mut self) -> Option<Verdict> {
+        self.met = Some(self.rate);
+        if self.rate >= self.settings.highest {
+            return Some(Verdict::MoreThan { rate: self.rate });
+        }
+        self.rate = (self.rate + self.increment).min(self.settings.highest);
+        let (passed, steps) = (self.met, self.steps);
+        (steps >= self.settings.most_steps).then_some(Verdict::Unsettled { passed, failed: None, steps })
+    }
+
+    fn missed(&self) -> Verdict {
+        let Some(passed) = self.met else { return Verdict::LessThan { rate: self.rate } };
+        let found = Found { passed, failed: Some(self.rate) };
+        Verdict::Capacity(Capacity::of(vec![found], Vec::new(), 0.95))
+    }
+}
+
+impl Procedure for Climb {
+    fn wanted(&self) -> Wanted {
+        match &self.verdict {
+            Some(verdict) => Wanted::Finished(verdict.clone()),
+            None => Wanted::Step { rate: self.rate, purpose: Purpose::Load },
+        }
+    }
+
+    fn decided(&mut self, passed: bool) {
+        self.steps += 1;
+        self.verdict = if passed { self.met() } else { Some(self.missed()) };
+    }
+
+    fn limited(&mut self, reason: &Reason) {
+        let why = reason.clone();
+        self.verdict = Some(Verdict::TesterLimit { rate: self.rate, carried: self.met, why });
+    }
+
+    fn drained(&mut self) {}
+}

@@ -1,0 +1,117 @@
+//! The report of RFC 7502, section 5: what was set up, and what was found.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::journal::Journal;
+use super::settings::Mode;
+use super::verdict::Verdict;
+
+/// The reporting format of RFC 7502, sections 5.1 to 5.3. What does not apply or is not known stays open, and is
+/// shown so.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rfc7502Form {
+    /// SIP transport protocol: TCP, UDP, TLS, SCTP, websockets; both, if the two sides differ.
+    pub transport: Option<String>,
+    /// Whether the server receives all requests on one connection; of connections only.
+    pub receives_on_one_connection: Option<bool>,
+    /// Whether the server sends all requests on one connection; of connections only.
+    pub sends_on_one_connection: Option<bool>,
+    /// Session attempt rate: the first value of `r`, per second.
+    pub session_attempt_rate: Option<f64>,
+    /// How long a session lasts, s.
+    pub session_duration_s: Option<f64>,
+    /// Sessions attempted over the whole test.
+    pub total_sessions_attempted: Option<u64>,
+    /// Media streams per session.
+    pub media_streams: Option<u32>,
+    /// Associated media protocol: RTP, SRTP.
+    pub media_protocol: Option<String>,
+    /// The codec.
+    pub codec: Option<String>,
+    /// Bytes in an audio packet.
+    pub media_packet_size: Option<u32>,
+    /// A session that takes longer to be set up counts as failed, s.
+    pub establishment_threshold_s: Option<f64>,
+    /// The cipher suite, if TLS was used.
+    pub tls_ciphersuite: Option<String>,
+    /// The profile, if IPsec was used.
+    pub ipsec_profile: Option<String>,
+    /// Session establishment rate, "R", as it is to be read: with its unit left out.
+    pub session_establishment_rate: Option<String>,
+    /// Whether the server relays media.
+    pub is_media_relay: Option<bool>,
+    /// Registration rate.
+    pub registration_rate: Option<String>,
+    /// Re-registration rate.
+    pub re_registration_rate: Option<String>,
+    /// What the server does behind the scenes, and whatever else may change the rate.
+    pub notes: Option<String>,
+}
+
+impl Rfc7502Form {
+    /// What the search itself knows: the first rate, the sessions attempted, and what it did differently from the RFC.
+    /// What was measured is filled in by whoever knows what it was: see [`measured`](Self::measured).
+    pub fn of(journal: &Journal) -> Self {
+        let notes = match journal.settings.mode {
+            Mode::Rfc7502(_) => None,
+            _ => Some("the rate was not found by the algorithm of section 4.10".to_owned()),
+        };
+        Self {
+            session_attempt_rate: Some(journal.settings.start),
+            total_sessions_attempted: Some(journal.calls()),
+            notes,
+            ..Self::default()
+        }
+    }
+
+    /// How a verdict stands in one of the form's rates. One that is no number says so.
+    pub fn measured(verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Capacity(capacity) => format!("{}", (capacity.rate * 10.0).round() / 10.0),
+            Verdict::MoreThan { rate } => format!("more than {rate}"),
+            Verdict::LessThan { rate } => format!("less than {rate}"),
+            Verdict::TesterLimit { rate, .. } => format!("not found: the tester's limit at {rate}"),
+            Verdict::NotRecovered { .. } | Verdict::Unsettled { .. } => "not found".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Rfc7502Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Test Setup Report (RFC 7502, section 5.1)")?;
+        line(f, "SIP Transport Protocol", self.transport.as_ref())?;
+        line(f, "DUT receives requests on one connection", yes(self.receives_on_one_connection))?;
+        line(f, "DUT sends requests on one connection", yes(self.sends_on_one_connection))?;
+        line(f, "Session Attempt Rate (attempts/s, initial \"r\")", self.session_attempt_rate)?;
+        line(f, "Session Duration (s)", self.session_duration_s)?;
+        line(f, "Total Sessions Attempted", self.total_sessions_attempted)?;
+        line(f, "Media Streams per Session", self.media_streams)?;
+        line(f, "Associated Media Protocol", self.media_protocol.as_ref())?;
+        line(f, "Codec", self.codec.as_ref())?;
+        line(f, "Media Packet Size (audio only, bytes)", self.media_packet_size)?;
+        line(f, "Establishment Threshold time (s)", self.establishment_threshold_s)?;
+        line(f, "TLS ciphersuite used", self.tls_ciphersuite.as_ref())?;
+        line(f, "IPsec profile used", self.ipsec_profile.as_ref())?;
+        writeln!(f, "\nDevice Benchmarks for Session Setup (section 5.2)")?;
+        line(f, "Session Establishment Rate, \"R\" (sessions/s)", self.session_establishment_rate.as_ref())?;
+        line(f, "Is DUT acting as a media relay?", yes(self.is_media_relay))?;
+        writeln!(f, "\nDevice Benchmarks for Registrations (section 5.3)")?;
+        line(f, "Registration Rate (registrations/s)", self.registration_rate.as_ref())?;
+        line(f, "Re-registration Rate (registrations/s)", self.re_registration_rate.as_ref())?;
+        line(f, "Notes", self.notes.as_ref())
+    }
+}
+
+fn yes(value: Option<bool>) -> Option<&'static str> {
+    value.map(|yes| if yes { "yes" } else { "no" })
+}
+
+fn line(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {
+    match value {
+        Some(value) => writeln!(f, "  {name:<47} = {value}"),
+        None => writeln!(f, "  {name:<47} = -"),
+    }
+}

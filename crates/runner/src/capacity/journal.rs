@@ -1,0 +1,143 @@
+//! Every step of a search, as it is kept and as an interrupted search goes on from.
+
+use serde::{Deserialize, Serialize};
+
+use super::decision::{Decision, Outcome, Reason};
+use super::observation::{Counts, Judged, Seen, TesterSeen};
+use super::search::{Criterion, Drain, Purpose, Step};
+use super::settings::{Settings, SettingsError};
+
+/// A search so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Journal {
+    /// What it was told.
+    pub settings: Settings,
+    /// What was done, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// Something that was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entry {
+    /// Calls at one rate.
+    Step(Box<Record>),
+    /// Silence.
+    Drain(Drain),
+}
+
+/// A step as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Which repeat of the search, from 1.
+    pub repeat: u32,
+    /// Why this rate.
+    pub purpose: Purpose,
+    /// Whether it was the second attempt.
+    pub again: bool,
+    /// The rate that was asked for, per second.
+    pub rate: f64,
+    /// The rate at which calls were begun, per second.
+    pub offered: f64,
+    /// How long, s.
+    pub span_s: f64,
+    /// What became of them; those that are open here count as failed.
+    pub counts: Counts,
+    /// The share that succeeded.
+    pub success: f64,
+    /// Where the sequential test stood, if there was one.
+    pub test: Option<Stand>,
+    /// Each threshold with its value.
+    pub thresholds: Vec<Judged>,
+    /// The tester's record of itself.
+    pub tester: TesterSeen,
+    /// How it ended, and why.
+    pub decision: Decision,
+}
+
+/// Where a sequential test stands: the log of the likelihood ratio, and its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stand {
+    /// The log of how much likelier these failures are of a bad server than of a good one.
+    pub log_ratio: f64,
+    /// At or below it the step passes.
+    pub accept: f64,
+    /// At or above it the step fails.
+    pub reject: f64,
+}
+
+/// Why a search cannot go on from a journal.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// Steps of other settings answer another question.
+    #[error("the journal was written with other settings")]
+    OtherSettings,
+    /// The settings make no search.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The search would have done something else.
+    #[error("entry {entry} of the journal is not what the search does there")]
+    OtherOrder {
+        /// Which, from 1.
+        entry: usize,
+    },
+}
+
+impl Record {
+    pub(super) fn new(settings: &Settings, step: &Step, seen: &Seen, decision: Decision) -> Self {
+        let counts = seen.counts;
+        let test = match &step.criterion {
+            Criterion::Sequential(sequential) => sequential.test.test().map(|test| {
+                let (accept, reject) = test.bounds();
+                let failures = counts.failed + counts.open();
+                Stand { log_ratio: test.log_ratio(failures, counts.begun), accept, reject }
+            }),
+            _ => None,
+        };
+        Self {
+            repeat: step.repeat,
+            purpose: step.purpose,
+            again: step.again,
+            rate: step.rate,
+            offered: seen.offered(),
+            span_s: seen.span_s,
+            counts,
+            success: counts.success(),
+            test,
+            thresholds: seen.judged(&settings.thresholds),
+            tester: seen.tester.clone(),
+            decision,
+        }
+    }
+
+    /// Whether this is what the step was.
+    pub(super) fn is_of(&self, step: &Step) -> bool {
+        (self.rate, self.purpose, self.repeat, self.again)
+            == (step.rate, step.purpose, step.repeat, step.again)
+    }
+}
+
+impl Journal {
+    /// The steps, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &Record> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Step(record) => Some(record.as_ref()),
+            Entry::Drain(_) => None,
+        })
+    }
+
+    /// How many steps were decided by less evidence than the settings ask for.
+    pub fn by_share(&self) -> usize {
+        let is_weak = |reason: &Reason| matches!(reason, Reason::ByShare | Reason::FailuresByShare);
+        self.steps().filter(|record| is_weak(&record.decision.reason)).count()
+    }
+
+    /// Calls begun in steps that count.
+    pub fn calls(&self) -> u64 {
+        let counts = self.steps().filter(|record| record.decision.outcome != Outcome::Invalid);
+        counts.map(|record| record.counts.begun).sum()
+    }
+}

@@ -1,0 +1,211 @@
+//! Decides a step.
+//!
+//! An open call may still succeed or fail, and a lost one is known to be lost only after 64 T1. So a step never
+//! passes on account of calls of which it is not known how they end, and never fails on account of them either:
+//!
+//! * to pass, the calls that had time to end are counted, those of them that have not as failed; the young ones,
+//!   which had no time yet, are left out on both sides. What succeeded and what had no time to fail are not mixed;
+//! * to fail, only failures that are known are counted, and every open call as a success;
+//! * what was open when the step had been waited for is counted as failed.
+
+use netrig_stats::sequential::{Judgement, ProportionTest};
+
+use super::decision::{Decision, Outcome, Reason};
+use super::observation::Seen;
+use super::search::{Criterion, Step};
+use super::settings::{Sequential, Settings, Threshold};
+
+/// Fewer open calls are never too many at once.
+const FEWEST_OVERDUE: u64 = 3;
+
+/// The tester fell short if it offered less by this share and by so many standard deviations of Poisson arrivals.
+const SHORT: (f64, f64) = (0.02, 4.0);
+
+/// A step that goes on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Running {
+    /// Span, calls begun and open calls at every observation.
+    history: Vec<(f64, u64, u64)>,
+    /// What was decided while it went on.
+    decided: Option<Decision>,
+}
+
+impl Running {
+    /// A look at the step; the decision, once there is one.
+    pub fn observe(&mut self, settings: &Settings, step: &Step, seen: &Seen) -> Option<&Decision> {
+        self.history.push((seen.span_s, seen.counts.begun, seen.counts.open()));
+        if self.decided.is_none() {
+            self.decided = tester(step, seen).or_else(|| match &step.criterion {
+                Criterion::Sequential(sequential) => {
+                    Look { settings, sequential, step, seen, running: self }.decide()
+                }
+                Criterion::Clean { calls } => clean(*calls, seen),
+                Criterion::Objective { .. } => None,
+            });
+        }
+        self.decided.as_ref()
+    }
+
+    /// The end of the step: no call is begun any more, and those that are open have been waited for.
+    pub fn end(self, settings: &Settings, step: &Step, seen: &Seen) -> Decision {
+        if let Some(invalid) = tester(step, seen) {
+            return invalid;
+        }
+        match (&step.criterion, &self.decided) {
+            // A failure that is known does not go away by waiting.
+            (_, Some(decided)) if decided.outcome != Outcome::Passed => decided.clone(),
+            (Criterion::Sequential(sequential), _) => {
+                Look { settings, sequential, step, seen, running: &self }.conclude(self.decided.is_some())
+            }
+            (Criterion::Clean { calls }, _) => conclude_clean(*calls, settings, seen, step),
+            (Criterion::Objective { share }, _) => objective(*share, step, seen),
+        }
+    }
+
+    /// By how many open calls grew in the second half of the step, and how many began in it. The fewest of a quarter
+    /// are compared: a server that stood still for a moment when we looked has no backlog.
+    fn growth(&self) -> Option<(u64, u64, u64)> {
+        let (end, begun, _) = *self.history.last()?;
+        let fewest = |from: f64, to: f64| {
+            let quarter = self.history.iter().filter(|(at, ..)| *at >= from * end && *at <= to * end);
+            quarter.map(|(.., open)| *open).min()
+        };
+        let (middle, last) = (fewest(0.25, 0.5)?, fewest(0.75, 1.0)?);
+        let half = self.history.iter().rev().find(|(at, ..)| *at <= 0.5 * end)?.1;
+        Some((middle, last, begun.saturating_sub(half)))
+    }
+}
+
+/// Whether the tester was the limit, by what it says and by what it offered.
+fn tester(step: &Step, seen: &Seen) -> Option<Decision> {
+    let mut faults = seen.tester.faults.clone();
+    let asked = step.rate * seen.span_s;
+    let (share, deviations) = SHORT;
+    let least = asked - (share * asked).max(deviations * asked.sqrt());
+    let short =
+        (seen.counts.begun as f64) < least && step.calls.is_none_or(|calls| seen.counts.begun < calls);
+    if short {
+        faults.push(format!("{:.1} per second were offered, {} were asked for", seen.offered(), step.rate));
+    }
+    (!faults.is_empty()).then(|| Decision::invalid(Reason::Tester(faults)))
+}
+
+/// Every call must succeed: the first that does not decides.
+fn clean(calls: u64, seen: &Seen) -> Option<Decision> {
+    let counts = seen.counts;
+    if counts.failed > 0 {
+        return Some(Decision::failed(Reason::NotAll));
+    }
+    (counts.begun >= calls && counts.open() == 0).then(|| Decision::passed(Reason::AllSucceeded))
+}
+
+fn conclude_clean(calls: u64, settings: &Settings, seen: &Seen, step: &Step) -> Decision {
+    let counts = seen.counts;
+    if counts.failed > 0 || counts.open() > 0 {
+        return Decision::failed(Reason::NotAll);
+    }
+    if counts.begun < calls {
+        return Decision::invalid(Reason::CutShort);
+    }
+    // RFC 7502 binds no delays; a server that answers late has not recovered.
+    let broken = if step.purpose.is_probe() { broken(&settings.thresholds, seen) } else { None };
+    broken.map_or(Decision::passed(Reason::AllSucceeded), Decision::failed)
+}
+
+/// A scenario is handled inadequately if it failed, did not end, or was late.
+fn objective(share: f64, step: &Step, seen: &Seen) -> Decision {
+    let counts = seen.counts;
+    let calls = counts.failed + counts.open() + counts.late;
+    if (calls as f64) >= share * counts.begun as f64 && calls > 0 {
+        return Decision::failed(Reason::NotObjective { calls });
+    }
+    if seen.span_s < step.least_s || counts.begun == 0 {
+        return Decision::invalid(Reason::CutShort);
+    }
+    Decision::passed(Reason::Objective)
+}
+
+/// The first threshold that was not kept.
+fn broken(thresholds: &[Threshold], seen: &Seen) -> Option<Reason> {
+    let judged = seen.judged(thresholds).into_iter().find(|judged| !judged.kept)?;
+    let Threshold { delay, statistic, most_s } = judged.threshold;
+    Some(Reason::Threshold { delay, statistic, was_s: judged.was_s?, most_s })
+}
+
+/// A look at a step that a sequential test decides.
+struct Look<'a> {
+    settings: &'a Settings,
+    sequential: &'a Sequential,
+    step: &'a Step,
+    seen: &'a Seen,
+    running: &'a Running,
+}
+
+impl Look<'_> {
+    /// While the step goes on.
+    fn decide(&self) -> Option<Decision> {
+        let (counts, test) = (self.seen.counts, self.sequential.test.test()?);
+        // What the step's shortest span will still bring could all succeed.
+        let expected = counts.begun.max((self.step.rate * self.step.least_s) as u64);
+        if test.judge(counts.failed, expected) == Judgement::Reject {
+            return Some(Decision::failed(Reason::Failures));
+        }
+        let many = counts.overdue as f64 > self.sequential.overdue * expected as f64;
+        if many && counts.overdue >= FEWEST_OVERDUE {
+            return Some(Decision::failed(Reason::Overdue { calls: counts.overdue }));
+        }
+        if self.seen.span_s < self.step.least_s {
+            return None;
+        }
+        let young = counts.open().saturating_sub(counts.overdue);
+        if test.judge(counts.failed + counts.overdue, counts.begun - young) != Judgement::Accept {
+            return None;
+        }
+        if let Some(reason) = broken(&self.settings.thresholds, self.seen) {
+            return Some(Decision::failed(reason));
+        }
+        self.backlog().is_none().then(|| Decision::passed(Reason::Shown))
+    }
+
+    /// When it is over; `decided` says whether it passed while it went on. The calls that were young then are later
+    /// ones than the test has asked for: they must not contradict it.
+    fn conclude(&self, decided: bool) -> Decision {
+        let counts = self.seen.counts;
+        let Some(test) = self.sequential.test.test() else { return Decision::invalid(Reason::CutShort) };
+        let judgement = test.judge(counts.failed + counts.open(), counts.begun);
+        if judgement == Judgement::Reject {
+            return Decision::failed(Reason::Failures);
+        }
+        if !decided && self.seen.span_s < self.step.least_s {
+            return Decision::invalid(Reason::CutShort);
+        }
+        if let Some(reason) = broken(&self.settings.thresholds, self.seen) {
+            return Decision::failed(reason);
+        }
+        if let Some(reason) = self.backlog() {
+            return Decision::failed(reason);
+        }
+        match judgement {
+            Judgement::Accept => Decision::passed(Reason::Shown),
+            _ if self.is_nearer_good(&test) => {
+                Decision::passed(if decided { Reason::Shown } else { Reason::ByShare })
+            }
+            _ => Decision::failed(Reason::FailuresByShare),
+        }
+    }
+
+    /// Whether the failures are likelier at the good share than at the bad one: what decides a test that was cut off.
+    fn is_nearer_good(&self, test: &ProportionTest) -> bool {
+        let counts = self.seen.counts;
+        counts.begun > 0 && test.log_ratio(counts.failed + counts.open(), counts.begun) < 0.0
+    }
+
+    /// Whether open calls grow: a server with large buffers answers all of them, later and later.
+    fn backlog(&self) -> Option<Reason> {
+        let (middle, last, begun) = self.running.growth()?;
+        let chance = 3.0 * (middle.max(last) as f64).sqrt() + 1.0;
+        let allowed = (self.sequential.growth * begun as f64).max(chance);
+        let growth = last.saturating_sub(middle);
+        (growth as f64 > allowed).then_some(Reason::Backlog { growth })
+    }
+}

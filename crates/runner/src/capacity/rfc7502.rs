@@ -1,0 +1,119 @@
+//! The benchmarking algorithm of RFC 7502, section 4.10: `max_sps`, step by step.
+//!
+//! The RFC's variables keep their names: `r` the session attempt rate, `old_r` the highest that succeeded, `w` and
+//! `d` the weights of increase and decrease, `count` how often a rate succeeded that was no new highest. What the
+//! pseudo-code leaves open is settled here: it ends, without a number, when `r` falls below the lowest or rises above
+//! the highest rate allowed, for the pseudo-code would go on for ever.
+
+use super::decision::Reason;
+use super::search::{Drain, Procedure, Purpose, Wanted};
+use super::settings::{Rfc7502, Settings};
+use super::verdict::{Capacity, Found, Verdict};
+
+/// So many successes without a new highest: "we've converged".
+const CONVERGED: u32 = 10;
+
+/// The least weight: `max(0.10, ...)`.
+const LEAST_WEIGHT: f64 = 0.10;
+
+#[derive(Debug)]
+pub(super) struct Converging {
+    settings: Settings,
+    r: f64,
+    old_r: f64,
+    w: f64,
+    d: f64,
+    count: u32,
+    steps: u32,
+    /// The rates that failed.
+    failed: Vec<f64>,
+    /// After a step that failed, its rate: the server is left alone.
+    rest: Option<f64>,
+    verdict: Option<Verdict>,
+}
+
+impl Converging {
+    pub fn new(settings: &Settings, rfc: Rfc7502) -> Self {
+        Self {
+            settings: settings.clone(),
+            r: settings.start,
+            old_r: 0.0,
+            w: rfc.increase,
+            // d := max(0.10, w / 2)
+            d: LEAST_WEIGHT.max(rfc.increase / 2.0),
+            count: 0,
+            steps: 0,
+            failed: Vec::new(),
+            rest: None,
+            verdict: None,
+        }
+    }
+
+    /// `s == n`: every session was set up.
+    fn succeeded(&mut self) {
+        if self.r > self.old_r {
+            self.old_r = self.r;
+        } else {
+            self.count += 1;
+            if self.count >= CONVERGED {
+                // h := max(r, old_r)
+                let h = self.r.max(self.old_r);
+                let above = self.failed.iter().copied().filter(|failed| *failed > h).reduce(f64::min);
+                let found = Found { passed: h, failed: above };
+                self.verdict = Some(Verdict::Capacity(Capacity::of(vec![found], Vec::new(), 0.95)));
+                return;
+            }
+        }
+        // r := floor(r + (w * r))
+        self.r = (self.r + self.w * self.r).floor();
+        if self.r > self.settings.highest {
+            self.verdict = Some(Verdict::MoreThan { rate: self.old_r });
+        }
+    }
+
+    fn missed(&mut self) {
+        self.failed.push(self.r);
+        self.rest = Some(self.r);
+        // r := floor(r - (d * r)), d := max(0.10, d / 2), w := max(0.10, w / 2)
+        self.r = (self.r - self.d * self.r).floor();
+        self.d = LEAST_WEIGHT.max(self.d / 2.0);
+        self.w = LEAST_WEIGHT.max(self.w / 2.0);
+        if self.r < self.settings.lowest.max(1.0) {
+            let lowest = self.failed.iter().copied().reduce(f64::min).unwrap_or(self.settings.lowest);
+            self.verdict = Some(Verdict::LessThan { rate: lowest });
+        }
+    }
+}
+
+impl Procedure for Converging {
+    fn wanted(&self) -> Wanted {
+        match (&self.verdict, self.rest) {
+            (Some(verdict), _) => Wanted::Finished(verdict.clone()),
+            (None, Some(after)) => Wanted::Drain(Drain { span_s: self.settings.rest_s, after }),
+            (None, None) => Wanted::Step { rate: self.r, purpose: Purpose::Traffic },
+        }
+    }
+
+    fn decided(&mut self, passed: bool) {
+        self.steps += 1;
+        if passed {
+            self.succeeded();
+        } else {
+            self.missed();
+        }
+        if self.steps >= self.settings.most_steps && self.verdict.is_none() {
+            let passed = (self.old_r > 0.0).then_some(self.old_r);
+            let failed = self.failed.iter().copied().reduce(f64::min);
+            self.verdict = Some(Verdict::Unsettled { passed, failed, steps: self.steps });
+        }
+    }
+
+    fn limited(&mut self, reason: &Reason) {
+        let carried = (self.old_r > 0.0).then_some(self.old_r);
+        self.verdict = Some(Verdict::TesterLimit { rate: self.r, carried, why: reason.clone() });
+    }
+
+    fn drained(&mut self) {
+        self.rest = None;
+    }
+}

@@ -1,0 +1,361 @@
+//! A search for a capacity: it says what to offer next, and is told what came of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::bracket::Bracket;
+use super::decision::{Decision, Outcome, Reason};
+use super::design_objective::Climb;
+use super::journal::{Entry, Journal, Record, ResumeError};
+use super::judge::Running;
+use super::observation::Seen;
+use super::rfc7502::Converging;
+use super::settings::{Mode, Sequential, Settings, SettingsError};
+use super::verdict::Verdict;
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// Offer calls, tell what is [seen](Search::observe) about once a second until it is enough or the step is over,
+    /// then wait for the open calls and [end](Search::end) the step.
+    Step(Step),
+    /// Offer nothing for a while, then [say so](Search::drained).
+    Drain(Drain),
+    /// That is all.
+    Finished(Verdict),
+}
+
+/// A step: calls at one rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Per second.
+    pub rate: f64,
+    /// Why this rate.
+    pub purpose: Purpose,
+    /// Which repeat of the search, from 1.
+    pub repeat: u32,
+    /// Whether it is the second attempt, because the tester was the limit in the first.
+    pub again: bool,
+    /// It is not decided sooner, s.
+    pub least_s: f64,
+    /// It is over after so long, s.
+    pub at_most_s: f64,
+    /// It is over after so many calls, if it says so.
+    pub calls: Option<u64>,
+    /// How long open calls are waited for, beyond what one lasts by itself, if it is over without having been
+    /// decided, s.
+    pub linger_s: f64,
+    /// What decides it.
+    pub(super) criterion: Criterion,
+}
+
+/// Silence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Drain {
+    /// How long, s.
+    pub span_s: f64,
+    /// The rate of the step after which it is wanted.
+    pub after: f64,
+}
+
+/// Why a rate is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// To find a rate that passes and one that fails.
+    Ramp,
+    /// Between the highest that passed and the lowest that failed.
+    Bisection {
+        /// The highest that passed.
+        passed: f64,
+        /// The lowest that failed.
+        failed: f64,
+    },
+    /// To see whether the lowest rate that failed fails again.
+    Recheck,
+    /// To see whether the highest rate that passed holds for long.
+    Confirmation,
+    /// To see whether the server has recovered.
+    Recovery,
+    /// RFC 7502: `send_traffic`.
+    Traffic,
+    /// TS 186 008: the next step of load.
+    Load,
+}
+
+/// What decides a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Criterion {
+    /// The sequential test, the thresholds, and whether the server keeps up.
+    Sequential(Sequential),
+    /// So many calls, all of which succeed.
+    Clean {
+        /// How many.
+        calls: u64,
+    },
+    /// The share of what was handled inadequately is below this.
+    Objective {
+        /// The share.
+        share: f64,
+    },
+}
+
+/// What a driver does after an observation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// It goes on.
+    Continue,
+    /// It begins no more calls, waits so long or until none is open, and ends the step.
+    Enough {
+        /// What was decided. What becomes of the open calls may still turn a pass into a failure.
+        decision: Decision,
+        /// How long to wait at most, beyond what a call lasts by itself, s.
+        linger_s: f64,
+    },
+}
+
+/// What a mode wants next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// A step.
+    Step {
+        /// Its rate.
+        rate: f64,
+        /// Why.
+        purpose: Purpose,
+    },
+    /// Silence.
+    Drain(Drain),
+    /// It has found what it looked for.
+    Finished(Verdict),
+}
+
+/// How a mode finds its way: each is told what became of what it wanted, and nothing else.
+pub(super) trait Procedure: fmt::Debug + Send {
+    /// The next.
+    fn wanted(&self) -> Wanted;
+    /// The step that was wanted passed or failed.
+    fn decided(&mut self, passed: bool);
+    /// The step that was wanted did not count, twice.
+    fn limited(&mut self, reason: &Reason);
+    /// The silence that was wanted is over.
+    fn drained(&mut self);
+    /// Which repeat of the search, from 1.
+    fn repeat(&self) -> u32 {
+        1
+    }
+}
+
+/// A search for a capacity. It opens no socket, asks no clock and knows no SIP: whoever drives it carries its orders
+/// out.
+///
+/// ```
+/// use netrig_runner::capacity::{Counts, Order, Search, Seen, Settings, Verdict};
+/// let mut search = Search::new(Settings::rfc7502("calls", 100.0))?;
+/// // A server that carries 460 calls per second: the RFC's own example, which finds 458.
+/// let verdict = loop {
+///     match search.next() {
+///         Order::Step(step) => {
+///             let n = step.calls.unwrap_or_default();
+///             let good = if step.rate <= 460.0 { n } else { n / 2 };
+///             let counts = Counts { begun: n, succeeded: good, failed: n - good, ..Counts::default() };
+///             search.end(&Seen { span_s: n as f64 / step.rate, counts, ..Seen::default() });
+///         }
+///         Order::Drain(_) => search.drained(),
+///         Order::Finished(verdict) => break verdict,
+///     }
+/// };
+/// assert_eq!(verdict.rate(), Some(458.0));
+/// # Ok::<(), netrig_runner::capacity::SettingsError>(())
+/// ```
+#[derive(Debug)]
+pub struct Search {
+    settings: Settings,
+    procedure: Box<dyn Procedure>,
+    entries: Vec<Entry>,
+    running: Running,
+    /// The step that the procedure wants did not count: it is tried again, after a silence.
+    again: Again,
+}
+
+/// How far a second attempt is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Again {
+    /// None is wanted.
+    No,
+    /// First the server is left alone.
+    Rest(f64),
+    /// It is due.
+    Due,
+}
+
+impl Search {
+    /// A search from its beginning.
+    ///
+    /// # Errors
+    /// Settings that make none.
+    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let procedure: Box<dyn Procedure> = match &settings.mode {
+            Mode::Sequential(sequential) => Box::new(Bracket::new(&settings, sequential)),
+            Mode::Rfc7502(rfc) => Box::new(Converging::new(&settings, *rfc)),
+            Mode::DesignObjective(objective) => Box::new(Climb::new(&settings, *objective)),
+        };
+        Ok(Self { settings, procedure, entries: Vec::new(), running: Running::default(), again: Again::No })
+    }
+
+    /// A search that was interrupted: what its journal holds is taken as it stands, and the next order is the one
+    /// after.
+    ///
+    /// # Errors
+    /// Settings that are not the journal's, that make no search, or a journal that no search has written.
+    pub fn resume(settings: Settings, journal: Journal) -> Result<Self, ResumeError> {
+        if settings != journal.settings {
+            return Err(ResumeError::OtherSettings);
+        }
+        let mut search = Self::new(settings)?;
+        for (n, entry) in journal.entries.into_iter().enumerate() {
+            let fits = match (&entry, search.next()) {
+                (Entry::Step(record), Order::Step(step)) => record.is_of(&step),
+                (Entry::Drain(drain), Order::Drain(wanted)) => *drain == wanted,
+                _ => false,
+            };
+            if !fits {
+                return Err(ResumeError::OtherOrder { entry: n + 1 });
+            }
+            search.take(entry);
+        }
+        Ok(search)
+    }
+
+    /// What is to be done now. It stays the same until that is done.
+    pub fn next(&self) -> Order {
+        if let Again::Rest(after) = self.again {
+            return Order::Drain(Drain { span_s: self.settings.rest_s, after });
+        }
+        match self.procedure.wanted() {
+            Wanted::Step { rate, purpose } => Order::Step(self.step(rate, purpose)),
+            Wanted::Drain(drain) => Order::Drain(drain),
+            Wanted::Finished(verdict) => Order::Finished(verdict),
+        }
+    }
+
+    /// Tells what there is to see of the step that was ordered. Without such a step nothing happens.
+    pub fn observe(&mut self, seen: &Seen) -> Progress {
+        let Order::Step(step) = self.next() else { return Progress::Continue };
+        let Some(decision) = self.running.observe(&self.settings, &step, seen).cloned() else {
+            return Progress::Continue;
+        };
+        // After a pass only the young calls are of interest; after a failure the server is to get rid of all of them.
+        let is_passed = decision.outcome == Outcome::Passed;
+        let linger_s = if is_passed { self.settings.patience_s } else { self.settings.linger_s };
+        Progress::Enough { decision, linger_s }
+    }
+
+    /// Ends the step that was ordered: no call is begun any more, and the open ones have been waited for. Returns
+    /// what is written down; `None` if no step was ordered.
+    pub fn end(&mut self, seen: &Seen) -> Option<&Record> {
+        let Order::Step(step) = self.next() else { return None };
+        let decision = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
+        self.take(Entry::Step(Box::new(Record::new(&self.settings, &step, seen, decision))));
+        match self.entries.last() {
+            Some(Entry::Step(record)) => Some(record),
+            _ => None,
+        }
+    }
+
+    /// The silence that was ordered is over.
+    pub fn drained(&mut self) {
+        if let Order::Drain(drain) = self.next() {
+            self.take(Entry::Drain(drain));
+        }
+    }
+
+    /// Everything so far.
+    pub fn journal(&self) -> Journal {
+        Journal { settings: self.settings.clone(), entries: self.entries.clone() }
+    }
+
+    /// Goes on by what was written down.
+    fn take(&mut self, entry: Entry) {
+        match (&entry, self.again) {
+            (Entry::Drain(_), Again::Rest(_)) => self.again = Again::Due,
+            (Entry::Drain(_), _) => self.procedure.drained(),
+            (Entry::Step(record), again) => {
+                self.again = Again::No;
+                match record.decision.outcome {
+                    Outcome::Passed => self.procedure.decided(true),
+                    Outcome::Failed => self.procedure.decided(false),
+                    Outcome::Invalid if again == Again::Due => {
+                        self.procedure.limited(&record.decision.reason)
+                    }
+                    Outcome::Invalid => self.again = Again::Rest(record.rate),
+                }
+            }
+        }
+        self.entries.push(entry);
+    }
+
+    fn step(&self, rate: f64, purpose: Purpose) -> Step {
+        let (least_s, at_most_s, calls, criterion) = match (&self.settings.mode, purpose) {
+            (Mode::Sequential(sequential), Purpose::Recovery) => counted(rate, sequential.recovery.calls),
+            (Mode::Sequential(sequential), _) => spans(sequential, rate, purpose),
+            (Mode::Rfc7502(rfc), _) => counted(rate, rfc.sessions),
+            (Mode::DesignObjective(objective), _) => {
+                let criterion = Criterion::Objective { share: objective.objective };
+                (objective.step_s, objective.step_s, None, criterion)
+            }
+        };
+        Step {
+            rate,
+            purpose,
+            repeat: self.procedure.repeat(),
+            again: self.again == Again::Due,
+            least_s,
+            at_most_s,
+            calls,
+            linger_s: self.settings.linger_s,
+            criterion,
+        }
+    }
+}
+
+/// A step of so many calls, with time to spare for arrivals that are left to chance.
+fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterion) {
+    let span_s = calls as f64 / rate;
+    (0.0, 2.0 * span_s + 10.0, Some(calls), Criterion::Clean { calls })
+}
+
+/// How long a sequential test may take: beyond the shortest span three times as many calls as it needs at best,
+/// within the settings.
+fn spans(sequential: &Sequential, rate: f64, purpose: Purpose) -> (f64, f64, Option<u64>, Criterion) {
+    let clean = sequential.test.test().map_or(0, |test| test.fewest_clean()) as f64;
+    let is_long = purpose == Purpose::Confirmation;
+    let least_s = if is_long { sequential.confirm_s.max(sequential.least_s) } else { sequential.least_s };
+    let at_most_s = (least_s + 3.0 * clean / rate).min(least_s.max(sequential.most_s));
+    (least_s, at_most_s, None, Criterion::Sequential(sequential.clone()))
+}
+
+impl Purpose {
+    /// Whether it asks whether the server has recovered.
+    pub const fn is_probe(self) -> bool {
+        matches!(self, Self::Recovery)
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ramp => f.write_str("ramp"),
+            Self::Bisection { passed, failed } => {
+                write!(f, "between {passed}, which passed, and {failed}, which failed")
+            }
+            Self::Recheck => f.write_str("does it fail again?"),
+            Self::Confirmation => f.write_str("does it hold for long?"),
+            Self::Recovery => f.write_str("has the server recovered?"),
+            Self::Traffic => f.write_str("send_traffic of RFC 7502"),
+            Self::Load => f.write_str("step of load"),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which delays are measured, and where each begins and ends.
+
+use netrig_core::{Duration, Instant};
+
+use super::sessions::Answered;
+use crate::load::{Record, Stamps, What};
+
+/// A delay. Each begins with a request that was sent, at its first transmission, and ends with what was received: the
+/// challenges between the two and the retransmissions are part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Delay {
+    /// REGISTER to its 200: registration request delay of RFC 6076 section 4.1, of registrations that succeeded.
+    Registration,
+    /// The same of a registration that is taken back.
+    Unregistration,
+    /// INVITE to the first provisional response other than 100, of calls that went as they should: the time until it
+    /// rings.
+    Connection,
+    /// INVITE to the first response that tells the caller how it goes, of calls that were answered: the first provisional
+    /// one other than 100 or, without one, the 200. Session request delay of RFC 6076 section 4.3.1.
+    SessionRequest,
+    /// The same of calls that were refused, where that may be the refusal: RFC 6076 section 4.3.2, which must not be put
+    /// together with the former.
+    SessionRequestFailed,
+    /// 200 sent by who is called to its ACK received.
+    AnswerSignal,
+    /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of calls that succeeded.
+    Disconnect,
+    /// BYE to the final response that refused it: the same section, to be kept apart.
+    DisconnectFailed,
+    /// The 200 of the INVITE to the BYE: session duration time of RFC 6076 section 4.5.
+    SessionDuration,
+    /// INVITE to the 3xx, of calls that were to be sent elsewhere.
+    Redirect,
+    /// INVITE to the 200 of its BYE, without the time from its answer to that BYE: all that a call costs.
+    Total,
+    /// INVITE to its final response, whatever that is.
+    Invite,
+    /// CANCEL to the final response of its INVITE.
+    Cancel,
+    /// OPTIONS to its 200.
+    Options,
+    /// MESSAGE to its 200.
+    Message,
+}
+
+impl Delay {
+    /// All that there are.
+    pub const ALL: [Self; 15] = [
+        Self::Registration,
+        Self::Unregistration,
+        Self::Connection,
+        Self::SessionRequest,
+        Self::SessionRequestFailed,
+        Self::AnswerSignal,
+        Self::Disconnect,
+        Self::DisconnectFailed,
+        Self::SessionDuration,
+        Self::Redirect,
+        Self::Total,
+        Self::Invite,
+        Self::Cancel,
+        Self::Options,
+        Self::Message,
+    ];
+
+    /// As it stands in tables and in JSON: `answer_signal`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Registration => "registration",
+            Self::Unregistration => "unregistration",
+            Self::Connection => "connection",
+            Self::SessionRequest => "session_request",
+            Self::SessionRequestFailed => "session_request_failed",
+            Self::AnswerSignal => "answer_signal",
+            Self::Disconnect => "disconnect",
+            Self::DisconnectFailed => "disconnect_failed",
+            Self::SessionDuration => "session_duration",
+            Self::Redirect => "redirect",
+            Self::Total => "total",
+            Self::Invite => "invite",
+            Self::Cancel => "cancel",
+            Self::Options => "options",
+            Self::Message => "message",
+        }
+    }
+
+    /// Its name in RFC 6076, if it has one.
+    pub const fn rfc_name(self) -> Option<&'static str> {
+        match self {
+            Self::Registration => Some("RRD"),
+            Self::SessionRequest => Some("SRD"),
+            Self::SessionRequestFailed => Some("SRD (failed)"),
+            Self::Disconnect => Some("SDD"),
+            Self::DisconnectFailed => Some("SDD (failed)"),
+            Self::SessionDuration => Some("SDT"),
+            _ => None,
+        }
+    }
+
+    /// What a record says of it, if anything.
+    pub fn of(self, record: &Record) -> Option<Duration> {
+        let Record { what, stamps, failure, .. } = record;
+        let Stamps { request, ringing, answered, acknowledged, ending, ended, .. } = *stamps;
+        let went_well = failure.is_none();
+        let answer = Answered::of(record);
+        let is_call = what.is_invite();
+        let status = if ringing == Instant::NEVER { answered } else { ringing };
+        match self {
+            Self::Registration if matches!(what, What::Register | What::Renew) && went_well => {
+                between(request, answered)
+            }
+            Self::Unregistration if *what == What::Unregister && went_well => between(request, answered),
+            Self::Connection if is_call && went_well => between(request, ringing),
+            Self::SessionRequest if is_call && answer == Answered::Accepted => between(request, status),
+            Self::SessionRequestFailed if is_call && answer == Answered::Refused => between(request, status),
+            Self::AnswerSignal if *what == What::Answer && answer == Answered::Accepted => {
+                between(answered, acknowledged)
+            }
+            Self::Disconnect if *what == What::Call && went_well => between(ending, ended),
+            Self::DisconnectFailed if *what == What::Call && !went_well => {
+                between(ending, ended).filter(|_| answer == Answered::Accepted)
+            }
+            Self::SessionDuration if is_call && answer == Answered::Accepted => between(answered, ending),
+            Self::Redirect if *what == What::Redirect && went_well => between(request, answered),
+            Self::Total if *what == What::Call && went_well => {
+                Some(between(request, answered)? + between(ending, ended)?)
+            }
+            Self::Invite if is_call => between(request, answered),
+            Self::Cancel if matches!(what, What::Cancel | What::NoAnswer) && went_well => {
+                between(ending, ended)
+            }
+            Self::Options if *what == What::Options && went_well => between(request, ended),
+            Self::Message if *what == What::Message && went_well => between(request, ended),
+            _ => None,
+        }
+    }
+}
+
+/// Between two moments that have both come.
+fn between(from: Instant, to: Instant) -> Option<Duration> {
+    (from != Instant::NEVER && to != Instant::NEVER).then(|| to - from)
+}

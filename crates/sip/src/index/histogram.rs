@@ -1,0 +1,153 @@
+//! Delays by the million: a log-linear histogram.
+
+use netrig_core::Duration;
+
+/// Buckets of equal width in each doubling of time: a value is known to 1/128 of itself.
+const PER_OCTAVE: u64 = 128;
+
+/// A histogram of spans: each bucket is at most 1/128 of its value wide, and below 128 ns each nanosecond has its own.
+/// Sum and extremes are exact. It takes the memory that its longest span needs: 16 KB for 1 ms, 37 KB for a minute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: Vec<u64>,
+    count: u64,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Histogram {
+    /// Counts one span.
+    pub fn record(&mut self, span: Duration) {
+        let nanos = span.as_nanos();
+        let bucket = bucket_of(nanos);
+        if self.buckets.len() <= bucket {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        self.buckets[bucket] += 1;
+        self.min_ns = if self.count == 0 { nanos } else { self.min_ns.min(nanos) };
+        self.max_ns = self.max_ns.max(nanos);
+        self.count += 1;
+        self.sum_ns += u128::from(nanos);
+    }
+
+    /// Counts all that another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.buckets.len() < other.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, more)| *own += more);
+        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// How many spans were counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The shortest, exactly; `None` of none.
+    pub fn min(&self) -> Option<Duration> {
+        (self.count > 0).then(|| Duration::from_nanos(self.min_ns))
+    }
+
+    /// The longest, exactly; `None` of none.
+    pub fn max(&self) -> Option<Duration> {
+        (self.count > 0).then(|| Duration::from_nanos(self.max_ns))
+    }
+
+    /// The mean, to a nanosecond; `None` of none.
+    pub fn mean(&self) -> Option<Duration> {
+        let mean = self.sum_ns.checked_div(u128::from(self.count))?;
+        Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+
+    /// The smallest span that at least the share `p` (0 to 1) of all do not exceed: the middle of its bucket, between the
+    /// shortest and the longest; `None` of none.
+    pub fn quantile(&self, p: f64) -> Option<Duration> {
+        let wanted = (p * self.count as f64).ceil().max(1.0) as u64;
+        if wanted >= self.count {
+            return self.max();
+        }
+        let mut below = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            below += count;
+            if below >= wanted && *count > 0 {
+                let (first, last) = ends_of(bucket);
+                return Some(Duration::from_nanos(first.midpoint(last).clamp(self.min_ns, self.max_ns)));
+            }
+        }
+        self.max()
+    }
+}
+
+/// The bucket of a value: its own below 128, else by its highest bit and the seven bits after that.
+fn bucket_of(nanos: u64) -> usize {
+    let octave = nanos.checked_ilog2().unwrap_or(0).saturating_sub(PER_OCTAVE.ilog2());
+    // At most 58 octaves of 128.
+    (u64::from(octave) * PER_OCTAVE + (nanos >> octave)) as usize
+}
+
+/// The smallest and the largest value of a bucket.
+fn ends_of(bucket: usize) -> (u64, u64) {
+    let bucket = bucket as u64;
+    let octave = (bucket / PER_OCTAVE).saturating_sub(1);
+    let first = (bucket - octave * PER_OCTAVE) << octave;
+    (first, first + ((1 << octave) - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_value_lies_in_its_bucket_which_is_narrow(nanos: u64) {
+            let (first, last) = ends_of(bucket_of(nanos));
+            prop_assert!(first <= nanos && nanos <= last);
+            prop_assert!(last - first <= nanos / PER_OCTAVE);
+        }
+
+        /// Merged in any way, it is that of all.
+        #[test]
+        fn parts_make_the_whole(spans in proptest::collection::vec(0..10_000_000_000_u64, 0..200), cut in 0..200_usize) {
+            let of = |spans: &[u64]| {
+                let mut all = Histogram::default();
+                spans.iter().for_each(|nanos| all.record(Duration::from_nanos(*nanos)));
+                all
+            };
+            let (left, right) = spans.split_at(cut.min(spans.len()));
+            for (first, second) in [(left, right), (right, left)] {
+                let mut merged = of(first);
+                merged.merge(&of(second));
+                prop_assert_eq!(&merged, &of(&spans));
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let mut all = Histogram::default();
+        (1..=10_000).for_each(|us| all.record(Duration::from_micros(us)));
+        for (p, us) in [(0.5, 5000.0), (0.95, 9500.0), (0.99, 9900.0), (0.999, 9990.0)] {
+            let got = all.quantile(p).unwrap().as_secs_f64() * 1e6;
+            assert!((got / us - 1.0).abs() <= 1.0 / 256.0, "{p}: {got}");
+        }
+        assert_eq!(all.quantile(1.0).unwrap(), all.max().unwrap());
+        assert_eq!([all.min(), all.max()], [1, 10_000].map(|us| Some(Duration::from_micros(us))));
+        assert_eq!(all.mean(), Some(Duration::from_nanos(5_000_500)));
+    }
+
+    #[test]
+    fn of_nothing_there_is_nothing() {
+        let none = Histogram::default();
+        assert_eq!([none.quantile(0.5), none.mean(), none.min(), none.max()], [None; 4]);
+    }
+}

@@ -1,0 +1,141 @@
+//! The ratios of RFC 6076.
+
+use crate::load::{Failure, Record, What};
+use crate::transaction::Timer;
+
+/// How a request was answered, by its final response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    /// 2xx.
+    Accepted,
+    /// 3xx.
+    Redirected,
+    /// 4xx to 6xx, but for a challenge.
+    Refused,
+    /// 401, 402 and 407: "non-failure challenge response codes".
+    Challenged,
+    /// Not at all.
+    Never,
+}
+
+impl Answered {
+    pub(super) const fn of(record: &Record) -> Self {
+        match record.status {
+            200..300 => Self::Accepted,
+            300..400 => Self::Redirected,
+            401 | 402 | 407 => Self::Challenged,
+            400.. => Self::Refused,
+            _ => Self::Never,
+        }
+    }
+}
+
+impl What {
+    /// Whether it begins with an INVITE, at the side that sends it.
+    pub const fn is_invite(self) -> bool {
+        matches!(self, Self::Call | Self::Cancel | Self::Busy | Self::NoAnswer | Self::Redirect)
+    }
+}
+
+/// Sessions that were asked for, each once however often its INVITE was sent or challenged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sessions {
+    /// All of them that have come to an end.
+    pub requests: u64,
+    /// Answered with 2xx.
+    pub established: u64,
+    /// Answered with 3xx.
+    pub redirected: u64,
+    /// Refused by the user: 480, 486, 600, 603.
+    pub refused_by_user: u64,
+    /// Let go by a server that fails or is overloaded: 408, 500, 503, 504, and what nobody answered or whose connection
+    /// broke, which is to be taken as 408 and 503 (RFC 3261 section 8.1.3.1).
+    pub ineffective: u64,
+    /// Established, and ended by a BYE that was answered.
+    pub completed: u64,
+}
+
+impl Sessions {
+    pub(super) fn record(&mut self, record: &Record) {
+        let is = |holds: bool| u64::from(holds);
+        let answer = Answered::of(record);
+        let is_established = answer == Answered::Accepted;
+        let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::B) | Failure::Connection(_)));
+        self.requests += 1;
+        self.established += is(is_established);
+        self.redirected += is(answer == Answered::Redirected);
+        self.refused_by_user += is(matches!(record.status, 480 | 486 | 600 | 603));
+        self.ineffective += is(matches!(record.status, 408 | 500 | 503 | 504) || is_left);
+        self.completed += is(is_established && record.stamps.ended != netrig_core::Instant::NEVER);
+    }
+
+    pub(super) const fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.established += other.established;
+        self.redirected += other.redirected;
+        self.refused_by_user += other.refused_by_user;
+        self.ineffective += other.ineffective;
+        self.completed += other.completed;
+    }
+
+    /// Session establishment ratio (RFC 6076 section 4.6), 0 to 1: those established, of all but the redirected. `None` of
+    /// none.
+    pub fn establishment(&self) -> Option<f64> {
+        ratio(self.established, self.requests - self.redirected)
+    }
+
+    /// Session establishment effectiveness ratio (section 4.7): the same, where what a user refuses is no failure either.
+    pub fn effectiveness(&self) -> Option<f64> {
+        ratio(self.established + self.refused_by_user, self.requests - self.redirected)
+    }
+
+    /// Ineffective session attempts (section 4.8), of all.
+    pub fn ineffective(&self) -> Option<f64> {
+        ratio(self.ineffective, self.requests)
+    }
+
+    /// Session completion ratio (section 4.9), of all.
+    pub fn completion(&self) -> Option<f64> {
+        ratio(self.completed, self.requests)
+    }
+}
+
+/// Registrations that were asked for, each once however often its REGISTER was sent or challenged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registrations {
+    /// All of them that have come to an end.
+    pub requests: u64,
+    /// Answered with 2xx.
+    pub succeeded: u64,
+    /// Answered with 4xx (but for 401, 402 and 407), 5xx or 6xx, given up by timer F, or left without a connection.
+    pub ineffective: u64,
+}
+
+impl Registrations {
+    pub(super) fn record(&mut self, record: &Record) {
+        let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::F) | Failure::Connection(_)));
+        self.requests += 1;
+        self.succeeded += u64::from(record.failure.is_none());
+        self.ineffective += u64::from(is_left || Answered::of(record) == Answered::Refused);
+    }
+
+    pub(super) const fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.succeeded += other.succeeded;
+        self.ineffective += other.ineffective;
+    }
+
+    /// The share that succeeded, 0 to 1; `None` of none.
+    pub fn success(&self) -> Option<f64> {
+        ratio(self.succeeded, self.requests)
+    }
+
+    /// Ineffective registration attempts (RFC 6076 section 4.2), of all.
+    pub fn ineffective(&self) -> Option<f64> {
+        ratio(self.ineffective, self.requests)
+    }
+}
+
+fn ratio(part: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| part as f64 / all as f64)
+}

@@ -1,0 +1,161 @@
+//! What became of everything that was begun.
+
+use std::collections::BTreeMap;
+
+use super::{Delay, Histogram, Registrations, Sessions};
+use crate::load::{Failure, Record, What};
+
+/// What became of things of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// That were begun.
+    pub begun: u64,
+    /// That went as they should.
+    pub succeeded: u64,
+    /// That did not.
+    pub failed: u64,
+}
+
+impl Outcomes {
+    /// That have not come to an end.
+    pub const fn open(&self) -> u64 {
+        self.begun - self.succeeded - self.failed
+    }
+
+    /// The share of what has come to an end that went as it should, 0 to 1; `None` of none.
+    pub fn success(&self) -> Option<f64> {
+        let ended = self.succeeded + self.failed;
+        (ended > 0).then(|| self.succeeded as f64 / ended as f64)
+    }
+
+    const fn merge(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+    }
+}
+
+/// How often something was not as it should be, without being a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repetitions {
+    /// Requests sent again because nobody answered in time.
+    pub requests: u64,
+    /// Final responses sent again because nobody acknowledged in time.
+    pub responses: u64,
+    /// ACKs sent again because the final response came again.
+    pub acknowledgements: u64,
+    /// Messages of the other side that came again.
+    pub received: u64,
+    /// Provisional responses that came behind those sent after them.
+    pub reordered: u64,
+    /// Challenges that were answered.
+    pub challenges: u64,
+}
+
+impl Repetitions {
+    fn record(&mut self, record: &Record) {
+        let counts = record.counts;
+        self.requests += u64::from(counts.requests_again);
+        self.responses += u64::from(counts.responses_again);
+        self.acknowledgements += u64::from(counts.acknowledgements_again);
+        self.received += u64::from(counts.repeated);
+        self.reordered += u64::from(counts.reordered);
+        self.challenges += u64::from(counts.challenges);
+    }
+
+    const fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.responses += other.responses;
+        self.acknowledgements += other.acknowledgements;
+        self.received += other.received;
+        self.reordered += other.reordered;
+        self.challenges += other.challenges;
+    }
+}
+
+/// What the records of a part of a load say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    outcomes: [Outcomes; What::ALL.len()],
+    delays: [Histogram; Delay::ALL.len()],
+    failures: BTreeMap<(What, Failure), u64>,
+    sessions: Sessions,
+    registrations: Registrations,
+    repetitions: Repetitions,
+}
+
+impl Tally {
+    /// Something was begun, whose record is to come.
+    pub const fn begun(&mut self, what: What) {
+        self.outcomes[what as usize].begun += 1;
+    }
+
+    /// Something has come to an end. What the machines begin by themselves, and what others begin, was begun with its
+    /// record: renewals of registrations, and calls as the one sees them who is called.
+    pub fn record(&mut self, record: &Record) {
+        let what = record.what;
+        let outcomes = &mut self.outcomes[what as usize];
+        outcomes.begun += u64::from(matches!(what, What::Renew | What::Answer));
+        match record.failure {
+            None => outcomes.succeeded += 1,
+            Some(failure) => {
+                outcomes.failed += 1;
+                *self.failures.entry((what, failure)).or_insert(0) += 1;
+            }
+        }
+        for (delay, spans) in Delay::ALL.iter().zip(&mut self.delays) {
+            if let Some(span) = delay.of(record) {
+                spans.record(span);
+            }
+        }
+        if what.is_invite() {
+            self.sessions.record(record);
+        }
+        if matches!(what, What::Register | What::Renew) {
+            self.registrations.record(record);
+        }
+        self.repetitions.record(record);
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.outcomes.iter_mut().zip(&other.outcomes).for_each(|(own, more)| own.merge(more));
+        self.delays.iter_mut().zip(&other.delays).for_each(|(own, more)| own.merge(more));
+        for (key, count) in &other.failures {
+            *self.failures.entry(*key).or_insert(0) += count;
+        }
+        self.sessions.merge(&other.sessions);
+        self.registrations.merge(&other.registrations);
+        self.repetitions.merge(&other.repetitions);
+    }
+
+    /// What became of things of this kind.
+    pub const fn outcomes(&self, what: What) -> Outcomes {
+        self.outcomes[what as usize]
+    }
+
+    /// A delay.
+    pub const fn delay(&self, delay: Delay) -> &Histogram {
+        &self.delays[delay as usize]
+    }
+
+    /// Failures by what failed and why.
+    pub fn failures(&self) -> impl Iterator<Item = (What, Failure, u64)> {
+        self.failures.iter().map(|((what, failure), count)| (*what, *failure, *count))
+    }
+
+    /// Calls, for the ratios of RFC 6076.
+    pub const fn sessions(&self) -> Sessions {
+        self.sessions
+    }
+
+    /// Registrations and their renewals, for the ratios of RFC 6076.
+    pub const fn registrations(&self) -> Registrations {
+        self.registrations
+    }
+
+    /// What came or was sent more than once.
+    pub const fn repetitions(&self) -> Repetitions {
+        self.repetitions
+    }
+}

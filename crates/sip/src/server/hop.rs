@@ -1,0 +1,82 @@
+//! How a request leaves for its next hop: with a `Via` of one's own, over the transport that its length asks for.
+
+use super::{Destination, Domain, Source, own_via};
+use crate::header::{Transport, Via};
+use crate::{Name, Request};
+
+/// "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is unknown, the request
+/// MUST be sent using an RFC 2914 congestion controlled transport protocol, such as TCP" (RFC 3261 section 18.1.1). Bytes; the
+/// path MTU is unknown here.
+pub const LONGEST_OVER_UDP: usize = 1300;
+
+/// A request that has its `Via`, and where it goes.
+#[derive(Debug)]
+pub(super) struct Hop {
+    pub(super) request: Request,
+    pub(super) to: Destination,
+    /// How it goes if nobody takes it there.
+    pub(super) otherwise: Option<Otherwise>,
+}
+
+/// "If an element sends a request over TCP because of these message size constraints, and that request would have otherwise been
+/// sent over UDP, if the attempt to establish the connection generates either an ICMP Protocol Not Supported, or results in a TCP
+/// reset, the element SHOULD retry the request, using UDP" (RFC 3261 section 18.1.1).
+#[derive(Clone, Debug)]
+pub(super) struct Otherwise {
+    to: Destination,
+    via: Via,
+}
+
+impl Hop {
+    /// To `to`, or over TCP if it is too long for a datagram and this server listens for TCP too: where it does not, nobody could
+    /// answer along another connection.
+    pub(super) fn new(domain: &Domain, mut request: Request, to: Destination, branch: &str) -> Self {
+        let via = own_via(domain, &to, branch);
+        request.headers.push_front(Name::Via, &via);
+        let is_too_long = to.transport() == Transport::Udp && request.wire_len() > LONGEST_OVER_UDP;
+        if !is_too_long || domain.listens_towards(Transport::Tcp, to.ip()).is_none() {
+            return Self { request, to, otherwise: None };
+        }
+        let over_tcp = to.over_tcp();
+        // "If this causes a change in the transport protocol from the one indicated in the top Via, the value in the top Via MUST
+        // be changed."
+        set_top(&mut request, &own_via(domain, &over_tcp, branch));
+        Self { request, to: over_tcp, otherwise: Some(Otherwise { to, via }) }
+    }
+
+    /// A request that has its `Via`, to there and nowhere else.
+    pub(super) const fn bound(request: Request, to: Destination) -> Self {
+        Self { request, to, otherwise: None }
+    }
+}
+
+impl Otherwise {
+    /// The same request as it goes now.
+    pub(super) fn hop(self, request: &Request) -> Hop {
+        let mut request = request.clone();
+        set_top(&mut request, &self.via);
+        Hop::bound(request, self.to)
+    }
+}
+
+impl Destination {
+    /// The same, over TCP.
+    fn over_tcp(&self) -> Self {
+        match self {
+            Self::Address(Source { address, .. }) => {
+                Self::Address(Source { transport: Transport::Tcp, address: *address })
+            }
+            Self::Uri(uri) => {
+                let mut uri = uri.clone();
+                uri.parameters.set("transport", Some("tcp"));
+                Self::Uri(uri)
+            }
+        }
+    }
+}
+
+/// Puts a `Via` in the place of the topmost one. Those below it stand as they came.
+fn set_top(request: &mut Request, via: &Via) {
+    let below: Vec<String> = request.headers.all(&Name::Via).skip(1).map(str::to_owned).collect();
+    request.headers.set_all(&Name::Via, std::iter::once(via.to_string()).chain(below));
+}

@@ -1,0 +1,61 @@
+//! How a user agent that answers calls by itself behaves.
+
+use std::net::SocketAddr;
+
+use netrig_core::Duration;
+
+use crate::Status;
+
+/// How a machine behaves.
+#[derive(Clone, Debug)]
+pub struct Manners {
+    /// What it says before its answer, in the order of their times.
+    pub progress: Vec<Progress>,
+    /// How it answers.
+    pub answer: Answer,
+    /// How long after the ACK it hangs up; `None` leaves that to the caller.
+    pub hold: Option<Duration>,
+    /// How long a call may last, from its INVITE: then it hangs up or, if it rings still, refuses with 480. A caller that is gone
+    /// without a word would keep its call for ever.
+    pub longest: Duration,
+    /// Whether provisional responses are sent reliably to who supports it (RFC 3262).
+    pub reliable: bool,
+    /// Where it receives media; session descriptions say so.
+    pub media: SocketAddr,
+}
+
+/// A provisional response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// So long after the INVITE.
+    pub after: Duration,
+    /// 101 to 199.
+    pub status: Status,
+    /// With a session description: early media.
+    pub media: bool,
+}
+
+/// How a machine answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// With 200 so long after the INVITE.
+    Accept(Duration),
+    /// With this, 300 to 699, so long after the INVITE: busy, decline.
+    Refuse(Duration, Status),
+    /// Not at all: it rings until the caller gives up, or for as long as a call may last.
+    Never,
+}
+
+impl Manners {
+    /// It rings at once, answers at once, and waits an hour for the BYE.
+    pub fn new(media: SocketAddr) -> Self {
+        Self {
+            progress: vec![Progress { after: Duration::ZERO, status: Status::RINGING, media: false }],
+            answer: Answer::Accept(Duration::ZERO),
+            hold: None,
+            longest: Duration::from_secs(3600),
+            reliable: false,
+            media,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Indices of examples that are computed by hand, as RFC 6076 defines them.
+#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
+
+use netrig_core::{Duration, Instant};
+use netrig_sip::index::{Delay, Statistic, Tally, Thresholds, Verdict};
+use netrig_sip::load::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish};
+use netrig_sip::transaction::Timer;
+
+const NEVER: Instant = Instant::NEVER;
+
+fn ms(n: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(n)
+}
+
+fn span(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// A record in which the times of `[request, ringing, answered, acknowledged, ending, ended]` are as given.
+fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]) -> Record {
+    let [request, ringing, answered, acknowledged, ending, ended] = times;
+    let stamps =
+        Stamps { intended: request, request, trying: NEVER, ringing, answered, acknowledged, ending, ended };
+    let key = Key { index: 0, generation: 0 };
+    let token = Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key };
+    let side = match what {
+        What::Answer => Side::Callee,
+        What::Register | What::Renew | What::Unregister => Side::Registrant,
+        _ => Side::Caller,
+    };
+    Record { token, side, what, user: 0, failure, status, stamps, counts: Counts::default() }
+}
+
+fn tally_of(records: &[Record]) -> Tally {
+    let mut tally = Tally::default();
+    for record in records {
+        if !matches!(record.what, What::Renew | What::Answer) {
+            tally.begun(record.what);
+        }
+        tally.record(record);
+    }
+    tally
+}
+
+/// A call that was answered: ringing at 80 ms, 200 at 2000, BYE at 62,000, its 200 at 62,030.
+fn answered() -> Record {
+    record(What::Call, 200, None, [ms(0), ms(80), ms(2000), ms(2001), ms(62_000), ms(62_030)])
+}
+
+fn refused(status: u16) -> Record {
+    let times = [ms(0), NEVER, ms(40), ms(40), NEVER, NEVER];
+    record(What::Call, status, Some(Failure::Status(status)), times)
+}
+
+fn silent() -> Record {
+    let failure = Some(Failure::TimedOut(Timer::B));
+    record(What::Call, 0, failure, [ms(0), NEVER, NEVER, NEVER, NEVER, NEVER])
+}
+
+fn only(tally: &Tally, delay: Delay) -> Option<Duration> {
+    let spans = tally.delay(delay);
+    assert!(spans.count() <= 1);
+    spans.max()
+}
+
+#[test]
+fn the_delays_of_a_call() {
+    let tally = tally_of(&[answered()]);
+    for (delay, expected) in [
+        (Delay::Connection, Some(80)),
+        (Delay::SessionRequest, Some(80)),
+        (Delay::SessionRequestFailed, None),
+        (Delay::Disconnect, Some(30)),
+        (Delay::SessionDuration, Some(60_000)),
+        // From the INVITE to the 200 of the BYE it took 62,030 ms, of which 60,000 were the call.
+        (Delay::Total, Some(2030)),
+        (Delay::Invite, Some(2000)),
+        (Delay::Redirect, None),
+    ] {
+        assert_eq!(only(&tally, delay), expected.map(span), "{delay:?}");
+    }
+    // "a 200 message is received as the first status message instead": it is what the caller hears first.
+    let times = [ms(0), NEVER, ms(700), ms(700), ms(800), ms(830)];
+    let tally = tally_of(&[record(What::Call, 200, None, times)]);
+    assert_eq!(only(&tally, Delay::SessionRequest), Some(span(700)));
+    assert_eq!(only(&tally, Delay::Connection), None);
+}
+
+/// Of calls that fail the request delay is kept apart, and nothing else is measured.
+#[test]
+fn the_delays_of_a_call_that_is_refused() {
+    let tally = tally_of(&[refused(503)]);
+    assert_eq!(only(&tally, Delay::SessionRequestFailed), Some(span(40)));
+    assert_eq!([Delay::SessionRequest, Delay::Connection].map(|delay| only(&tally, delay)), [None; 2]);
+    // A refused challenge is none of "4XX (excluding 401, 402, and 407 non-failure challenge response codes)".
+    let tally = tally_of(&[refused(407)]);
+    assert_eq!(only(&tally, Delay::SessionRequestFailed), None);
+    assert_eq!(only(&tally_of(&[silent()]), Delay::SessionRequestFailed), None);
+}
+
+#[test]
+fn a_bye_that_is_refused_is_no_disconnection() {
+    let times = [ms(0), ms(80), ms(2000), ms(2001), ms(3000), ms(3050)];
+    let tally = tally_of(&[record(What::Call, 200, Some(Failure::Status(481)), times)]);
+    assert_eq!([Delay::Disconnect, Delay::Total].map(|delay| only(&tally, delay)), [None; 2]);
+    assert_eq!(only(&tally, Delay::DisconnectFailed), Some(span(50)));
+    // It did not fail "due to a lack of response".
+    assert_eq!(tally.sessions().completion(), Some(1.0));
+}
+
+#[test]
+fn who_is_called_measures_the_answer_signal() {
+    let times = [ms(0), ms(1), ms(10), ms(14), ms(20), ms(20)];
+    let tally = tally_of(&[record(What::Answer, 200, None, times)]);
+    assert_eq!(only(&tally, Delay::AnswerSignal), Some(span(4)));
+    assert_eq!(tally.outcomes(What::Answer).begun, 1);
+    assert_eq!(tally.sessions().requests, 0, "a session is counted where it is asked for");
+}
+
+/// Ten sessions: five answered, of which one whose BYE nobody answers, one redirected, one busy, one declined, one 503,
+/// one without any answer.
+#[test]
+fn ratios_of_sessions() {
+    let mut lost = answered();
+    (lost.failure, lost.stamps.ended) = (Some(Failure::TimedOut(Timer::F)), NEVER);
+    let all =
+        [answered(), answered(), answered(), answered(), lost, refused(302), refused(486), refused(603)];
+    let tally = tally_of(&[&all[..], &[refused(503), silent()]].concat());
+    let sessions = tally.sessions();
+    assert_eq!(sessions.establishment(), Some(5.0 / 9.0));
+    assert_eq!(sessions.effectiveness(), Some(7.0 / 9.0));
+    assert_eq!(sessions.ineffective(), Some(2.0 / 10.0));
+    assert_eq!(sessions.completion(), Some(4.0 / 10.0));
+    // What says nothing of the user, nor of an overloaded server, is in neither.
+    let tally = tally_of(&[answered(), refused(404), refused(401), refused(420)]);
+    let sessions = tally.sessions();
+    assert_eq!(sessions.establishment(), Some(0.25));
+    assert_eq!((sessions.effectiveness(), sessions.ineffective()), (Some(0.25), Some(0.0)));
+    let redirected = tally_of(&[refused(302)]).sessions();
+    assert_eq!((redirected.establishment(), redirected.ineffective()), (None, Some(0.0)));
+}
+
+/// Five registrations: two that succeed (one of them after a challenge), one forbidden, one that timer F gives up, one
+/// whose credentials are refused, which is no *ineffective* attempt.
+#[test]
+fn ratios_of_registrations() {
+    let of = |status, failure| {
+        record(What::Register, status, failure, [ms(0), NEVER, ms(25), NEVER, NEVER, NEVER])
+    };
+    let mut challenged = of(200, None);
+    challenged.counts.challenges = 1;
+    let tally = tally_of(&[
+        of(200, None),
+        challenged,
+        of(403, Some(Failure::Status(403))),
+        of(0, Some(Failure::TimedOut(Timer::F))),
+        of(401, Some(Failure::Authentication)),
+    ]);
+    let registrations = tally.registrations();
+    assert_eq!((registrations.success(), registrations.ineffective()), (Some(0.4), Some(0.4)));
+    assert_eq!((tally.delay(Delay::Registration).count(), tally.repetitions().challenges), (2, 1));
+    assert_eq!(tally.delay(Delay::Registration).mean(), Some(span(25)));
+}
+
+#[test]
+fn all_that_was_begun_is_accounted_for() {
+    let mut tally = tally_of(&[answered(), refused(486), refused(486), silent()]);
+    tally.begun(What::Call);
+    let calls = tally.outcomes(What::Call);
+    assert_eq!((calls.begun, calls.succeeded, calls.failed, calls.open()), (5, 1, 3, 1));
+    let failures: Vec<_> = tally.failures().collect();
+    let expected = [(Failure::TimedOut(Timer::B), 1), (Failure::Status(486), 2)];
+    assert_eq!(failures, expected.map(|(failure, count)| (What::Call, failure, count)));
+    let mut twice = tally.clone();
+    twice.merge(&tally);
+    assert_eq!((twice.outcomes(What::Call).begun, twice.sessions().requests), (10, 8));
+    assert_eq!(twice.failures().map(|(_, _, count)| count).sum::<u64>(), 6);
+    assert_eq!(twice.delay(Delay::Invite).count(), 6);
+}
+
+/// A mean may be kept where the 95th percentile is not.
+#[test]
+fn thresholds_hold_what_they_are_told_to_hold() {
+    let with = |ringing| {
+        let times = [ms(0), ms(ringing), ms(3000), ms(3000), ms(3000), ms(3010)];
+        record(What::Call, 200, None, times)
+    };
+    let records: Vec<_> = (0..10).map(|n| with(if n == 0 { 2000 } else { 100 })).collect();
+    let tally = tally_of(&records);
+    let kept = |statistic| {
+        let thresholds = Thresholds { statistic, ..Thresholds::default() };
+        let verdicts = thresholds.judge(&tally);
+        let connection = verdicts
+            .iter()
+            .find(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Connection, .. }));
+        connection.unwrap().is_kept()
+    };
+    // In the mean 290 ms; the second longest of ten is their 95th percentile no more.
+    assert_eq!([Statistic::Mean, Statistic::P95, Statistic::Each].map(kept), [true, false, false]);
+    let tally = tally_of(&[answered(), silent()]);
+    let verdicts = Thresholds::default().judge(&tally);
+    let success = Verdict::Success { what: What::Call, was: 0.5, least: 0.999 };
+    assert!(verdicts.contains(&success) && !success.is_kept());
+    assert!(!verdicts.iter().any(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Redirect, .. })));
+}
