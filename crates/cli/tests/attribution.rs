@@ -127,7 +127,9 @@ fn without_root_is_said_what_needs_it_and_what_does_not() {
     }
     let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let path = folder.path();
-    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), path.join("netrig")).expect("the program can be copied");
+    // By another process: as long as one that this one starts has the file open for writing, nobody can run it.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_netrig")).arg(path.join("netrig")).status();
+    assert!(copied.expect("cp starts").success(), "the program can be copied");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(path, open).expect("it is ours");
     for words in [&["lab", "plain.toml"][..], &["run", "plain.toml", "--on", "netns"]] {

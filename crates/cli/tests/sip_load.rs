@@ -98,7 +98,10 @@ fn what_cannot_be_meant_is_refused() {
     for (arguments, said) in [
         (&["udp:8.8.8.8"][..], "--i-may-test"),
         (&["udp:8.8.8.8", "--i-may-test", "9.9.9.9"], "names `9.9.9.9`"),
-        (&["tcp:127.0.0.1"], "over UDP"),
+        (&["sctp:127.0.0.1"], "needs a kernel that has it"),
+        (&["udp:127.0.0.1", "--connections", "per-user"], "of loads over TCP and TLS"),
+        (&["tcp:127.0.0.1", "--authorities", "nobody.pem"], "of loads over TLS"),
+        (&["tls:127.0.0.1", "--authorities", "nobody.pem"], "cannot read the certificate"),
         (&["127.0.0.1"], "its transport first"),
         (&["udp:127.0.0.1", "--rate", "100"], "is no rate"),
         (&["udp:127.0.0.1", "--rate", "1/s", "--interval", "1s"], "cannot be used with"),

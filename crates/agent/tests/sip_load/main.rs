@@ -101,7 +101,7 @@ fn order(target: SocketAddr, work: Work, count: u64) -> LoadOrder {
 
 fn carried_out(order: &LoadOrder) -> LoadReport {
     let mut seconds = 0;
-    let report = run(order, &AtomicBool::new(false), |_| {}, |_| seconds += 1).unwrap();
+    let report = run(order, &AtomicBool::new(false), |_| {}, |_, _| seconds += 1).unwrap();
     assert_eq!(seconds, report.seconds.len());
     assert!(report.seconds.iter().map(|second| second.second).eq(0..seconds as u64));
     // Nothing is lost on the way from the records to the sums.
@@ -261,7 +261,7 @@ fn users_register_with_their_passwords_and_no_others() {
     let failure = &report.failures[0];
     assert_eq!((failure.kind, failure.count, report.ratios.ira), ("authentication", 40, Some(0.0)));
     let unprepared = LoadOrder { work: Work::ReRegister, ..wrong };
-    let error = run(&unprepared, &AtomicBool::new(false), |_| {}, |_| {}).unwrap_err();
+    let error = run(&unprepared, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
     assert!(matches!(&error, LoadError::Preparation { why, .. } if why.contains("credentials")), "{error}");
 }
 
@@ -331,7 +331,7 @@ fn a_load_that_is_interrupted_tells_what_it_has_begun() {
     let stop = Arc::new(AtomicBool::new(false));
     let ender = Arc::clone(&stop);
     let order = order(address(&server), CALL, 100_000);
-    let report = run(&order, &stop, |_| {}, move |_| ender.store(true, Ordering::Relaxed)).unwrap();
+    let report = run(&order, &stop, |_| {}, move |_, _| ender.store(true, Ordering::Relaxed)).unwrap();
     assert!(report.interrupted && report.outcome(What::Call).unwrap().succeeded > 0);
 }
 
@@ -340,7 +340,7 @@ fn a_port_that_is_taken_is_refused() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let local_port = taken.local_addr().unwrap().port();
     let order = LoadOrder { local_port, shards: 1, ..order(taken.local_addr().unwrap(), CALL, 1) };
-    let error = run(&order, &AtomicBool::new(false), |_| {}, |_| {}).unwrap_err();
+    let error = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
     assert!(matches!(&error, LoadError::Socket(_)) && error.to_string().contains("bind"), "{error}");
 }
 
@@ -357,7 +357,7 @@ fn the_tester_answers_itself() {
         });
         let order = order(heard.recv().unwrap(), CALL, 100);
         let order = LoadOrder { timing: Timing::default(), ..order };
-        let report = run(&order, &AtomicBool::new(false), |_| {}, |_| {});
+        let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
         // Before anything can go wrong here: a scope waits for its threads.
         stop.store(true, Ordering::Relaxed);
         let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
@@ -385,7 +385,7 @@ fn sipp_answers_calls() {
     let target = SocketAddr::from(([127, 0, 0, 1], port));
     // Until it listens INVITEs are sent again.
     let order = LoadOrder { timing: Timing::default(), ..order(target, CALL, 200) };
-    let report = run(&order, &AtomicBool::new(false), |_| {}, |_| {});
+    let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
     child.kill().unwrap();
     child.wait().unwrap();
     assert_all_well(&report.unwrap(), What::Call, 200);

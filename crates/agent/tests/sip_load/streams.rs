@@ -171,7 +171,7 @@ fn the_tester_answers_itself_along_connections() {
             });
             let order = order(heard.recv().unwrap(), CALL, 100);
             let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order };
-            let report = run(&order, &AtomicBool::new(false), |_| {}, |_| {});
+            let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
             // Before anything can go wrong here: a scope waits for its threads.
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());

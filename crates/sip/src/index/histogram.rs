@@ -67,6 +67,11 @@ impl Histogram {
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
+    /// How many spans are longer than this, to 1/128 of it.
+    pub fn above(&self, most: Duration) -> u64 {
+        self.buckets.iter().skip(bucket_of(most.as_nanos()) + 1).sum()
+    }
+
     /// The smallest span that at least the share `p` (0 to 1) of all do not exceed: the middle of its bucket, between the
     /// shortest and the longest; `None` of none.
     pub fn quantile(&self, p: f64) -> Option<Duration> {
@@ -130,6 +135,13 @@ mod tests {
                 prop_assert_eq!(&merged, &of(&spans));
             }
         }
+    }
+
+    #[test]
+    fn what_is_above_a_bound_is_counted() {
+        let mut spans = Histogram::default();
+        (1..=100).for_each(|ms| spans.record(Duration::from_millis(ms)));
+        assert_eq!([0, 50, 100].map(|ms| spans.above(Duration::from_millis(ms))), [100, 50, 0]);
     }
 
     #[test]

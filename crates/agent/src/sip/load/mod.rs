@@ -29,9 +29,9 @@ pub use answering::{AnswerReport, answer};
 pub use arrivals::{Arrivals, Gaps, Schedule, Stage};
 pub use order::{CalleeOrder, Carrier, Connecting, LoadError, LoadOrder, Pace, Work, is_public};
 pub use report::{
-    DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, TesterReport, ThresholdRow,
+    DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
     failure_words,
 };
-pub use run::{Readiness, run};
+pub use run::{Next, Readiness, run};
 pub use streams::LoadTls;
 pub use tester::TesterSecond;

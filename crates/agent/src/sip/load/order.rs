@@ -155,6 +155,8 @@ pub struct LoadOrder {
     pub seed: u64,
     /// What the server has to keep to.
     pub thresholds: Thresholds,
+    /// What is open for longer than it lasts by itself and this is overdue.
+    pub patience: Duration,
 }
 
 impl LoadOrder {
@@ -186,6 +188,22 @@ impl LoadOrder {
             shards: u16::try_from(cores.saturating_sub(1)).unwrap_or(u16::MAX).max(1),
             seed: 1,
             thresholds: Thresholds::default(),
+            // Connection, answer signal and disconnect, each as long as it may be.
+            patience: Duration::from_millis(2500),
+        }
+    }
+
+    /// How long one lasts by itself: ringing, holding, waiting before it gives up.
+    pub fn own_span(&self) -> Duration {
+        let ringing = match self.callee {
+            CalleeOrder::Own { ringing } => ringing,
+            CalleeOrder::Foreign => Duration::ZERO,
+        };
+        match self.work {
+            Work::Call(Scenario::Call { hold }) => ringing + hold,
+            Work::Call(Scenario::Cancel { after }) => after,
+            Work::Call(Scenario::NoAnswer { patience }) => patience,
+            _ => Duration::ZERO,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a load says when it is over.
 
 use netrig_core::Duration;
-use netrig_sip::index::{Delay, Histogram, Tally, Verdict};
+use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
 use netrig_sip::load::{Broken, Failure, What};
 use serde::Serialize;
 
@@ -87,7 +87,7 @@ pub struct Ratios {
 pub struct FailureRow {
     /// What failed.
     pub what: &'static str,
-    /// The kind: `timer`, `status`, `rule`, `authentication`, `ringing`, `left`, `peer`.
+    /// The kind: `timer`, `status`, `rule`, `authentication`, `ringing`, `left`, `peer`, `connection`.
     pub kind: &'static str,
     /// Why, in words.
     pub why: String,
@@ -106,6 +106,12 @@ pub struct SecondRow {
     pub succeeded: u64,
     /// What failed in it.
     pub failed: u64,
+    /// The last moment until its end at which something was to begin and did, s from the beginning of the load.
+    pub until: f64,
+    /// What is open at its end.
+    pub open: u64,
+    /// Of that, what has been for longer than it lasts by itself and the order's patience, to a second.
+    pub overdue: u64,
     /// Requests that were sent again in what ended in it.
     pub retransmissions: u64,
     /// The delays of what ended in it.
@@ -253,6 +259,41 @@ const fn broken_words(broken: Broken) -> &'static str {
     }
 }
 
+/// All that was measured from the beginning of a load.
+#[derive(Clone, Copy, Debug)]
+pub struct SoFar<'a> {
+    measured: &'a Tally,
+    tester: &'a TesterSecond,
+}
+
+impl SoFar<'_> {
+    /// Its delays.
+    pub fn delays(&self) -> Vec<DelayRow> {
+        delays(self.measured)
+    }
+
+    /// How many spans of delays were above their bounds: no fewer than there were calls with such a delay.
+    pub fn late(&self, thresholds: &Thresholds) -> u64 {
+        let above = |bound: &Bound| self.measured.delay(bound.delay).above(bound.most);
+        thresholds.bounds.iter().map(above).sum()
+    }
+
+    /// How late the latest percent of what began was.
+    pub fn lateness_p99(&self) -> Duration {
+        self.tester.lateness.quantile(0.99).unwrap_or_default()
+    }
+
+    /// Datagrams that the tester's sockets had no room for.
+    pub const fn dropped(&self) -> u64 {
+        self.tester.dropped
+    }
+
+    /// The tester's time on cores, s.
+    pub const fn cpu(&self) -> f64 {
+        self.tester.cpu
+    }
+}
+
 /// The report while it is made.
 #[derive(Debug, Default)]
 pub(super) struct Reporting {
@@ -269,7 +310,7 @@ impl Reporting {
     }
 
     /// A second of all threads.
-    pub fn second(&mut self, number: u64, shards: Vec<SecondOfShard>) -> &SecondRow {
+    pub fn second(&mut self, number: u64, shards: Vec<SecondOfShard>) -> (&SecondRow, SoFar<'_>) {
         let (mut all, mut tester) = (Tally::default(), TesterSecond::default());
         let mut faults = Vec::new();
         for shard in &shards {
@@ -288,6 +329,9 @@ impl Reporting {
             begun: own().map(|outcomes| outcomes.begun).sum(),
             succeeded: own().map(|outcomes| outcomes.succeeded).sum(),
             failed: own().map(|outcomes| outcomes.failed).sum(),
+            until: shards.iter().map(|shard| shard.until).max().unwrap_or_default().as_secs_f64(),
+            open: shards.iter().map(|shard| shard.open).sum(),
+            overdue: shards.iter().map(|shard| shard.overdue).sum(),
             retransmissions: all.repetitions().requests,
             delays: delays(&all),
             tester_cpu: tester.cpu,
@@ -295,7 +339,7 @@ impl Reporting {
         };
         self.seconds.push(row);
         let last = self.seconds.len() - 1;
-        &self.seconds[last]
+        (&self.seconds[last], SoFar { measured: &self.measured, tester: &self.tester })
     }
 
     /// The report, when all threads have ended and so many registrations are left.
@@ -323,7 +367,7 @@ impl Reporting {
         let (sessions, registrations, repetitions) =
             (measured.sessions(), measured.registrations(), measured.repetitions());
         LoadReport {
-            target: format!("udp:{}", order.target),
+            target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
             valid: faults.is_none(),
             faults: faults.into_iter().collect(),
             interrupted,

@@ -11,7 +11,7 @@ use netrig_core::Duration;
 use netrig_sip::load::{Failure, Setup};
 
 use super::order::{Connecting, LoadError, LoadOrder};
-use super::report::{LoadReport, Reporting, SecondRow, failure_words};
+use super::report::{LoadReport, Reporting, SecondRow, SoFar, failure_words};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
 use crate::sip::descriptors;
@@ -29,16 +29,31 @@ pub struct Readiness {
     pub warnings: Vec<String>,
 }
 
-/// Carries a load out. `ready` is told what is known before it begins, `second` of each second when it is over; `stop`
-/// ends it before its time.
+/// What who watches a load wants of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It goes on.
+    GoOn,
+    /// No more is to begin. What is open is waited for, so long at most.
+    Enough(Duration),
+}
+
+impl From<()> for Next {
+    fn from((): ()) -> Self {
+        Self::GoOn
+    }
+}
+
+/// Carries a load out. `ready` is told what is known before it begins, `second` of each second when it is over and of all that
+/// was measured so far; what it answers is done. `stop` ends it before its time.
 ///
 /// # Errors
 /// If it cannot be what was meant, a socket is not to be had, or users that have to be registered beforehand are not.
-pub fn run(
+pub fn run<N: Into<Next>>(
     order: &LoadOrder,
     stop: &AtomicBool,
     ready: impl FnOnce(&Readiness),
-    mut second: impl FnMut(&SecondRow),
+    mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
 ) -> Result<LoadReport, LoadError> {
     order.check()?;
     let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
@@ -50,6 +65,7 @@ pub fn run(
         clock: Clock::starting_in(Duration::ZERO),
         stop,
         begins: AtomicU64::new(0),
+        enough: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         at_work: AtomicUsize::new(order.shards.into()),
     };
@@ -58,7 +74,8 @@ pub fn run(
     let setups = (0..order.shards).map(|number| setup(order, (run, number), &locals, description.clone()));
     let mut reporting = Reporting::default();
     let left = carry_out(&shared, wires.into_iter().zip(setups), secret, &mut |number, seconds| {
-        second(reporting.second(number, seconds));
+        let (row, so_far) = reporting.second(number, seconds);
+        second(row, so_far).into()
     })?;
     let interrupted = stop.load(Ordering::Relaxed);
     if interrupted && reporting.is_empty() {
@@ -72,7 +89,7 @@ fn carry_out(
     shared: &Shared<'_>,
     parts: impl Iterator<Item = (Wire, Setup)>,
     secret: [u8; 16],
-    second: &mut dyn FnMut(u64, Vec<SecondOfShard>),
+    second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Result<u32, LoadError> {
     let (told, telling) = channel();
     std::thread::scope(|scope| {
@@ -133,7 +150,7 @@ fn spawn<'scope>(
 fn collect(
     shared: &Shared<'_>,
     telling: &Receiver<Told>,
-    second: &mut dyn FnMut(u64, Vec<SecondOfShard>),
+    second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> u32 {
     let shards = usize::from(shared.order.shards);
     let (mut prepared, mut left) = (0, 0);
@@ -159,10 +176,16 @@ fn collect(
                 break;
             }
             let (number, told) = entry.remove_entry();
-            second(number, told);
+            if let Next::Enough(linger) = second(number, told) {
+                // The first word counts.
+                let until = (shared.clock.now() + linger).as_nanos().max(1);
+                let _ = shared.enough.compare_exchange(0, until, Ordering::AcqRel, Ordering::Acquire);
+            }
         }
     }
-    seconds.into_iter().for_each(|(number, told)| second(number, told));
+    seconds.into_iter().for_each(|(number, told)| {
+        second(number, told);
+    });
     left
 }
 

@@ -7,8 +7,8 @@ use std::sync::mpsc::Sender;
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::Tally;
 use netrig_sip::load::{
-    Callee, Caller, Moment, Output, Owner, Recipient, Record, Registrant, Registration, Scan, Scenario,
-    Setup, Side, What, Wish,
+    Callee, Caller, Moment, Output, Owner, Recipient, Record, Registrant, Registration, Scan, Setup, Side,
+    What, Wish,
 };
 
 use super::order::{CalleeOrder, LoadError, LoadOrder, Work};
@@ -54,6 +54,8 @@ pub(super) struct Shared<'a> {
     pub stop: &'a AtomicBool,
     /// When the load begins, ns of the clock; zero until all are prepared.
     pub begins: AtomicU64,
+    /// No more is to begin, and what is open is waited for until then, ns of the clock; zero until somebody says so.
+    pub enough: AtomicU64,
     /// A thread has failed.
     pub failed: AtomicBool,
     /// Threads that are not done: those who are called answer until there is none.
@@ -80,6 +82,12 @@ pub(super) struct SecondOfShard {
     pub measured: Tally,
     /// What began before that.
     pub warm_up: Tally,
+    /// The last moment until its end at which something was to begin and did, from the beginning of the load.
+    pub until: Duration,
+    /// What is open at its end.
+    pub open: u64,
+    /// Of that, what has been for too long.
+    pub overdue: u64,
     pub tester: TesterSecond,
 }
 
@@ -105,6 +113,10 @@ pub(super) struct Shard<'a> {
     start: Instant,
     /// Begun and not ended.
     open: u64,
+    /// When the last of it was to begin, from the beginning of the load.
+    until: Duration,
+    /// What is open, by the second in which it was to begin.
+    open_since: Vec<u32>,
     /// There may be more to be taken from the socket.
     more: bool,
     /// The load is over.
@@ -151,6 +163,8 @@ impl<'a> Shard<'a> {
             refused: 0,
             start: Instant::NEVER,
             open: 0,
+            until: Duration::ZERO,
+            open_since: Vec::new(),
             more: false,
             is_tidying: false,
             aside: None,
@@ -296,6 +310,10 @@ impl<'a> Shard<'a> {
                 self.users.stop();
                 end = end.min(now + INTERRUPTED);
             }
+            if let Some(until) = self.enough() {
+                self.users.stop();
+                end = end.min(until);
+            }
             let due = self.begin(now)?;
             let tick = self.start + SECOND * (number + 1);
             let look = if is_done { now + LOOK } else { tick };
@@ -321,6 +339,29 @@ impl<'a> Shard<'a> {
         }
         self.tell(number, &mut used, told)?;
         Ok(number)
+    }
+
+    /// Until when what is open is waited for, if no more is to begin.
+    fn enough(&self) -> Option<Instant> {
+        let until = self.shared.enough.load(Ordering::Acquire);
+        (until > 0).then(|| Instant::from_nanos(until))
+    }
+
+    /// How much is open of what was to begin in the second of `intended`.
+    fn since(&mut self, intended: Instant) -> &mut u32 {
+        let second = ((intended - self.start).as_nanos() / SECOND.as_nanos()) as usize;
+        if self.open_since.len() <= second {
+            self.open_since.resize(second + 1, 0);
+        }
+        &mut self.open_since[second]
+    }
+
+    /// What is open for longer than it may, of seconds that are over at the end of second `number`.
+    fn overdue(&self, number: u64) -> u64 {
+        let order = self.shared.order;
+        let most = (order.own_span() + order.patience).as_nanos().div_ceil(SECOND.as_nanos());
+        let over = usize::try_from((number + 1).saturating_sub(most)).unwrap_or(usize::MAX);
+        self.open_since.iter().take(over).map(|open| u64::from(*open)).sum()
     }
 
     /// Lets begin who is due; when the next is.
@@ -377,6 +418,8 @@ impl<'a> Shard<'a> {
         match begun {
             Ok(()) => {
                 self.open += 1;
+                *self.since(due) += 1;
+                self.until = self.until.max(due - self.start);
                 let is_measured = self.is_measured(due);
                 self.second.lateness.record(now - due);
                 let tally = if is_measured { &mut self.measured } else { &mut self.warm_up };
@@ -487,7 +530,7 @@ impl<'a> Shard<'a> {
     fn ended(&mut self, record: &Record) {
         if self.is_tidying || !self.has_begun() {
             if record.failure.is_some() {
-                self.aside = Some(*record);
+                self.aside.get_or_insert(*record);
             }
             return;
         }
@@ -498,6 +541,8 @@ impl<'a> Shard<'a> {
             return;
         }
         self.open -= 1;
+        let since = self.since(record.stamps.intended);
+        *since = since.saturating_sub(1);
         let shards = u32::from(self.shared.order.shards);
         let user = if record.side == Side::Caller { record.user / shards } else { record.user };
         self.users.done(relative(self.shared.clock.now(), self.start), user);
@@ -514,6 +559,9 @@ impl<'a> Shard<'a> {
             number,
             measured: std::mem::take(&mut self.measured),
             warm_up: std::mem::take(&mut self.warm_up),
+            until: self.until,
+            open: self.open,
+            overdue: self.overdue(number),
             tester: std::mem::take(&mut self.second),
         };
         let _ = told.send(Told::Second(Box::new(second)));
@@ -529,11 +577,5 @@ fn relative(at: Instant, start: Instant) -> Instant {
 /// The longest that something can take that was begun: ringing, then a call, then each of its transactions until it is
 /// given up.
 fn longest(order: &LoadOrder) -> Duration {
-    let hold = match order.work {
-        Work::Call(Scenario::Call { hold }) => hold,
-        Work::Call(Scenario::Cancel { after }) => after,
-        Work::Call(Scenario::NoAnswer { patience }) => patience,
-        _ => Duration::ZERO,
-    };
-    order.timing.patience() * 4 + order.longest_ringing + hold + SECOND
+    order.timing.patience() * 4 + order.longest_ringing + order.own_span() + SECOND
 }

@@ -1,7 +1,10 @@
-//! `netrig sip`: a folder for each of its verbs.
+//! `netrig sip`: a folder for each of its verbs, and one for what they share.
 
+mod capacity;
 mod load;
+mod rate;
 mod serve;
+mod subject;
 
 use std::process::ExitCode;
 
@@ -24,6 +27,8 @@ pub enum Kind {
     Serve(Box<serve::Serve>),
     /// Put a load of calls or registrations on a server, and say what it makes of them
     Load(Box<load::Load>),
+    /// Look for the highest rate that a server carries
+    Capacity(Box<capacity::Capacity>),
 }
 
 /// SIP over real sockets.
@@ -31,5 +36,6 @@ pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
     match &arguments.kind {
         Kind::Serve(arguments) => serve::serve(arguments),
         Kind::Load(arguments) => load::load(arguments),
+        Kind::Capacity(arguments) => capacity::capacity(arguments),
     }
 }

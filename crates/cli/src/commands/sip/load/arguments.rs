@@ -1,62 +1,23 @@
 //! What may be typed behind `netrig sip load`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use netrig_core::{Duration, Fraction, Size};
+use clap::Args;
+use netrig_core::Duration;
 
-use super::rate::{Rate, TypedGaps, TypedStage};
+use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
+use crate::commands::sip::subject::Subject;
 
 /// `netrig sip load`.
 #[derive(Debug, Args)]
 pub struct Load {
-    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`
-    #[arg(value_name = "TARGET")]
-    pub target: String,
-    /// What users do
-    #[arg(long, value_enum, default_value_t = ScenarioName::Call)]
-    pub scenario: ScenarioName,
+    #[command(flatten)]
+    pub subject: Subject,
     #[command(flatten)]
     pub arrivals: ArrivalArguments,
-    #[command(flatten)]
-    pub population: Population,
-    #[command(flatten)]
-    pub call: CallArguments,
-    #[command(flatten)]
-    pub connections: Connections,
-    #[command(flatten)]
-    pub judge: Judge,
-    #[command(flatten)]
-    pub tester: Tester,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
-}
-
-/// A scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ScenarioName {
-    /// Each user registers, once
-    Register,
-    /// Registered users register again
-    ReRegister,
-    /// Registered users take that back, once each
-    Unregister,
-    /// A call that is answered, held and hung up
-    Call,
-    /// A call that is taken back while it rings
-    Cancel,
-    /// A call to one who is busy: 486 or 600 is what is wanted
-    Busy,
-    /// A call that nobody answers and that is given up
-    NoAnswer,
-    /// A call that is sent elsewhere: 3xx is what is wanted, and not followed
-    Redirect,
-    /// OPTIONS
-    Options,
-    /// MESSAGE
-    Message,
 }
 
 /// When users begin.
@@ -91,137 +52,4 @@ pub struct ArrivalArguments {
     /// Seed of the arrivals: the same one gives the same moments
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-}
-
-/// Who there is.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Users")]
-pub struct Population {
-    /// How many users there are; as many as the scenario needs if not given, and 1000 where it needs no number
-    #[arg(long, value_name = "N")]
-    pub users: Option<u32>,
-    /// The first user's name: it ends with zeros, which count the users that follow, and the peers behind them
-    #[arg(long, value_name = "NAME", default_value = "user000000")]
-    pub names: String,
-    /// Users from a file: `name` or `name,password` on each line, first those who call, then their peers
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "names"])]
-    pub users_from: Option<PathBuf>,
-    /// A variable of the environment with the password of all users, for servers that ask for one
-    #[arg(long, value_name = "NAME")]
-    pub password_env: Option<String>,
-    /// The domain of all users; the target's address if not given, with its port if that is not 5060
-    #[arg(long, value_name = "NAME")]
-    pub domain: Option<String>,
-    /// How long a registration is to last
-    #[arg(long, value_name = "TIME", default_value = "1h")]
-    pub expires: Duration,
-}
-
-/// What a call is like.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Calls")]
-pub struct CallArguments {
-    /// Who is called: the server or somebody behind it, or a peer of each user, which netrig registers with the server
-    /// beforehand and which answers
-    #[arg(long, value_enum, default_value_t = CalleeName::None)]
-    pub callee: CalleeName,
-    /// How long a peer of `--callee own` rings
-    #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub ring: Duration,
-    /// How long a call is held
-    #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub hold: Duration,
-    /// How long it rings until a call of `cancel` or `no-answer` is given up
-    #[arg(long, value_name = "TIME", default_value = "100ms")]
-    pub patience: Duration,
-    /// The size of the session descriptions; `0B` for none
-    #[arg(long, value_name = "SIZE", default_value = "300B")]
-    pub sdp: Size,
-    /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it
-    #[arg(long, value_name = "TIME", default_value = "500ms")]
-    pub t1: Duration,
-}
-
-/// Who is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CalleeName {
-    /// Nobody of netrig's
-    None,
-    /// A peer of each user
-    Own,
-}
-
-/// Connections of a target over TCP or TLS.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Connections")]
-pub struct Connections {
-    /// Which requests share a connection over TCP or TLS: all of a thread if not given
-    #[arg(long, value_enum, value_name = "WHOSE")]
-    pub connections: Option<ConnectionsName>,
-    /// The server must show a certificate that one of these authorities has signed, for the name of the target; in PEM. Without
-    /// them any certificate is taken: a test's server has often made its own
-    #[arg(long, value_name = "FILE")]
-    pub authorities: Option<PathBuf>,
-    /// A certificate in PEM, those that sign it behind: shown to a server that asks for one, and by peers that are called back.
-    /// Without one they make their own
-    #[arg(long, value_name = "FILE", requires = "private_key")]
-    pub certificate: Option<PathBuf>,
-    /// The key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    pub private_key: Option<PathBuf>,
-}
-
-/// Which requests share a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ConnectionsName {
-    /// All of a thread
-    One,
-    /// Those of a user
-    PerUser,
-    /// Those of one call, registration or question
-    PerAttempt,
-}
-
-/// What the server has to keep to.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Thresholds")]
-pub struct Judge {
-    /// What of each delay is held against its threshold
-    #[arg(long, value_enum, default_value_t = StatisticName::Mean)]
-    pub statistic: StatisticName,
-    /// The least share that must succeed
-    #[arg(long, value_name = "SHARE", default_value = "99.9%")]
-    pub success: Fraction,
-}
-
-/// A statistic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StatisticName {
-    /// The mean
-    Mean,
-    /// The 95th percentile, as ITU-T E.721 does
-    P95,
-    /// Each of them
-    Each,
-}
-
-/// The tester itself.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Tester")]
-pub struct Tester {
-    /// Cores that the tester uses, each with a thread and a socket; one less than there are if not given
-    #[arg(long, value_name = "N")]
-    pub cpus: Option<u16>,
-    /// The address to send from; the one that the system chooses if not given
-    #[arg(long, value_name = "ADDRESS")]
-    pub local: Option<IpAddr>,
-    /// The port to send from, of the first thread; chosen by the system if not given
-    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
-    pub local_port: u16,
-    /// The most calls at once, in each thread
-    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
-    pub most_calls: u32,
-    /// You may test this host: needed for a target with a public address, with the same name as the target
-    #[arg(long, value_name = "HOST")]
-    pub i_may_test: Option<String>,
 }

@@ -2,12 +2,11 @@
 
 mod arguments;
 mod order;
-mod rate;
 mod show;
 
 use std::process::ExitCode;
 
-use netrig_agent::sip::load::{LoadError, LoadReport, Readiness, run};
+use netrig_agent::sip::load::{LoadError, LoadReport, Readiness, SoFar, run};
 
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
@@ -20,7 +19,7 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     let ready = |readiness: &Readiness| {
         readiness.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     };
-    let second = |second: &_| eprintln!("{}", show::second(second));
+    let second = |second: &_, _: SoFar<'_>| eprintln!("{}", show::second(second));
     let report = run(&order, &*until_interrupted()?, ready, second).map_err(failure)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
@@ -41,7 +40,7 @@ fn exit_code(report: &LoadReport) -> ExitCode {
 }
 
 /// A load that could not be: the request's fault, or not.
-fn failure(error: LoadError) -> Failure {
+pub fn failure(error: LoadError) -> Failure {
     match error {
         LoadError::Request(why) => Failure::Request(why),
         LoadError::Domain(_) => Failure::request(error),

@@ -1,0 +1,83 @@
+//! What may be typed behind `netrig sip capacity`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use netrig_core::{Duration, Fraction};
+
+use crate::commands::sip::rate::{Rate, TypedGaps};
+use crate::commands::sip::subject::Subject;
+
+/// `netrig sip capacity`.
+#[derive(Debug, Args)]
+pub struct Capacity {
+    #[command(flatten)]
+    pub subject: Subject,
+    #[command(flatten)]
+    pub search: SearchArguments,
+    /// Where each step is written down; a search that was interrupted goes on from there
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a capacity is looked for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Search")]
+pub struct SearchArguments {
+    /// How the rate is looked for
+    #[arg(long, value_enum, default_value_t = ModeName::Sequential)]
+    pub mode: ModeName,
+    /// The first rate
+    #[arg(long, value_name = "RATE", default_value = "100/s")]
+    pub start: Rate,
+    /// A capacity below it is told as "less than"
+    #[arg(long, value_name = "RATE", default_value = "1/s")]
+    pub lowest: Rate,
+    /// No higher rate is offered
+    #[arg(long, value_name = "RATE", default_value = "1000000/s")]
+    pub highest: Rate,
+    /// How gaps between calls are distributed: poisson, constant, uniform, burst:N
+    #[arg(long, value_name = "KIND", default_value = "poisson")]
+    pub arrivals: TypedGaps,
+    /// Seed of the arrivals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Sequential: how near a rate that fails has to be to the highest that passes
+    #[arg(long, value_name = "SHARE", default_value = "2%")]
+    pub precision: Fraction,
+    /// Sequential: how often the whole is done; the capacity is the mean, with an interval if there are several
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub repeats: u32,
+    /// Sequential: no step is decided sooner. A server that flushes every 60 s needs 180 s
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub least: Duration,
+    /// Sequential: how long the rate that was found must hold
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub confirm: Duration,
+    /// RFC 7502: sessions of each step, N
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub sessions: u64,
+    /// RFC 7502: by which share the rate rises, w
+    #[arg(long, value_name = "SHARE", default_value = "10%")]
+    pub increase: Fraction,
+    /// Design objective: by how much the rate rises from step to step
+    #[arg(long, value_name = "RATE", default_value = "10/s")]
+    pub increment: Rate,
+    /// Design objective: how long each step lasts
+    #[arg(long, value_name = "TIME", default_value = "30min")]
+    pub step: Duration,
+}
+
+/// How a rate is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeName {
+    /// Ramp and bisection, each step as long as the evidence needs
+    Sequential,
+    /// The algorithm of RFC 7502, section 4.10
+    Rfc7502,
+    /// The design objective capacity of ETSI TS 186 008
+    DesignObjective,
+}

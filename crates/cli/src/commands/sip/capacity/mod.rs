@@ -1,0 +1,120 @@
+//! `netrig sip capacity`.
+
+mod arguments;
+mod offer;
+mod settings;
+mod show;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use netrig_runner::capacity::{Drain, Journal, Order, Search, Settings, Verdict};
+
+use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
+use crate::interruption::until_interrupted;
+
+pub use arguments::Capacity;
+
+/// How often a silence looks whether it is interrupted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Looks for the highest rate that a server carries.
+pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
+    let search = &typed.search;
+    // What cannot be is refused before the first call.
+    let order = offer::order(typed, search.start.0, 1.0, Some(1))?;
+    let settings = settings::settings(typed, &order);
+    let mut search = begun(settings, typed.journal.as_deref())?;
+    let stop = until_interrupted()?;
+    let verdict = searched(typed, &mut search, &stop)?;
+    let journal = search.journal();
+    if typed.json {
+        print(show::document(typed, &journal, verdict.as_ref())?)?;
+    } else {
+        print(show::table(typed, &journal, verdict.as_ref()).trim_end())?;
+    }
+    Ok(exit_code(verdict.as_ref()))
+}
+
+/// A search from its beginning, or from where its journal ends.
+fn begun(settings: Settings, file: Option<&Path>) -> Result<Search, Failure> {
+    let Some(file) = file.filter(|file| file.exists()) else {
+        return Search::new(settings).map_err(Failure::request);
+    };
+    let refuse = |why: &dyn std::fmt::Display| {
+        Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| refuse(&error))?;
+    let journal: Journal = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
+    let steps = journal.steps().count();
+    let search = Search::resume(settings, journal).map_err(|error| refuse(&error))?;
+    eprintln!("{steps} steps are in {}: the search goes on from there", file.display());
+    Ok(search)
+}
+
+/// Does what the search orders until it is finished; `None` if it was interrupted.
+fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<Option<Verdict>, Failure> {
+    let mut is_warned = false;
+    loop {
+        match search.next() {
+            Order::Finished(verdict) => return Ok(Some(verdict)),
+            Order::Drain(drain) => {
+                if !is_silent(drain, stop) {
+                    return Ok(None);
+                }
+                search.drained();
+            }
+            Order::Step(step) => {
+                let warn = |warnings: &[String]| {
+                    if !std::mem::replace(&mut is_warned, true) {
+                        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+                    }
+                };
+                let Some(seen) = offer::offer(typed, &step, search, stop, warn)? else { return Ok(None) };
+                if let Some(record) = search.end(&seen) {
+                    eprintln!("{}", show::step(record));
+                }
+            }
+        }
+        if let Some(file) = &typed.journal {
+            write(file, &search.journal())?;
+        }
+    }
+}
+
+/// Offers nothing for a while; whether it was let.
+fn is_silent(drain: Drain, stop: &AtomicBool) -> bool {
+    let end = Instant::now() + Duration::from_secs_f64(drain.span_s);
+    while !stop.load(Ordering::Relaxed) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+    false
+}
+
+/// Writes a journal as a whole: who is killed leaves the one before.
+fn write(file: &Path, journal: &Journal) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(journal).map_err(Failure::failed)?;
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, text)
+        .and_then(|()| std::fs::rename(&beside, file))
+        .map_err(|error| Failure::failed(format!("cannot write the journal {}: {error}", file.display())))
+}
+
+/// Whether a capacity was found, and whether that can be said.
+fn exit_code(verdict: Option<&Verdict>) -> ExitCode {
+    match verdict {
+        None => ExitCode::from(INTERRUPTED),
+        Some(Verdict::Capacity(_) | Verdict::MoreThan { .. }) => ExitCode::SUCCESS,
+        Some(Verdict::TesterLimit { .. }) => ExitCode::from(TESTER),
+        Some(Verdict::LessThan { .. } | Verdict::NotRecovered { .. } | Verdict::Unsettled { .. }) => {
+            ExitCode::from(FAILED)
+        }
+    }
+}

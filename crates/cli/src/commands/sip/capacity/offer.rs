@@ -1,0 +1,111 @@
+//! Steps of a search as loads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_agent::sip::load::{Arrivals, DelayRow, LoadOrder, LoadReport, Next, Pace, SecondRow, SoFar, run};
+use netrig_core::Duration;
+use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
+
+use super::arguments::Capacity;
+use crate::commands::sip::load;
+use crate::commands::sip::subject::{Span, order_of};
+use crate::failure::Failure;
+
+/// The load that a step is.
+pub fn order(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) -> Result<LoadOrder, Failure> {
+    let search = &typed.search;
+    let pace = Pace::Open(Arrivals::at(rate, search.arrivals.0));
+    let lasts = Duration::from_secs_f64(at_most_s);
+    order_of(&typed.subject, pace, Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed })
+}
+
+/// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
+pub fn offer(
+    typed: &Capacity,
+    step: &Step,
+    search: &mut Search,
+    stop: &AtomicBool,
+    warn: impl FnOnce(&[String]),
+) -> Result<Option<Seen>, Failure> {
+    let order = order(typed, step.rate, step.at_most_s, step.calls)?;
+    let mut watched = Watched::new(&order, step);
+    let second = |row: &SecondRow, so_far: SoFar<'_>| watched.second(row, so_far, search);
+    let report = run(&order, stop, |ready| warn(&ready.warnings), second);
+    let report = report.map_err(load::failure)?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    Ok(Some(watched.end(&report)))
+}
+
+/// A step while it is offered.
+struct Watched<'a> {
+    order: &'a LoadOrder,
+    step: &'a Step,
+    seen: Seen,
+    /// No more is begun.
+    is_enough: bool,
+}
+
+impl<'a> Watched<'a> {
+    fn new(order: &'a LoadOrder, step: &'a Step) -> Self {
+        Self { order, step, seen: Seen::default(), is_enough: false }
+    }
+
+    /// A second is over.
+    fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, search: &mut Search) -> Next {
+        let counts = &mut self.seen.counts;
+        counts.begun += row.begun;
+        counts.succeeded += row.succeeded;
+        counts.failed += row.failed;
+        counts.overdue = row.overdue;
+        counts.late = so_far.late(&self.order.thresholds).min(counts.succeeded);
+        self.seen.delays = so_far.delays().iter().map(delay).collect();
+        self.seen.tester.faults.extend(row.faults.iter().cloned());
+        self.seen.tester = TesterSeen {
+            faults: std::mem::take(&mut self.seen.tester.faults),
+            cpu_s: so_far.cpu(),
+            late_p99_s: so_far.lateness_p99().as_secs_f64(),
+            dropped: so_far.dropped(),
+        };
+        if self.is_enough {
+            return Next::GoOn;
+        }
+        let over = (row.second + 1) as f64;
+        let all = self.step.calls.is_some_and(|calls| self.seen.counts.begun >= calls);
+        self.seen.span_s = if all { row.until } else { over.min(self.step.at_most_s) };
+        let linger_s = match search.observe(&self.seen) {
+            Progress::Enough { linger_s, .. } => linger_s,
+            Progress::Continue if all || over >= self.step.at_most_s => self.step.linger_s,
+            Progress::Continue => return Next::GoOn,
+        };
+        self.is_enough = true;
+        Next::Enough(Duration::from_secs_f64(linger_s) + self.order.own_span())
+    }
+
+    /// It is over: what is open now was waited for.
+    fn end(mut self, report: &LoadReport) -> Seen {
+        let own = report.outcome(self.order.work.what());
+        let Some(own) = own else { return self.seen };
+        let counts = &mut self.seen.counts;
+        *counts = Counts {
+            begun: own.begun,
+            succeeded: own.succeeded,
+            failed: own.failed,
+            overdue: own.open,
+            late: counts.late.min(own.succeeded),
+        };
+        self.seen
+    }
+}
+
+fn delay(row: &DelayRow) -> DelaySeen {
+    let s = |us: f64| us / 1e6;
+    DelaySeen {
+        delay: row.name.to_owned(),
+        n: row.n,
+        mean_s: s(row.mean_us),
+        p95_s: s(row.p95_us),
+        max_s: s(row.max_us),
+    }
+}

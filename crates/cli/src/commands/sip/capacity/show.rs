@@ -1,0 +1,94 @@
+//! A search as people and programs read it.
+
+use std::fmt::Write as _;
+
+use netrig_runner::capacity::{Journal, Record, Rfc7502Form, Verdict};
+use serde::Serialize;
+
+use super::arguments::{Capacity, ModeName};
+use super::settings::unit;
+use crate::commands::sip::subject::work;
+use crate::failure::Failure;
+
+/// A step, in a line.
+pub fn step(record: &Record) -> String {
+    let Record { purpose, rate, counts, span_s, decision, repeat, .. } = record;
+    let again = if record.again { ", again" } else { "" };
+    format!(
+        "{repeat}. {rate:>9.1}/s for {span_s:>5.1} s ({purpose}{again}): {} of {} succeeded, {} failed; {decision}",
+        counts.succeeded, counts.begun, counts.failed
+    )
+}
+
+/// All that was found.
+pub fn table(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> String {
+    let unit = unit(work(&typed.subject));
+    let mut text = String::new();
+    let sentence = verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit));
+    let _ = writeln!(text, "{}: {sentence}", typed.subject.target);
+    let statistic = typed.subject.judge.statistic.words();
+    let success = typed.subject.judge.success;
+    if typed.search.mode == ModeName::Sequential {
+        let _ = writeln!(
+            text,
+            "  a rate passes if {success} succeed, and {statistic} of every delay is within its threshold"
+        );
+    }
+    let weak = journal.by_share();
+    if weak > 0 {
+        let _ = writeln!(text, "  {weak} steps were decided by less evidence than was asked for");
+    }
+    let _ = writeln!(text, "  {} steps, {} {unit}", journal.steps().count(), journal.calls());
+    for record in journal.steps() {
+        let _ = writeln!(text, "  {}", step(record));
+    }
+    if typed.search.mode == ModeName::Rfc7502 {
+        let _ = write!(text, "\n{}", form(typed, journal, verdict));
+    }
+    text
+}
+
+/// The report that RFC 7502 asks for.
+fn form(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Rfc7502Form {
+    let subject = &typed.subject;
+    let measured = verdict.map(Rfc7502Form::measured);
+    let is_registration = !matches!(work(subject), netrig_agent::sip::load::Work::Call(_));
+    let transport = subject.target.split(':').next().unwrap_or_default().to_uppercase();
+    Rfc7502Form {
+        transport: Some(transport),
+        session_duration_s: (!is_registration).then(|| subject.call.hold.as_secs_f64()),
+        media_streams: Some(0),
+        session_establishment_rate: measured.clone().filter(|_| !is_registration),
+        registration_rate: measured.filter(|_| is_registration),
+        is_media_relay: Some(false),
+        ..Rfc7502Form::of(journal)
+    }
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    target: &'a str,
+    unit: &'static str,
+    /// Per second, if it is a number.
+    capacity: Option<f64>,
+    sentence: String,
+    verdict: Option<&'a Verdict>,
+    rfc7502: Option<Rfc7502Form>,
+    journal: &'a Journal,
+}
+
+/// One JSON document.
+pub fn document(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Result<String, Failure> {
+    let unit = unit(work(&typed.subject));
+    let document = Document {
+        target: &typed.subject.target,
+        unit,
+        capacity: verdict.and_then(Verdict::rate),
+        sentence: verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit)),
+        verdict,
+        rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, journal, verdict)),
+        journal,
+    };
+    serde_json::to_string_pretty(&document).map_err(Failure::failed)
+}

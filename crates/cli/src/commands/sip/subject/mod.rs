@@ -1,0 +1,8 @@
+//! What the verbs that put loads on a server have in common: the server, the users and what they do.
+
+mod arguments;
+mod carrier;
+mod order;
+
+pub use arguments::Subject;
+pub use order::{Span, order_of, read, thresholds, work};

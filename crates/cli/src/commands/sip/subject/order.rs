@@ -1,0 +1,205 @@
+//! From what was typed to an order.
+
+use std::path::Path;
+
+use netrig_agent::sip::load::{CalleeOrder, LoadOrder, Pace, Work, is_public};
+use netrig_core::Duration;
+use netrig_sip::index::{Statistic, Thresholds};
+use netrig_sip::load::{Directory, Scenario};
+use netrig_sip::transaction::Timing;
+
+use super::arguments::{CalleeName, Population, ScenarioName, StatisticName, Subject};
+use super::carrier::{carrier, target};
+use crate::commands::probe::{Target, resolve};
+use crate::failure::Failure;
+
+/// Users where the scenario needs no number of them.
+const USERS: u32 = 1000;
+
+/// How long and how often users begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// So long.
+    pub lasts: Duration,
+    /// So often at most.
+    pub count: Option<u64>,
+    /// What begins in the first so much of it is not measured.
+    pub warm_up: Duration,
+    /// Of the arrivals.
+    pub seed: u64,
+}
+
+/// What was typed, as the agent takes it: users begin at this pace.
+pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, Failure> {
+    let (transport, host) = target(&subject.target)?;
+    let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
+    let address = resolve(&named, transport.default_port())?;
+    let carrier = carrier(&subject.connections, transport, host, address.ip())?;
+    let may_test = may_test(subject.tester.i_may_test.as_deref(), host)?;
+    if is_public(address.ip()) && !may_test {
+        return Err(Failure::request(format!(
+            "{} is a public address: if you may test it, say so with --i-may-test HOST",
+            address.ip()
+        )));
+    }
+    let work = work(subject);
+    let (names, passwords, users) = users(subject, work, &pace, &span)?;
+    let (call, tester) = (&subject.call, &subject.tester);
+    let timing = Timing { t1: call.t1, ..Timing::default() };
+    let own = LoadOrder::new(address, work, pace, span.lasts);
+    Ok(LoadOrder {
+        carrier,
+        local: tester.local,
+        local_port: tester.local_port,
+        may_test,
+        count: span.count,
+        warm_up: span.warm_up,
+        users,
+        names,
+        passwords,
+        domain: subject.population.domain.clone(),
+        expires: u32::try_from(subject.population.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX),
+        callee: match call.callee {
+            CalleeName::None => CalleeOrder::Foreign,
+            CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
+        },
+        description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX).min(60_000),
+        timing: Timing { t2: timing.t2.max(timing.t1), ..timing },
+        calls: tester.most_calls,
+        shards: tester.cpus.unwrap_or(own.shards).min(u16::try_from(users).unwrap_or(u16::MAX)),
+        seed: span.seed,
+        thresholds: thresholds(subject),
+        ..own
+    })
+}
+
+/// Whether the person has said that this host may be tested.
+fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
+    match named {
+        None => Ok(false),
+        Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => {
+            Ok(true)
+        }
+        Some(named) => {
+            Err(Failure::request(format!("--i-may-test names `{named}`, and the target is `{host}`")))
+        }
+    }
+}
+
+pub fn work(subject: &Subject) -> Work {
+    let (hold, patience) = (subject.call.hold, subject.call.patience);
+    let scenario = match subject.scenario {
+        ScenarioName::Register => return Work::Register,
+        ScenarioName::ReRegister => return Work::ReRegister,
+        ScenarioName::Unregister => return Work::Unregister,
+        ScenarioName::Call => Scenario::Call { hold },
+        ScenarioName::Cancel => Scenario::Cancel { after: patience },
+        ScenarioName::Busy => Scenario::Busy,
+        ScenarioName::NoAnswer => Scenario::NoAnswer { patience },
+        ScenarioName::Redirect => Scenario::Redirect,
+        ScenarioName::Options => Scenario::Options,
+        ScenarioName::Message => Scenario::Message,
+    };
+    Work::Call(scenario)
+}
+
+pub fn thresholds(subject: &Subject) -> Thresholds {
+    let statistic = match subject.judge.statistic {
+        StatisticName::Mean => Statistic::Mean,
+        StatisticName::P95 => Statistic::P95,
+        StatisticName::Each => Statistic::Each,
+    };
+    Thresholds { statistic, success: subject.judge.success.get(), ..Thresholds::default() }
+}
+
+/// The contents of a file.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::request(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Names and passwords, and how many users there are.
+fn users(
+    subject: &Subject,
+    work: Work,
+    pace: &Pace,
+    span: &Span,
+) -> Result<(Directory, Directory, u32), Failure> {
+    let population = &subject.population;
+    let password = password(population)?;
+    if let Some(path) = &population.users_from {
+        return listed(path, password, subject.call.callee == CalleeName::Own);
+    }
+    let names = pattern(&population.names)?;
+    let users = population.users.unwrap_or_else(|| wanted(work, pace, span));
+    Ok((names, Directory::Fixed(password.unwrap_or_default().into_bytes().into()), users))
+}
+
+/// As many as will be wanted, with a margin for chance.
+fn wanted(work: Work, pace: &Pace, span: &Span) -> u32 {
+    match pace {
+        Pace::Open(arrivals) if work.is_once() => {
+            let expected = arrivals.expected(span.lasts);
+            let count = span.count.unwrap_or(u64::MAX) as f64;
+            (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0) as u32
+        }
+        _ => USERS,
+    }
+}
+
+fn password(population: &Population) -> Result<Option<String>, Failure> {
+    let Some(name) = &population.password_env else { return Ok(None) };
+    let found = std::env::var(name);
+    found.map(Some).map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))
+}
+
+/// `user000000`: what comes before the zeros, and how many there are.
+fn pattern(name: &str) -> Result<Directory, Failure> {
+    let prefix = name.trim_end_matches('0');
+    let digits = name.len() - prefix.len();
+    if !(1..=10).contains(&digits) {
+        return Err(Failure::request(format!(
+            "`{name}` is no first name: expected one that ends with zeros, as user000000"
+        )));
+    }
+    Ok(Directory::pattern(prefix, digits as u8))
+}
+
+/// Users line by line: a name and, behind a comma, a password.
+fn listed(
+    path: &Path,
+    password: Option<String>,
+    has_peers: bool,
+) -> Result<(Directory, Directory, u32), Failure> {
+    let text = read(path)?;
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let common = password.unwrap_or_default();
+    let split = |line: &'_ &str| match line.split_once(',') {
+        Some((name, password)) => (name.trim().to_owned(), password.trim().to_owned()),
+        None => ((*line).to_owned(), common.clone()),
+    };
+    let all: Vec<(String, String)> = lines.iter().map(split).collect();
+    let users = if has_peers { all.len() / 2 } else { all.len() };
+    if users == 0 {
+        return Err(Failure::request(format!("{} has no users", path.display())));
+    }
+    let names = Directory::list(all.iter().map(|(name, _)| name.as_str()));
+    let passwords = Directory::list(all.iter().map(|(_, password)| password.as_str()));
+    Ok((names, passwords, u32::try_from(users).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_name_ends_with_zeros() {
+        let name = |typed: &str, user| {
+            pattern(typed)
+                .map(|names| String::from_utf8(names.of(user).as_bytes().into()).unwrap_or_default())
+        };
+        assert_eq!(name("user000000", 17).unwrap(), "user000017");
+        assert_eq!(name("0", 17).unwrap(), "17");
+        assert!(name("user", 0).is_err());
+    }
+}
