@@ -128,5 +128,10 @@ fn a_server_that_is_not_there_registers_nobody() {
     let output = load(&[target, "--scenario", "re-register", "--t1", "10ms"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains("user000000 could not be registered") && said.contains("timer F"), "{said}");
+    // Whoever of those that were asked for at once is given up first.
+    assert!(
+        said.contains("error: user user0000") && said.contains("could not be registered before the load"),
+        "{said}"
+    );
+    assert!(said.contains("timer F"), "{said}");
 }
