@@ -92,6 +92,37 @@ impl Server for Deaf {
     }
 }
 
+/// A registrar that does not hear two in so many requests, one behind the other.
+struct Slow {
+    server: Box<dyn Server>,
+    one_in: u64,
+    heard: Arc<AtomicU64>,
+}
+
+impl Server for Slow {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        if self.heard.fetch_add(1, Ordering::Relaxed) % self.one_in > 1 {
+            self.server.handle(now, message, from);
+        }
+    }
+
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.server.handle_failure(now, message);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.server.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.server.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        self.server.poll_transmit()
+    }
+}
+
 /// So many at a constant 200 per second.
 fn order(target: SocketAddr, work: Work, count: u64) -> LoadOrder {
     let pace = Pace::Open(Arrivals::at(200.0, Gaps::Constant));
@@ -188,6 +219,26 @@ fn a_deaf_server_makes_retransmissions_and_no_failures() {
     assert_all_well(&report, What::Call, 100);
     let unheard = unheard.load(Ordering::Relaxed);
     assert!(unheard >= 20 && report.requests_again >= unheard, "{unheard} {}", report.requests_again);
+}
+
+/// Users whom a server keeps waiting are passed over: that is no limit of the tester's, as long as others are there.
+#[test]
+fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
+    let heard = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&heard);
+    let server = Running::with(sockets(&UDP), move |listens| {
+        Box::new(Slow {
+            server: ordered(Role::Registrar).server(listens).unwrap(),
+            one_in: 20,
+            heard: counted,
+        })
+    });
+    // Each comes to its turn after 50 ms; who is not heard asks again after so long (T1) at the soonest.
+    let order = LoadOrder { users: 10, ..order(address(&server), Work::ReRegister, 400) };
+    let report = carried_out(&order);
+    assert_all_well(&report, What::Register, 400);
+    assert_eq!(report.tester.omitted, 0);
+    assert!(report.requests_again > 0 && heard.load(Ordering::Relaxed) > 400);
 }
 
 /// Whoever calls a server that is dead gives up after 64·T1, which is 3.2 s here, and not before.

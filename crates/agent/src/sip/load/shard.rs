@@ -35,6 +35,9 @@ const BATCHES: usize = 4;
 /// Registrations that are under way at once in each thread before the load begins.
 const PREPARING: u32 = 32;
 
+/// So many users are looked at for one who is done; where none is, there are too few.
+const ASKED: u32 = 64;
+
 /// How long the callees of a load answer after its last call was done: an ACK may still be on its way.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
@@ -394,7 +397,7 @@ impl<'a> Shard<'a> {
         let (user, global) = match next {
             Next::User(user) => (user, u64::from(user) * shards + place),
             Next::Arrival(number) => {
-                let user = (number / shards % u64::from(self.own)) as u32;
+                let user = self.idle((number / shards % u64::from(self.own)) as u32);
                 (user, u64::from(user) * shards + place)
             }
         };
@@ -430,6 +433,17 @@ impl<'a> Shard<'a> {
                 self.users.done(relative(now, self.start), user);
             }
         }
+    }
+
+    /// Who registers again in place of `user`, if that is not done: whom a server keeps waiting is its affair, and no reason
+    /// for others to stay away.
+    fn idle(&self, user: u32) -> u32 {
+        if self.shared.order.work != Work::ReRegister {
+            return user;
+        }
+        let is_busy = |state| matches!(state, Registration::Registering | Registration::Unregistering);
+        let others = (0..ASKED.min(self.own)).map(|step| (user + step) % self.own);
+        others.into_iter().find(|other| !self.registrant.state(*other).is_some_and(is_busy)).unwrap_or(user)
     }
 
     fn is_measured(&self, intended: Instant) -> bool {
