@@ -110,16 +110,20 @@ fn a_search_goes_on_from_its_journal() {
     let output = common::netrig(folder.path(), &all);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(text(&output.stderr).contains("the search goes on from there"), "{}", text(&output.stderr));
-    let kept = before["entries"].as_array().unwrap();
+    let kept = before["journal"]["entries"].as_array().unwrap();
     assert!(told["journal"]["entries"].as_array().unwrap().starts_with(kept));
     if !is_of_the_tester(&told) {
         let capacity = told["capacity"].as_f64().unwrap();
         assert!((190.0..=228.0).contains(&capacity), "{}", told["sentence"]);
     }
-    // With other settings it is another question.
+    // With other settings it is another question, and so it is of another server.
     let other = common::netrig(folder.path(), &[&all[..], &["--precision", "5%"]].concat());
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("was written with other settings"), "{}", text(&other.stderr));
+    let elsewhere = [&arguments("udp:127.0.0.1:9")[..], &["--journal", "steps.json"]].concat();
+    let other = common::netrig(folder.path(), &elsewhere);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("of another server"), "{}", text(&other.stderr));
 }
 
 #[test]

@@ -95,7 +95,10 @@ impl TesterSecond {
             self.full > 0,
             format!("{} could not begin: there were as many calls as there may be", self.full),
         );
-        say(self.busy > 0, format!("{} could not begin: their users were not done", self.busy));
+        say(
+            self.busy > 0,
+            format!("{} could not begin: their users were not done, and more users are needed", self.busy),
+        );
         say(self.refused > 0, format!("{} calls were refused by the tester for want of room", self.refused));
         let steal = self.steal * 100.0;
         say(self.steal > STOLEN, format!("the hypervisor took {steal:.0} % of the processor time"));

@@ -1,16 +1,16 @@
 //! `netrig sip capacity`.
 
 mod arguments;
+mod journal;
 mod offer;
 mod settings;
 mod show;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netrig_runner::capacity::{Drain, Journal, Order, Search, Settings, Verdict};
+use netrig_runner::capacity::{Drain, Order, Search, Verdict};
 
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
@@ -26,7 +26,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     // What cannot be is refused before the first call.
     let order = offer::order(typed, search.start.0, 1.0, Some(1))?;
     let settings = settings::settings(typed, &order);
-    let mut search = begun(settings, typed.journal.as_deref())?;
+    let mut search = journal::begun(typed, settings)?;
     let stop = until_interrupted()?;
     let verdict = searched(typed, &mut search, &stop)?;
     let journal = search.journal();
@@ -36,22 +36,6 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
         print(show::table(typed, &journal, verdict.as_ref()).trim_end())?;
     }
     Ok(exit_code(verdict.as_ref()))
-}
-
-/// A search from its beginning, or from where its journal ends.
-fn begun(settings: Settings, file: Option<&Path>) -> Result<Search, Failure> {
-    let Some(file) = file.filter(|file| file.exists()) else {
-        return Search::new(settings).map_err(Failure::request);
-    };
-    let refuse = |why: &dyn std::fmt::Display| {
-        Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
-    };
-    let text = std::fs::read_to_string(file).map_err(|error| refuse(&error))?;
-    let journal: Journal = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
-    let steps = journal.steps().count();
-    let search = Search::resume(settings, journal).map_err(|error| refuse(&error))?;
-    eprintln!("{steps} steps are in {}: the search goes on from there", file.display());
-    Ok(search)
 }
 
 /// Does what the search orders until it is finished; `None` if it was interrupted.
@@ -79,7 +63,7 @@ fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<
             }
         }
         if let Some(file) = &typed.journal {
-            write(file, &search.journal())?;
+            journal::write(typed, file, search.journal())?;
         }
     }
 }
@@ -95,16 +79,6 @@ fn is_silent(drain: Drain, stop: &AtomicBool) -> bool {
         std::thread::sleep(left.min(LOOK));
     }
     false
-}
-
-/// Writes a journal as a whole: who is killed leaves the one before.
-fn write(file: &Path, journal: &Journal) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(journal).map_err(Failure::failed)?;
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".new");
-    std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, file))
-        .map_err(|error| Failure::failed(format!("cannot write the journal {}: {error}", file.display())))
 }
 
 /// Whether a capacity was found, and whether that can be said.

@@ -16,6 +16,9 @@ use crate::failure::Failure;
 /// Users where the scenario needs no number of them.
 const USERS: u32 = 1000;
 
+/// For so long users may wait for the server before too few are left who can register again.
+const AWAITED: Duration = Duration::from_secs(3);
+
 /// How long and how often users begin.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
@@ -142,6 +145,10 @@ fn wanted(work: Work, pace: &Pace, span: &Span) -> u32 {
             let expected = arrivals.expected(span.lasts);
             let count = span.count.unwrap_or(u64::MAX) as f64;
             (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0) as u32
+        }
+        // Who still waits for the server must not be missed by those who come: as many as come until it is too late.
+        Pace::Open(arrivals) if work == Work::ReRegister => {
+            (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS)) as u32
         }
         _ => USERS,
     }

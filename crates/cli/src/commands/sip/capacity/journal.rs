@@ -1,0 +1,60 @@
+//! The file in which the steps of a search are kept.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use netrig_runner::capacity::{Journal, Search, Settings};
+use serde::{Deserialize, Serialize};
+
+use super::arguments::Capacity;
+use crate::failure::Failure;
+
+/// What stands in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// The program that wrote it.
+    version: String,
+    /// What was offered to whom: a step answers for nothing else.
+    asked: String,
+    journal: Journal,
+}
+
+/// A search from its beginning, or from where its journal ends.
+pub fn begun(typed: &Capacity, settings: Settings) -> Result<Search, Failure> {
+    let Some(file) = typed.journal.as_deref().filter(|file| file.exists()) else {
+        return Search::new(settings).map_err(Failure::request);
+    };
+    let refuse = |why: &dyn Display| {
+        Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| refuse(&error))?;
+    let Kept { version, asked: before, journal } =
+        serde_json::from_str(&text).map_err(|error| refuse(&error))?;
+    if version != env!("CARGO_PKG_VERSION") {
+        return Err(refuse(&format!("netrig {version} wrote it")));
+    }
+    if before != asked(typed) {
+        return Err(refuse(&"it is of another server, or of another load"));
+    }
+    let steps = journal.steps().count();
+    let search = Search::resume(settings, journal).map_err(|error| refuse(&error))?;
+    eprintln!("{steps} steps are in {}: the search goes on from there", file.display());
+    Ok(search)
+}
+
+/// Writes a journal as a whole: who is killed leaves the one before.
+pub fn write(typed: &Capacity, file: &Path, journal: Journal) -> Result<(), Failure> {
+    let kept = Kept { version: env!("CARGO_PKG_VERSION").to_owned(), asked: asked(typed), journal };
+    let text = serde_json::to_string_pretty(&kept).map_err(Failure::failed)?;
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, text)
+        .and_then(|()| std::fs::rename(&beside, file))
+        .map_err(|error| Failure::failed(format!("cannot write the journal {}: {error}", file.display())))
+}
+
+/// All that was typed but for the search's own settings, which its journal has.
+fn asked(typed: &Capacity) -> String {
+    format!("{:?}, arrivals {:?}, seed {}", typed.subject, typed.search.arrivals.0, typed.search.seed)
+}
