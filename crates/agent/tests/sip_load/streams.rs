@@ -144,6 +144,22 @@ fn whoever_does_not_trust_the_server_says_nothing_to_it() {
     assert_eq!(only_failure(&report), ("connection", "TLS was not agreed upon", 40));
 }
 
+/// A server that dies with calls under way: they fail, for all their connections are gone, and the tester was no limit.
+#[test]
+fn a_server_that_dies_is_not_the_testers_limit() {
+    for connecting in EACH {
+        let mut server = Some(started(Role::Proxy { record_route: true }));
+        let callee = CalleeOrder::Own { ringing: Duration::from_millis(300) };
+        let target = server.as_ref().unwrap().address(netrig_sip::header::Transport::Tcp);
+        let order = LoadOrder { callee, carrier: Carrier::Tcp(connecting), ..order(target, CALL, 400) };
+        let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| drop(server.take())).unwrap();
+        let calls = report.outcome(What::Call).unwrap();
+        assert!(calls.succeeded > 0 && calls.failed > 100 && calls.open == 0, "{calls:?}");
+        assert!(report.failures.iter().any(|failure| failure.kind == "connection"), "{:?}", report.failures);
+        assert_eq!((report.tester.unsent, report.tester.dropped, report.tester.omitted), (0, 0, 0));
+    }
+}
+
 /// A connection that the server closes between two calls is opened again for the next.
 #[test]
 fn a_connection_that_was_closed_is_opened_again() {

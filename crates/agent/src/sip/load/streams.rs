@@ -270,7 +270,8 @@ impl LoadStreams {
             let Some((place, connection)) =
                 place.and_then(|place| self.slots[place].as_mut().map(|connection| (place, connection)))
             else {
-                counts.unsent += u64::from(way == Way::Back);
+                // A response without a connection is the server's doing, and its call fails by its timer; a request has been
+                // told as lost.
                 continue;
             };
             counts.sent += 1;
