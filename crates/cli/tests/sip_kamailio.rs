@@ -1,5 +1,5 @@
-//! `netrig sip load` against Kamailio, a server that nobody here wrote. Where it is not installed the test says that it was
-//! skipped.
+//! `netrig sip load` against Kamailio, a server that nobody here wrote: registrar, proxy and redirect server, over UDP, TCP and
+//! TLS. Where it is not installed each test says that it was skipped.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -7,10 +7,18 @@
     reason = "a test of a program starts it beside a server, and what cannot go on has failed"
 )]
 
+#[path = "common/capture.rs"]
+mod capture;
+#[path = "common/free_port.rs"]
+mod free_port;
+
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use capture::{Capture, found};
+use free_port::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -20,31 +28,71 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A variable of the environment of the tester.
 const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
 
-/// A registrar that is ended with the test.
+/// Calls, or registrations, of each load: at a rate that both can hold on a busy machine.
+const COUNT: &str = "200";
+
+/// Over what, and how requests share connections.
+const CARRIERS: [(&str, &[&str]); 7] = [
+    ("udp", &[]),
+    ("tcp", &["--connections", "one"]),
+    ("tcp", &["--connections", "per-user"]),
+    ("tcp", &["--connections", "per-attempt"]),
+    ("tls", &["--connections", "one"]),
+    ("tls", &["--connections", "per-user"]),
+    ("tls", &["--connections", "per-attempt"]),
+];
+
+/// A server that is ended with the test.
 struct Kamailio {
     child: Child,
     port: u16,
+    tls_port: u16,
     folder: tempfile::TempDir,
+}
+
+/// What else a server needs: `None`, with a line that says so, where this machine has not got it.
+fn certificate(folder: &Path) -> Option<()> {
+    let modules =
+        ["/usr/lib/x86_64-linux-gnu/kamailio/modules", "/usr/lib/aarch64-linux-gnu/kamailio/modules"];
+    if !modules.iter().any(|modules| Path::new(modules).join("tls.so").exists()) {
+        eprintln!("skipped: needs kamailio and kamailio-tls-modules");
+        return None;
+    }
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
+    command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    command.arg("-keyout").arg(folder.join("key.pem")).arg("-out").arg(folder.join("certificate.pem"));
+    let made = command.output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        eprintln!("skipped: needs openssl");
+        return None;
+    }
+    Some(())
 }
 
 impl Kamailio {
     /// `None` where there is none. It waits until it answers.
     fn start(defines: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kamailio/registrar.cfg");
+        certificate(folder.path())?;
+        let (port, tls_port) = (free_port(), free_port());
+        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kamailio/server.cfg");
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new("kamailio");
-        command.args(["-f", config, "-DD", "-E", "-m", "64", "-M", "8", "-A", &format!("PORT={port}")]);
+        command.args(["-f", config, "-DD", "-E", "-m", "64", "-M", "8"]);
         command.arg("-Y").arg(folder.path()).arg("-w").arg(folder.path());
-        defines.iter().for_each(|define| {
+        let file = |name: &str| format!("\"{}\"", folder.path().join(name).to_str().unwrap());
+        let mut all = vec![format!("PORT={port}"), format!("TLSPORT={tls_port}")];
+        all.extend([format!("KEY={}", file("key.pem")), format!("CERTIFICATE={}", file("certificate.pem"))]);
+        all.extend(defines.iter().map(|define| (*define).to_owned()));
+        all.iter().for_each(|define| {
             command.args(["-A", define]);
         });
         let Ok(child) = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn() else {
             eprintln!("skipped: needs kamailio");
             return None;
         };
-        let mut server = Self { child, port, folder };
+        let mut server = Self { child, port, tls_port, folder };
         let until = Instant::now() + PATIENCE;
         while server.asked("OPTIONS").is_none() {
             let ended = server.child.try_wait().unwrap();
@@ -73,15 +121,32 @@ impl Kamailio {
         Some(String::from_utf8_lossy(&buffer[..len]).into_owned())
     }
 
-    /// Forty users, who register with this password.
-    fn load(&self, password: &str) -> Value {
+    /// So many users, who have this password, do what the arguments say.
+    fn load(&self, transport: &str, password: &str, arguments: &[&str]) -> Value {
+        let port = if transport == "tls" { self.tls_port } else { self.port };
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
-        command.args(["sip", "load", &format!("udp:127.0.0.1:{}", self.port), "--scenario", "register"]);
-        command.args(["--users", "40", "--count", "40", "--rate", "200/s", "--cpus", "1", "--json"]);
+        command.args(["sip", "load", &format!("{transport}:127.0.0.1:{port}")]);
+        command.args(["--users", COUNT, "--count", COUNT, "--rate", "200/s", "--cpus", "1", "--json"]);
         command.args(["--domain", "example.com", "--password-env", PASSWORD]).env(PASSWORD, password);
-        let output = command.output().unwrap();
+        let output = command.args(arguments).output().unwrap();
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// The same over everything that it speaks: all must succeed.
+    fn carries(&self, what: &str, password: &str, arguments: &[&str]) {
+        for (transport, connections) in CARRIERS {
+            let told = self.load(transport, password, &[arguments, connections].concat());
+            let rows = told["outcomes"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{told:#}"));
+            let count: u64 = COUNT.parse().unwrap();
+            assert_eq!(
+                [&row["begun"], &row["succeeded"]],
+                [count, count],
+                "{transport} {connections:?}: {told:#}: {}",
+                self.said()
+            );
+        }
     }
 }
 
@@ -97,20 +162,71 @@ impl Drop for Kamailio {
 /// The same digests by two that have not seen each other's code (RFC 7616, RFC 8760).
 #[test]
 fn kamailio_takes_registrations_by_either_algorithm() {
-    for (algorithm, defines) in [("MD5", &[][..]), ("SHA-256", &["WITH_SHA256"])] {
+    for (algorithm, defines) in [("MD5", &["REGISTRAR"][..]), ("SHA-256", &["REGISTRAR", "WITH_SHA256"])] {
         let Some(server) = Kamailio::start(defines) else { return };
         let challenge = server.asked("REGISTER").unwrap();
         assert!(challenge.starts_with("SIP/2.0 401"), "{challenge}");
         assert_eq!(challenge.contains("algorithm=SHA-256"), algorithm == "SHA-256", "{challenge}");
-        let told = server.load("zanzibar");
+        let told = server.load("udp", "zanzibar", &["--scenario", "register"]);
         let row = &told["outcomes"][0];
         assert_eq!(row["what"], "register", "{told:#}");
-        assert_eq!([&row["begun"], &row["succeeded"]], [40, 40], "{algorithm}: {told:#}");
-        assert_eq!(told["challenges"], 40);
-        let told = server.load("tanzania");
+        assert_eq!([&row["begun"], &row["succeeded"]], [200, 200], "{algorithm}: {told:#}");
+        assert_eq!(told["challenges"], 200);
+        let told = server.load("udp", "tanzania", &["--scenario", "register"]);
         assert_eq!(
             [&told["failures"][0]["kind"], &told["failures"][0]["count"]],
-            [&Value::from("authentication"), &Value::from(40)]
+            [&Value::from("authentication"), &Value::from(200)]
         );
     }
+}
+
+#[test]
+fn kamailio_registers_over_everything_that_it_speaks() {
+    let Some(server) = Kamailio::start(&["REGISTRAR"]) else { return };
+    for scenario in ["register", "re-register"] {
+        server.carries("register", "zanzibar", &["--scenario", scenario]);
+    }
+    server.carries("unregister", "zanzibar", &["--scenario", "unregister"]);
+}
+
+/// With both sides of each call at netrig, and Kamailio in the way of all that is said in it.
+#[test]
+fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let own = ["--callee", "own", "--ring", "20ms"];
+    server.carries("call", "", &[&own[..], &["--hold", "50ms"]].concat());
+    for scenario in ["cancel", "busy", "no-answer", "message"] {
+        server.carries(scenario, "", &[&own[..], &["--scenario", scenario]].concat());
+    }
+}
+
+#[test]
+fn callers_are_redirected_by_kamailio_over_everything_that_it_speaks() {
+    let Some(server) = Kamailio::start(&["REDIRECT"]) else { return };
+    server.carries("redirect", "", &["--scenario", "redirect", "--callee", "own"]);
+}
+
+/// What is said in calls through Kamailio, over UDP and TCP, is read by a third.
+#[test]
+fn tshark_finds_no_fault_in_calls_through_kamailio() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let port = server.port.to_string();
+    if Command::new("tshark").arg("-v").output().is_err() {
+        eprintln!("skipped: needs tshark");
+        return;
+    }
+    let Some(capture) = Capture::start(server.folder.path(), &[&port]) else { return };
+    for scenario in ["call", "cancel", "busy", "no-answer", "message"] {
+        for transport in ["udp", "tcp"] {
+            server.load(transport, "", &["--callee", "own", "--scenario", scenario]);
+        }
+    }
+    // The last packets are in the file when tshark has ended.
+    std::thread::sleep(Duration::from_millis(500));
+    let file = capture.end();
+    // INVITE and ACK or MESSAGE, with their answers, on either side of the proxy: over UDP each is a packet.
+    assert!(found(&file, &port, "udp && sip") >= 200 * (4 * 6 + 4), "all of it is read as SIP");
+    assert!(found(&file, &port, "tcp && sip") >= 200);
+    assert_eq!(found(&file, &port, "_ws.malformed"), 0);
+    assert_eq!(found(&file, &port, "udp && !sip"), 0);
 }

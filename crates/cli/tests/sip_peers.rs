@@ -6,17 +6,20 @@
     reason = "a test of a program starts it beside others"
 )]
 
+#[path = "common/capture.rs"]
+mod capture;
+#[path = "common/free_port.rs"]
+mod free_port;
 #[path = "common/sip_server.rs"]
 mod sip_server;
 
 use std::fs::File;
-use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use capture::{Capture, found};
+use free_port::free_port;
 use serde_json::Value;
 use sip_server::SipServer;
 
@@ -35,19 +38,6 @@ fn has(program: &str) -> bool {
         eprintln!("skipped: needs {program}");
     }
     there
-}
-
-/// A port of the loopback interface that nobody has, over UDP or TCP, and that the system gives to nobody else: below those that
-/// it chooses from.
-fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let is_free = |port: &u16| {
-        TcpListener::bind(("127.0.0.1", *port)).is_ok() && UdpSocket::bind(("127.0.0.1", *port)).is_ok()
-    };
-    let first = std::process::id();
-    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut ports = ports.map(|number| 20_000 + (number % 12_000) as u16);
-    ports.find(is_free).expect("one of them is free")
 }
 
 /// A process that is ended with the test.
@@ -253,57 +243,6 @@ fn callers_of_sipp_are_redirected() {
         let expected = [("received", "INVITE", CALLS), ("received", "ACK", CALLS), ("sent", "3xx", CALLS)];
         balanced(&server.finish(), &expected);
     }
-}
-
-/// tshark at the loopback interface, with only what goes to or comes from these ports.
-struct Capture {
-    child: Child,
-    file: PathBuf,
-}
-
-impl Capture {
-    /// `None`, with a line that says so, where it may not capture.
-    fn start(folder: &Path, ports: &[&str]) -> Option<Self> {
-        let file = folder.join("capture.pcapng");
-        let filter: Vec<String> = ports.iter().map(|port| format!("port {port}")).collect();
-        let mut command = Command::new("tshark");
-        command.args(["-q", "-i", "lo", "-B", "64", "-f", &filter.join(" or "), "-w"]).arg(&file);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-        let until = Instant::now() + PATIENCE;
-        // Its file has a head as soon as it listens.
-        while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
-            if child.try_wait().expect("it is a child").is_some() || Instant::now() > until {
-                eprintln!("skipped: needs the right to capture");
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(Self { child, file })
-    }
-
-    fn end(mut self) -> PathBuf {
-        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
-        kill_process(pid, Signal::INT).expect("it runs");
-        self.child.wait().expect("it ends");
-        self.file.clone()
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// How many packets of a capture a filter of tshark finds.
-fn found(file: &Path, port: &str, filter: &str) -> usize {
-    let decoded = [format!("udp.port=={port},sip"), format!("tcp.port=={port},sip")];
-    let mut command = Command::new("tshark");
-    command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
-    let output = command.args(["-d", &decoded[0], "-d", &decoded[1]]).output().expect("tshark starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).lines().count()
 }
 
 #[test]

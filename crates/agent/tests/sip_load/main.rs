@@ -10,16 +10,17 @@
 mod sip_server;
 mod streams;
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use netrig_agent::sip::load::{
     Arrivals, CalleeOrder, Carrier, Gaps, LoadError, LoadOrder, LoadReport, OutcomeRow, Pace, SecondRow,
     Work, answer, run,
 };
-use netrig_agent::sip::server::{Role, ServerOrder, User};
+use netrig_agent::sip::server::{Role, ServerOrder, SocketsOrder, User};
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
@@ -27,7 +28,7 @@ use netrig_sip::index::Delay;
 use netrig_sip::load::{Directory, Scenario, What};
 use netrig_sip::server::{Answer, Destination, Domain, Manners, Policy, Proxy, Registry, Server, Source};
 use netrig_sip::transaction::Timing;
-use netrig_sip::{Message, Method, Status};
+use netrig_sip::{Message, Method, Name, Status};
 use netrig_traffic::SpanDistribution;
 use sip_server::{Running, server, sockets};
 
@@ -56,21 +57,15 @@ fn address(server: &Running) -> SocketAddr {
     server.address(Transport::Udp)
 }
 
-/// A server that does not hear one INVITE in so many.
-struct Deaf {
+/// A server that hears only what it is let hear.
+struct Deaf<F> {
     server: Box<dyn Server>,
-    one_in: u64,
-    invites: u64,
-    unheard: Arc<AtomicU64>,
+    hears: F,
 }
 
-impl Server for Deaf {
+impl<F: FnMut(&Message) -> bool> Server for Deaf<F> {
     fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        let is_invite = message.as_request().is_some_and(|request| request.method == Method::Invite);
-        self.invites += u64::from(is_invite);
-        if is_invite && self.invites.is_multiple_of(self.one_in) {
-            self.unheard.fetch_add(1, Ordering::Relaxed);
-        } else {
+        if (self.hears)(&message) {
             self.server.handle(now, message, from);
         }
     }
@@ -92,35 +87,13 @@ impl Server for Deaf {
     }
 }
 
-/// A registrar that does not hear two in so many requests, one behind the other.
-struct Slow {
-    server: Box<dyn Server>,
-    one_in: u64,
-    heard: Arc<AtomicU64>,
-}
-
-impl Server for Slow {
-    fn handle(&mut self, now: Instant, message: Message, from: Source) {
-        if self.heard.fetch_add(1, Ordering::Relaxed) % self.one_in > 1 {
-            self.server.handle(now, message, from);
-        }
-    }
-
-    fn handle_failure(&mut self, now: Instant, message: &Message) {
-        self.server.handle_failure(now, message);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.server.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.server.poll_timeout()
-    }
-
-    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
-        self.server.poll_transmit()
-    }
+/// What an order says, hearing only what it is let hear.
+fn deaf(
+    sockets: SocketsOrder,
+    order: ServerOrder,
+    hears: impl FnMut(&Message) -> bool + Send + 'static,
+) -> Running {
+    Running::with(sockets, move |listens| Box::new(Deaf { server: order.server(listens).unwrap(), hears }))
 }
 
 /// So many at a constant 200 per second.
@@ -210,10 +183,14 @@ fn users_of_a_closed_loop_come_again() {
 fn a_deaf_server_makes_retransmissions_and_no_failures() {
     let unheard = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&unheard);
-    let server = Running::with(sockets(&UDP), move |listens| {
-        let role = Role::UserAgent(manners(Answer::Accept(Duration::ZERO)));
-        let server = ordered(role).server(listens).unwrap();
-        Box::new(Deaf { server, one_in: 5, invites: 0, unheard: counted })
+    let mut invites = 0;
+    let role = Role::UserAgent(manners(Answer::Accept(Duration::ZERO)));
+    let server = deaf(sockets(&UDP), ordered(role), move |message| {
+        let is_invite = message.as_request().is_some_and(|request| request.method == Method::Invite);
+        invites += u32::from(is_invite);
+        let is_heard = !is_invite || invites % 5 != 0;
+        counted.fetch_add(u64::from(!is_heard), Ordering::Relaxed);
+        is_heard
     });
     let report = carried_out(&order(address(&server), CALL, 100));
     assert_all_well(&report, What::Call, 100);
@@ -226,12 +203,9 @@ fn a_deaf_server_makes_retransmissions_and_no_failures() {
 fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
     let heard = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&heard);
-    let server = Running::with(sockets(&UDP), move |listens| {
-        Box::new(Slow {
-            server: ordered(Role::Registrar).server(listens).unwrap(),
-            one_in: 20,
-            heard: counted,
-        })
+    // Two in twenty are not heard, one behind the other.
+    let server = deaf(sockets(&UDP), ordered(Role::Registrar), move |_| {
+        counted.fetch_add(1, Ordering::Relaxed) % 20 > 1
     });
     // Each comes to its turn after 50 ms; who is not heard asks again after so long (T1) at the soonest.
     let order = LoadOrder { users: 10, ..order(address(&server), Work::ReRegister, 400) };
@@ -314,6 +288,38 @@ fn users_register_with_their_passwords_and_no_others() {
     let unprepared = LoadOrder { work: Work::ReRegister, ..wrong };
     let error = run(&unprepared, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
     assert!(matches!(&error, LoadError::Preparation { why, .. } if why.contains("credentials")), "{error}");
+}
+
+/// One of those who are to be registered beforehand is refused while the others still wait: no load begins, and whoever the server
+/// has taken after all is taken back.
+#[test]
+fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
+    let known = |number| User { name: format!("user{number:06}"), password: "secret".into(), contact: None };
+    let asking = ServerOrder {
+        users: Some((1..40).map(known).collect()),
+        digest: Some(Algorithm::MD5),
+        realm: Some("example.com".into()),
+        ..ordered(Role::Registrar)
+    };
+    let [came, went] = [(); 2].map(|()| Arc::new(Mutex::new(BTreeSet::new())));
+    let told = [Arc::clone(&came), Arc::clone(&went)];
+    let delayed = SocketsOrder { delay: Some("exponential 30 ms".parse().unwrap()), ..sockets(&UDP) };
+    let server = deaf(delayed, asking, move |message| {
+        let headers = message.headers();
+        if headers.get(&Name::Authorization).is_some() {
+            let goes = headers.get(&Name::Expires) == Some("0");
+            let who = headers.get(&Name::To).unwrap().to_owned();
+            told[usize::from(goes)].lock().unwrap().insert(who);
+        }
+        true
+    });
+    let passwords = Directory::Fixed(b"secret"[..].into());
+    let order = LoadOrder { passwords, ..order(address(&server), Work::ReRegister, 40) };
+    let error = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
+    assert!(matches!(&error, LoadError::Preparation { user, .. } if user == "user000000"), "{error}");
+    let [came, went] = [came, went].map(|who| who.lock().unwrap().clone());
+    let left: Vec<_> = came.difference(&went).collect();
+    assert!(came.len() > 1 && left.len() == 1 && left[0].contains("user000000"), "{left:?}");
 }
 
 /// Where nobody names a domain, it is the server's address, and its port.

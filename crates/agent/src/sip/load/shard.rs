@@ -1,5 +1,6 @@
 //! One thread's part of a load: its socket, its users, its machines.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -265,24 +266,29 @@ impl<'a> Shard<'a> {
         self.is_tidying = true;
         let clock = self.shared.clock;
         let end = self.is_over().then(|| clock.now() + TIDYING);
-        let registered =
-            (0..self.own).filter(|user| self.registrant.state(*user) == Some(Registration::Registered));
-        let mut waiting = registered.collect::<Vec<_>>().into_iter();
-        let all = self.registrant.registered();
-        let mut asked = 0;
+        // Who is being registered just now, for the load has failed before it began, is waited for.
+        let is_kept = |user: &u32| self.registrant.state(*user) != Some(Registration::None);
+        let mut waiting: VecDeque<u32> = (0..self.own).filter(is_kept).collect();
+        let mut asked: Vec<u32> = Vec::new();
         self.aside = None;
-        while self.registrant.registered() > 0
-            && self.aside.is_none()
-            && end.is_none_or(|end| clock.now() < end)
-        {
-            let done = all - self.registrant.registered();
-            for user in waiting.by_ref().take((PREPARING + done).saturating_sub(asked) as usize) {
+        while self.aside.is_none() && end.is_none_or(|end| clock.now() < end) {
+            asked.retain(|user| self.registrant.state(*user) == Some(Registration::Unregistering));
+            for _ in 0..waiting.len() {
+                if asked.len() >= PREPARING as usize {
+                    break;
+                }
+                let Some(user) = waiting.pop_front() else { break };
                 let now = clock.now();
-                if self.registrant.unregister(now, now, user, &mut self.out).is_ok() {
-                    asked += 1;
+                match self.registrant.state(user) {
+                    Some(Registration::Registered) => {
+                        let done = self.registrant.unregister(now, now, user, &mut self.out);
+                        asked.extend(done.is_ok().then_some(user));
+                    }
+                    Some(Registration::Registering) => waiting.push_back(user),
+                    _ => {}
                 }
             }
-            if asked == done && waiting.as_slice().is_empty() {
+            if asked.is_empty() && waiting.is_empty() {
                 break;
             }
             self.turn(pacer, clock.now() + Duration::from_millis(20))?;
