@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_core::{Instant, Seeds};
-use netrig_traffic::{Application, FlowContext, Settings, SpanDistribution};
+use netrig_core::{Instant, Seeds, SpanDistribution};
+use netrig_traffic::{Application, FlowContext, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::source_report::Asked;

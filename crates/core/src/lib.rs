@@ -19,6 +19,7 @@
 pub mod capture;
 mod checksum;
 mod data;
+mod distribution;
 mod dscp;
 mod endpoint;
 mod frame;
@@ -36,6 +37,7 @@ pub mod units;
 
 pub use checksum::internet_checksum;
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
+pub use distribution::{DistributionError, SpanDistribution};
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};

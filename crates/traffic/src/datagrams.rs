@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{Data, Duration, Instant, Rate, Sample, Size, Stream, quantity};
+use netrig_core::{Data, Duration, Instant, Rate, Sample, Size, SpanDistribution, Stream, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::settings::{Description, check_spans};
 use crate::{
-    AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, SizeDistribution, SpanDistribution,
-    Trace, TracedDatagram,
+    AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, SizeDistribution, Trace,
+    TracedDatagram,
 };
 
 /// What UDP and IPv4 add to a payload (RFC 768, RFC 791), bytes: a `rate` counts IP packets.
@@ -130,8 +130,8 @@ impl Description for Cbr {
 
 impl Description for OnOff {
     fn check(&self) -> Result<(), SettingsError> {
-        self.on.check("on")?;
-        self.off.check("off")?;
+        check_spans("on", &self.on)?;
+        check_spans("off", &self.off)?;
         one_of("rate", None, Some(self.rate))?;
         fits([self.size])
     }

@@ -1,69 +1,10 @@
-//! Distributions of spans and sizes as an experiment file writes them: `{ exponential = "45 ms" }`,
-//! `{ pareto = { mean = "10 KB", shape = 1.5 } }`.
+//! Distributions of sizes as an experiment file writes them: `{ pareto = { mean = "10 KB", shape = 1.5 } }`.
 
-use netrig_core::{Duration, Size, Stream};
+use netrig_core::{Size, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Genome, Imix, SettingsError};
-
-/// How spans of time are distributed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum SpanDistribution {
-    /// Always the same.
-    Constant(Duration),
-    /// Exponential with this mean: the gaps of a Poisson process.
-    Exponential(Duration),
-    /// Uniform between two spans.
-    Uniform {
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-    },
-    /// Pareto: P(X > x) = (k/x)^shape with k = mean (shape − 1) / shape.
-    Pareto {
-        /// The mean.
-        mean: Duration,
-        /// Above 1, or there is no mean; the variance is infinite up to 2.
-        shape: f64,
-    },
-}
-
-impl SpanDistribution {
-    /// Draws one span.
-    pub fn draw(&self, stream: &mut Stream) -> Duration {
-        match self {
-            Self::Constant(span) => *span,
-            Self::Exponential(mean) => stream.exponential_duration(*mean),
-            Self::Uniform { min, max } => {
-                Duration::from_secs_f64(uniform(stream, min.as_secs_f64(), max.as_secs_f64()))
-            }
-            Self::Pareto { mean, shape } => {
-                Duration::from_secs_f64(stream.pareto(pareto_scale(mean.as_secs_f64(), *shape), *shape))
-            }
-        }
-    }
-
-    /// The mean.
-    pub fn mean(&self) -> Duration {
-        match self {
-            Self::Constant(span) => *span,
-            Self::Exponential(mean) | Self::Pareto { mean, .. } => *mean,
-            Self::Uniform { min, max } => Duration::from_nanos(min.as_nanos().midpoint(max.as_nanos())),
-        }
-    }
-
-    /// Refuses what cannot be drawn from, or would never end (a mean of zero). `field` is for the error.
-    ///
-    /// # Errors
-    /// Says which value is out of range.
-    pub fn check(&self, field: &'static str) -> Result<(), SettingsError> {
-        check_range(field, self.mean().is_zero(), matches!(self, Self::Uniform { min, max } if min > max))?;
-        if let Self::Pareto { shape, .. } = self { check_shape(field, *shape) } else { Ok(()) }
-    }
-}
 
 /// How sizes are distributed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -296,9 +237,7 @@ mod tests {
     fn nonsense_is_refused() {
         let pareto = SizeDistribution::Pareto { mean: Size::from_bytes(10), shape: 1.0, max: None };
         assert!(pareto.check("size").unwrap_err().to_string().contains("shape is above 1"));
-        let zero = SpanDistribution::Exponential(Duration::ZERO);
-        assert!(zero.check("interarrival").is_err());
-        let reversed = SpanDistribution::Uniform { min: Duration::from_secs(2), max: Duration::from_secs(1) };
-        assert!(reversed.check("interarrival").is_err());
+        let [one, two] = [1000, 2000].map(Size::from_bytes);
+        assert!(SizeDistribution::Uniform { min: two, max: one }.check("size").is_err());
     }
 }

@@ -3,15 +3,12 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Instant, Sample, Stream, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Data, Instant, Sample, SpanDistribution, Stream, StreamId, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Description;
-use crate::{
-    AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution,
-    SpanDistribution,
-};
+use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
 /// Files, one after the other, each over a connection of its own: the handshake counts, the close too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

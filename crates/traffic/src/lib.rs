@@ -32,7 +32,7 @@ pub use application::{AppAction, AppEvent, Application, ConnId, react};
 pub use bulk::Bulk;
 pub use clip::{Clip, ClipError, Picture};
 pub use datagrams::{Cbr, OnOff, Poisson, UDP_IPV4_HEADERS};
-pub use distribution::{SizeDistribution, SpanDistribution};
+pub use distribution::SizeDistribution;
 pub use ends::{Ends, FlowContext};
 pub use file::File;
 pub use ftp::{Ftp, FtpDirection};

@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{Data, DatagramId, Duration, Instant, Quantity, Sample, Size, Stream, quantity};
+use netrig_core::{
+    Data, DatagramId, Duration, Instant, Quantity, Sample, Size, SpanDistribution, Stream, quantity,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
-use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, SpanDistribution};
+use crate::settings::{Description, check_spans};
+use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
 /// Datagrams that the other end answers: round-trip times (RFC 2681) and two-way loss (RFC 6673).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,7 +32,7 @@ fn two_seconds() -> Duration {
 
 impl Description for Ping {
     fn check(&self) -> Result<(), SettingsError> {
-        self.interval.check("interval")?;
+        check_spans("interval", &self.interval)?;
         if self.wait.is_zero() {
             return Err(SettingsError::new("wait", "it must be above zero"));
         }

@@ -1,6 +1,6 @@
 //! What an experiment file says of an application.
 
-use netrig_core::Size;
+use netrig_core::{Size, SpanDistribution};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,11 @@ impl SettingsError {
     pub fn new(field: &'static str, why: impl Into<String>) -> Self {
         Self { field, why: why.into() }
     }
+}
+
+/// Refuses spans that cannot be drawn, which the file has at `field`.
+pub(crate) fn check_spans(field: &'static str, spans: &SpanDistribution) -> Result<(), SettingsError> {
+    spans.check().map_err(|error| SettingsError::new(field, error.to_string()))
 }
 
 /// The settings of one kind of application, as they stand in the file: what can be known of it before it runs,

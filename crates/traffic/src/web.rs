@@ -3,16 +3,15 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Size, Stream, StreamId, quantity};
+use netrig_core::{
+    ConnectionEvent, Data, Instant, Quantity, Sample, Size, SpanDistribution, Stream, StreamId, quantity,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::inbox::Inbox;
-use crate::settings::Description;
-use crate::{
-    AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution,
-    SpanDistribution,
-};
+use crate::settings::{Description, check_spans};
+use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
 /// Web objects, with exponential or other gaps and Pareto or other sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +66,7 @@ const MAX_SOURCES: u32 = 100_000;
 
 impl Description for Web {
     fn check(&self) -> Result<(), SettingsError> {
-        self.interarrival.check("interarrival")?;
+        check_spans("interarrival", &self.interarrival)?;
         self.size.check("size")?;
         let positive = |field, n: u64| {
             if n > 0 { Ok(()) } else { Err(SettingsError::new(field, "it must be above zero")) }

@@ -17,19 +17,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netrig_agent::sip::load::{
-    Arrivals, CalleeOrder, Carrier, Gaps, LoadError, LoadOrder, LoadReport, OutcomeRow, Pace, SecondRow,
-    Work, answer, run,
+    Carrier, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
 };
 use netrig_agent::sip::server::{Role, ServerOrder, SocketsOrder, User};
-use netrig_core::{Duration, Instant, Seeds};
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution};
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::index::Delay;
-use netrig_sip::load::{Directory, Scenario, What};
+use netrig_sip::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Scenario, What, Work};
 use netrig_sip::server::{Answer, Destination, Domain, Manners, Policy, Proxy, Registry, Server, Source};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Message, Method, Name, Status};
-use netrig_traffic::SpanDistribution;
 use sip_server::{Running, server, sockets};
 
 /// Short, so that what is given up is given up in seconds.
@@ -99,8 +97,16 @@ fn deaf(
 /// So many at a constant 200 per second.
 fn order(target: SocketAddr, work: Work, count: u64) -> LoadOrder {
     let pace = Pace::Open(Arrivals::at(200.0, Gaps::Constant));
-    let order = LoadOrder::new(target, work, pace, Duration::from_secs(60));
-    LoadOrder { count: Some(count), timing: timing(), description: 300, shards: 2, users: 40, ..order }
+    let plan = Plan::new(work, pace, Duration::from_secs(60));
+    let plan = Plan { count: Some(count), timing: timing(), description: 300, users: 40, ..plan };
+    LoadOrder { shards: 2, ..LoadOrder::new(target, plan) }
+}
+
+/// The same with something else planned.
+fn with(order: LoadOrder, change: impl FnOnce(&mut Plan)) -> LoadOrder {
+    let LoadOrder { mut plan, .. } = order;
+    change(&mut plan);
+    LoadOrder { plan, ..order }
 }
 
 fn carried_out(order: &LoadOrder) -> LoadReport {
@@ -158,12 +164,11 @@ fn calls_and_all_else_are_answered() {
 #[test]
 fn what_begins_in_the_warm_up_is_counted_apart() {
     let server = answering(Answer::Accept(Duration::ZERO));
-    let order = LoadOrder {
-        warm_up: Duration::from_millis(200),
-        duration: Duration::from_millis(500),
-        count: None,
-        ..order(address(&server), CALL, 0)
-    };
+    let order = with(order(address(&server), CALL, 0), |plan| {
+        plan.warm_up = Duration::from_millis(200);
+        plan.duration = Duration::from_millis(500);
+        plan.count = None;
+    });
     let report = carried_out(&order);
     // One each 5 ms, the first at once.
     assert_eq!((report.warm_up[0].begun, report.warm_up[0].open), (40, 0));
@@ -174,7 +179,9 @@ fn what_begins_in_the_warm_up_is_counted_apart() {
 fn users_of_a_closed_loop_come_again() {
     let server = answering(Answer::Accept(Duration::ZERO));
     let pace = Pace::Closed(SpanDistribution::Exponential(Duration::from_millis(20)));
-    let order = LoadOrder { pace, users: 6, ..order(address(&server), Work::Call(Scenario::Options), 90) };
+    let order = with(order(address(&server), Work::Call(Scenario::Options), 90), |plan| {
+        (plan.pace, plan.users) = (pace, 6);
+    });
     assert_all_well(&carried_out(&order), What::Options, 90);
 }
 
@@ -208,7 +215,7 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
         counted.fetch_add(1, Ordering::Relaxed) % 20 > 1
     });
     // Each comes to its turn after 50 ms; who is not heard asks again after so long (T1) at the soonest.
-    let order = LoadOrder { users: 10, ..order(address(&server), Work::ReRegister, 400) };
+    let order = with(order(address(&server), Work::ReRegister, 400), |plan| plan.users = 10);
     let report = carried_out(&order);
     assert_all_well(&report, What::Register, 400);
     assert_eq!(report.tester.omitted, 0);
@@ -273,19 +280,19 @@ fn users_register_with_their_passwords_and_no_others() {
     };
     let server = Running::start(sockets(&UDP), asking);
     let passwords = Directory::Fixed(b"secret"[..].into());
-    let order = LoadOrder { passwords: passwords.clone(), ..order(address(&server), Work::Register, 40) };
+    let order = with(order(address(&server), Work::Register, 40), |plan| plan.passwords = passwords.clone());
     let report = carried_out(&order);
     assert_all_well(&report, What::Register, 40);
     assert_eq!((report.challenges, report.delay(Delay::Registration).unwrap().n), (40, 40));
     for work in [Work::ReRegister, Work::Unregister] {
-        let order = LoadOrder { work, ..order.clone() };
+        let order = with(order.clone(), |plan| plan.work = work);
         assert_all_well(&carried_out(&order), work.what(), 40);
     }
-    let wrong = LoadOrder { passwords: Directory::Fixed(b"wrong"[..].into()), ..order.clone() };
+    let wrong = with(order.clone(), |plan| plan.passwords = Directory::Fixed(b"wrong"[..].into()));
     let report = carried_out(&wrong);
     let failure = &report.failures[0];
     assert_eq!((failure.kind, failure.count, report.ratios.ira), ("authentication", 40, Some(0.0)));
-    let unprepared = LoadOrder { work: Work::ReRegister, ..wrong };
+    let unprepared = with(wrong, |plan| plan.work = Work::ReRegister);
     let error = run(&unprepared, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
     assert!(matches!(&error, LoadError::Preparation { why, .. } if why.contains("credentials")), "{error}");
 }
@@ -314,7 +321,7 @@ fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
         true
     });
     let passwords = Directory::Fixed(b"secret"[..].into());
-    let order = LoadOrder { passwords, ..order(address(&server), Work::ReRegister, 40) };
+    let order = with(order(address(&server), Work::ReRegister, 40), |plan| plan.passwords = passwords);
     let error = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
     assert!(matches!(&error, LoadError::Preparation { user, .. } if user == "user000000"), "{error}");
     let [came, went] = [came, went].map(|who| who.lock().unwrap().clone());
@@ -337,7 +344,7 @@ fn users_belong_to_who_is_tested() {
 fn calls_through_a_proxy_are_measured_at_both_ends() {
     let server = Running::start(sockets(&UDP), ordered(Role::Proxy { record_route: true }));
     let callee = CalleeOrder::Own { ringing: Duration::from_millis(2) };
-    let report = carried_out(&LoadOrder { callee, ..order(address(&server), CALL, 100) });
+    let report = carried_out(&with(order(address(&server), CALL, 100), |plan| plan.callee = callee));
     assert_all_well(&report, What::Call, 100);
     assert_all_well(&report, What::Answer, 100);
     assert_eq!(report.delay(Delay::AnswerSignal).unwrap().n, 100);
@@ -345,7 +352,7 @@ fn calls_through_a_proxy_are_measured_at_both_ends() {
     for (scenario, what) in
         [(Scenario::Busy, What::Busy), (Scenario::Cancel { after: Duration::from_millis(5) }, What::Cancel)]
     {
-        let order = LoadOrder { callee, ..order(address(&server), Work::Call(scenario), 30) };
+        let order = with(order(address(&server), Work::Call(scenario), 30), |plan| plan.callee = callee);
         let report = carried_out(&order);
         assert_all_well(&report, what, 30);
         assert_all_well(&report, What::Answer, 30);
@@ -361,18 +368,17 @@ fn registrations_are_kept_alive_and_taken_back() {
         let registry = Registry { policy, ..Registry::new(domain, 1000) };
         Box::new(Proxy::new(registry, true, 10_000, timing(), Seeds::new(1).stream("proxy")))
     });
-    let order = LoadOrder {
-        callee: CalleeOrder::Own { ringing: Duration::ZERO },
-        pace: Pace::Open(Arrivals::at(20.0, Gaps::Constant)),
-        expires: 1,
-        ..order(address(&server), CALL, 50)
-    };
+    let order = with(order(address(&server), CALL, 50), |plan| {
+        plan.callee = CalleeOrder::Own { ringing: Duration::ZERO };
+        plan.pace = Pace::Open(Arrivals::at(20.0, Gaps::Constant));
+        plan.expires = 1;
+    });
     let report = carried_out(&order);
     assert_all_well(&report, What::Call, 50);
     let renewed = report.outcome(What::Renew).unwrap();
     assert!(renewed.succeeded >= 40 && renewed.failed == 0, "{renewed:?}");
     // Nobody is there any more: the same users are called without peers, and not found.
-    let foreign = LoadOrder { callee: CalleeOrder::Foreign, ..order };
+    let foreign = with(order, |plan| plan.callee = CalleeOrder::Foreign);
     let failures = carried_out(&foreign).failures;
     let status = failures.iter().all(|failure| failure.kind == "status");
     assert_eq!(
@@ -413,7 +419,7 @@ fn the_tester_answers_itself() {
             answer(&Carrier::Udp, local, Duration::from_millis(1), |at| told.send(at).unwrap(), stop)
         });
         let order = order(heard.recv().unwrap(), CALL, 100);
-        let order = LoadOrder { timing: Timing::default(), ..order };
+        let order = with(order, |plan| plan.timing = Timing::default());
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
         // Before anything can go wrong here: a scope waits for its threads.
         stop.store(true, Ordering::Relaxed);
@@ -441,7 +447,7 @@ fn sipp_answers_calls() {
     };
     let target = SocketAddr::from(([127, 0, 0, 1], port));
     // Until it listens INVITEs are sent again.
-    let order = LoadOrder { timing: Timing::default(), ..order(target, CALL, 200) };
+    let order = with(order(target, CALL, 200), |plan| plan.timing = Timing::default());
     let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
     child.kill().unwrap();
     child.wait().unwrap();

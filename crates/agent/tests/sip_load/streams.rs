@@ -3,19 +3,17 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
 
-use netrig_agent::sip::load::{
-    Arrivals, CalleeOrder, Carrier, Connecting, Gaps, LoadOrder, LoadReport, LoadTls, Pace, Work, answer, run,
-};
+use netrig_agent::sip::load::{Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
 use netrig_agent::sip::server::{Limits, Role, SocketsOrder, Tally};
 use netrig_agent::sip::tls::{self, Identity, Trust};
 use netrig_core::Duration;
 use netrig_sip::index::Delay;
-use netrig_sip::load::{Scenario, What};
+use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Scenario, What, Work};
 use netrig_sip::server::Answer;
 use rustls::RootCertStore;
 
 use super::sip_server::{Running, sockets};
-use super::{CALL, assert_all_well, carried_out, manners, order, ordered};
+use super::{CALL, assert_all_well, carried_out, manners, order, ordered, with};
 
 const EACH: [Connecting; 3] = [Connecting::One, Connecting::PerUser, Connecting::PerAttempt];
 
@@ -88,7 +86,7 @@ fn peers_are_called_back() {
             let points = SocketsOrder { trust: Some(Trust::Anyone), ..sockets(&STREAMS) };
             let server = Running::start(points, ordered(Role::Proxy { record_route }));
             let callee = CalleeOrder::Own { ringing: Duration::from_millis(2) };
-            let report = carried_out(&LoadOrder { callee, ..over(&server, carrier, CALL, 80) });
+            let report = carried_out(&with(over(&server, carrier, CALL, 80), |plan| plan.callee = callee));
             assert_all_well(&report, What::Call, 80);
             assert_all_well(&report, What::Answer, 80);
             assert_eq!(report.delay(Delay::AnswerSignal).unwrap().n, 80);
@@ -151,7 +149,8 @@ fn a_server_that_dies_is_not_the_testers_limit() {
         let mut server = Some(started(Role::Proxy { record_route: true }));
         let callee = CalleeOrder::Own { ringing: Duration::from_millis(300) };
         let target = server.as_ref().unwrap().address(netrig_sip::header::Transport::Tcp);
-        let order = LoadOrder { callee, carrier: Carrier::Tcp(connecting), ..order(target, CALL, 400) };
+        let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order(target, CALL, 400) };
+        let order = with(order, |plan| plan.callee = callee);
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| drop(server.take())).unwrap();
         let calls = report.outcome(What::Call).unwrap();
         assert!(calls.succeeded > 0 && calls.failed > 100 && calls.open == 0, "{calls:?}");
@@ -168,7 +167,8 @@ fn a_connection_that_was_closed_is_opened_again() {
     let server = Running::start(SocketsOrder { limits, ..sockets(&STREAMS) }, ordered(role));
     let pace = Pace::Open(Arrivals::at(0.5, Gaps::Constant));
     let work = Work::Call(Scenario::Options);
-    let order = LoadOrder { pace, shards: 1, ..over(&server, Carrier::Tcp(Connecting::One), work, 3) };
+    let order = LoadOrder { shards: 1, ..over(&server, Carrier::Tcp(Connecting::One), work, 3) };
+    let order = with(order, |plan| plan.pace = pace);
     assert_all_well(&carried_out(&order), What::Options, 3);
     assert_eq!(connections(&server.finish()).0, 3);
 }

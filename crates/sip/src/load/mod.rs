@@ -6,6 +6,9 @@
 //! which it came; sleeps no longer than the earliest `next_deadline`, and then calls `handle_timeout`. What is to be
 //! sent and what has come to its end stands in an [`Output`], which the driver empties when it likes.
 //!
+//! A whole load is a [`Plan`]: what its users do, and at which [`Arrivals`]. A [`Part`] of it has the machines of its users and
+//! lets them begin; as many parts as there are threads, or one in virtual time, make the same load.
+//!
 //! * What comes in is found by [`scan`], what goes out is made by [`template`]: no strict [`Message`](crate::Message)
 //!   is built on the way. Only a challenge is read and answered by the strict types.
 //! * An answer finds its call by its branch, a request within a dialog by its tag: both are [`token`]s of a [`slab`],
@@ -18,6 +21,7 @@
 //! It never sends to anybody but the server and the peers that its [`Setup`] names (and, as an answer, to who has
 //! asked), has at most as many calls as that says, and counts what belongs to no call instead of answering for it.
 
+mod arrivals;
 mod authorize;
 mod call;
 mod callee;
@@ -27,6 +31,8 @@ pub mod fault;
 mod messages;
 mod moment;
 mod output;
+mod part;
+mod plan;
 mod recipient;
 mod registrant;
 pub mod scan;
@@ -37,14 +43,18 @@ pub mod template;
 mod text;
 pub mod token;
 mod user;
+mod users;
 pub mod wheel;
 
+pub use arrivals::{Arrivals, Gaps, Schedule, Stage};
 pub use call::Scenario;
 pub use callee::Callee;
 pub use caller::{Caller, Full};
 pub use fault::Fault;
 pub use moment::Moment;
 pub use output::{Broken, Counts, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose};
+pub use part::{Begun, Part};
+pub use plan::{CalleeOrder, Pace, Plan, PlanError, Work};
 pub use recipient::Recipient;
 pub use registrant::{Occupied, Registrant};
 pub use scan::Scan;

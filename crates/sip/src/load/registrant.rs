@@ -66,6 +66,16 @@ impl Registrant {
         })
     }
 
+    /// How many users there are.
+    pub const fn len(&self) -> u32 {
+        self.users.len() as u32
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
     /// How many users are registered, those included who are about to renew it.
     pub const fn registered(&self) -> u32 {
         self.registered

@@ -1,7 +1,7 @@
 //! A load of SIP users over UDP, TCP or TLS, and what the server makes of it.
 //!
 //! [`run`] carries a [`LoadOrder`] out: threads that share nothing ([`LoadOrder::shards`]), each with sockets of its own and its
-//! part of the users, drive the machines of [`netrig_sip::load`]. Arrivals are open loop, at the moments of a schedule
+//! part of the users, drive a [`Part`](netrig_sip::load::Part) each. Arrivals are open loop, at the moments of a schedule
 //! that is decided before the first of them and is the same for any number of threads, or closed loop, each user again
 //! some time after it was done.
 //!
@@ -14,7 +14,6 @@
 //!   it ([`LoadOrder::may_test`]).
 
 mod answering;
-mod arrivals;
 mod order;
 mod report;
 mod run;
@@ -22,12 +21,10 @@ mod shard;
 mod socket;
 mod streams;
 mod tester;
-mod users;
 mod wire;
 
 pub use answering::{AnswerReport, answer};
-pub use arrivals::{Arrivals, Gaps, Schedule, Stage};
-pub use order::{CalleeOrder, Carrier, Connecting, LoadError, LoadOrder, Pace, Work, is_public};
+pub use order::{Carrier, Connecting, LoadError, LoadOrder, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
     failure_words,

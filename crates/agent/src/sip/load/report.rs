@@ -2,10 +2,10 @@
 
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
-use netrig_sip::load::{Broken, Failure, What};
+use netrig_sip::load::{Broken, CalleeOrder, Failure, What};
 use serde::Serialize;
 
-use super::order::{CalleeOrder, LoadOrder};
+use super::order::LoadOrder;
 use super::shard::SecondOfShard;
 use super::tester::TesterSecond;
 
@@ -356,13 +356,14 @@ impl Reporting {
             )
         });
         let thresholds: Vec<_> = order
+            .plan
             .thresholds
             .judge(&measured)
             .iter()
-            .map(|verdict| threshold(verdict, order.thresholds.statistic.name()))
+            .map(|verdict| threshold(verdict, order.plan.thresholds.statistic.name()))
             .collect();
         let span = measured_span(order, &seconds);
-        let own = measured.outcomes(order.work.what());
+        let own = measured.outcomes(order.plan.work.what());
         let per_second = if span > 0.0 { own.succeeded as f64 / span } else { 0.0 };
         let (sessions, registrations, repetitions) =
             (measured.sessions(), measured.registrations(), measured.repetitions());
@@ -404,13 +405,13 @@ impl Reporting {
 /// How long users began that were measured, s: what the order says, or until the last second in which one did.
 fn measured_span(order: &LoadOrder, seconds: &[SecondRow]) -> f64 {
     let last = seconds.iter().rev().find(|second| second.begun > 0).map_or(0, |second| second.second + 1);
-    let end = order.duration.min(Duration::from_secs(last));
-    (end - order.warm_up.min(end)).as_secs_f64()
+    let end = order.plan.duration.min(Duration::from_secs(last));
+    (end - order.plan.warm_up.min(end)).as_secs_f64()
 }
 
 fn notes(order: &LoadOrder, left: u32) -> Vec<String> {
-    let is_call = order.work.what().is_invite();
-    let is_foreign = order.callee == CalleeOrder::Foreign;
+    let is_call = order.plan.work.what().is_invite();
+    let is_foreign = order.plan.callee == CalleeOrder::Foreign;
     let note = "who was called is not the tester's: there is no answer-signal delay";
     let left = (left > 0).then(|| {
         format!(

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use bytes::Bytes;
 use netrig_core::Duration;
-use netrig_sip::load::{Failure, Setup};
+use netrig_sip::load::{Failure, Part};
 
 use super::order::{Connecting, LoadError, LoadOrder};
 use super::report::{LoadReport, Reporting, SecondRow, SoFar, failure_words};
@@ -70,10 +70,13 @@ pub fn run<N: Into<Next>>(
         at_work: AtomicUsize::new(order.shards.into()),
     };
     let (run, secret) = drawn()?;
-    let description = Bytes::from(session_description(local, order.description));
-    let setups = (0..order.shards).map(|number| setup(order, (run, number), &locals, description.clone()));
+    let plan = Arc::new(order.plan.clone());
+    let server = (order.target, order.carrier.transport());
+    let setups = (0..order.shards).map(|number| plan.setup((run, number), &locals, server));
+    let parts = setups.map(|setup| Part::new(Arc::clone(&plan), setup, order.shards, secret));
     let mut reporting = Reporting::default();
-    let left = carry_out(&shared, wires.into_iter().zip(setups), secret, &mut |number, seconds| {
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let left = carry_out(&shared, wires.into_iter().zip(parts), &mut |number, seconds| {
         let (row, so_far) = reporting.second(number, seconds);
         second(row, so_far).into()
     })?;
@@ -87,15 +90,14 @@ pub fn run<N: Into<Next>>(
 /// Runs a thread for each socket until all have ended; how many registrations are left at the server.
 fn carry_out(
     shared: &Shared<'_>,
-    parts: impl Iterator<Item = (Wire, Setup)>,
-    secret: [u8; 16],
+    parts: impl Iterator<Item = (Wire, Part)>,
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Result<u32, LoadError> {
     let (told, telling) = channel();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (wire, setup) in parts {
-            threads.push(spawn(scope, shared, wire, setup, secret, told.clone())?);
+        for (number, (wire, part)) in (0..).zip(parts) {
+            threads.push(spawn(scope, shared, number, wire, part, told.clone())?);
         }
         drop(told);
         let left = collect(shared, &telling, second);
@@ -123,15 +125,14 @@ impl Drop for Failing<'_> {
 fn spawn<'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope Shared<'_>,
+    number: u16,
     wire: Wire,
-    setup: Setup,
-    secret: [u8; 16],
+    part: Part,
     told: Sender<Told>,
 ) -> Result<ScopedJoinHandle<'scope, Result<(), LoadError>>, LoadError> {
-    let number = setup.shard;
     let work = move || {
         let _failing = Failing(&shared.failed);
-        let done = Shard::new(shared, number, wire, setup, secret).and_then(|shard| shard.run(&told));
+        let done = Shard::new(shared, wire, part).run(&told);
         if done.is_err() {
             shared.failed.store(true, Ordering::Relaxed);
         }
@@ -189,22 +190,6 @@ fn collect(
     left
 }
 
-fn setup(order: &LoadOrder, (run, shard): (u32, u16), locals: &[SocketAddr], description: Bytes) -> Setup {
-    let own = Setup::new(run, locals[usize::from(shard)], order.target);
-    Setup {
-        shard,
-        // A server that does not stay in the path of a call leaves its sides to each other.
-        peers: if order.has_own_callees() { locals.to_vec() } else { Vec::new() },
-        transport: order.carrier.transport(),
-        domain: order.domain.clone().unwrap_or_else(|| own.domain.clone()),
-        timing: order.timing,
-        calls: order.calls,
-        description,
-        longest_ringing: order.longest_ringing,
-        ..own
-    }
-}
-
 /// What each thread sends and receives by.
 fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
     let needed = descriptors_of(order);
@@ -215,7 +200,7 @@ fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
              users, or `ulimit -Hn {needed}` as root"
         )));
     }
-    let rate = order.peak() / f64::from(order.shards);
+    let rate = order.plan.peak() / f64::from(order.shards);
     let port = |shard: u16| match order.local_port {
         0 => Ok(0),
         first => first.checked_add(shard).ok_or_else(|| {
@@ -237,9 +222,9 @@ fn descriptors_of(order: &LoadOrder) -> u64 {
     OTHERS
         + for_each
         + match order.carrier.connecting() {
-            Some(Connecting::PerUser) => u64::from(order.users),
+            Some(Connecting::PerUser) => u64::from(order.plan.users),
             // About as many as begin in two seconds; where it becomes more, the load says so.
-            Some(Connecting::PerAttempt) => (order.peak() * 2.0) as u64,
+            Some(Connecting::PerAttempt) => (order.plan.peak() * 2.0) as u64,
             _ => 0,
         }
 }
@@ -252,10 +237,10 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
         warnings.push(format!(
             "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \
              net.core.rmem_max={wanted}`",
-            order.peak().ceil()
+            order.plan.peak().ceil()
         ));
     }
-    if order.carrier.connecting().is_none() && order.description > 1000 {
+    if order.carrier.connecting().is_none() && order.plan.description > 1000 {
         warnings.push(
             "requests above 1300 bytes belong on TCP (RFC 3261 section 18.1.1): these go over UDP, in fragments where they \
              must"
@@ -279,60 +264,7 @@ pub(super) fn drawn() -> Result<(u32, [u8; 16]), LoadError> {
     both().map_err(LoadError::kernel("/dev/urandom"))
 }
 
-/// A session description of so many bytes: an audio stream, filled up with attributes that nobody knows. None of zero
-/// bytes, and no shorter one than that of the stream.
-fn session_description(local: IpAddr, size: usize) -> String {
-    /// The longest line.
-    const LINE: usize = 200;
-    const NAME: &str = "a=x-fill:";
-    if size == 0 {
-        return String::new();
-    }
-    let version = if local.is_ipv4() { 4 } else { 6 };
-    let mut text = format!(
-        "v=0\r\no=- 1 1 IN IP{version} {local}\r\ns=-\r\nc=IN IP{version} {local}\r\nt=0 0\r\n\
-         m=audio 6000 RTP/AVP 0 8\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n"
-    );
-    let least = NAME.len() + 1 + "\r\n".len();
-    while text.len() + least <= size {
-        let rest = size - text.len();
-        // What is left must be enough for a line, or for none.
-        let len = if rest > LINE && rest - LINE < least { LINE - least } else { rest.min(LINE) };
-        text.push_str(NAME);
-        text.extend(std::iter::repeat_n('x', len - NAME.len() - 2));
-        text.push_str("\r\n");
-    }
-    text
-}
-
 /// Why something failed, in words.
 pub(super) fn failure_of(failure: Failure) -> String {
     failure_words(failure).1
-}
-
-#[cfg(test)]
-mod tests {
-    use netrig_sip::sdp::Description;
-
-    use super::*;
-
-    #[test]
-    fn session_descriptions_are_as_long_as_they_are_asked_for() {
-        for local in ["127.0.0.1", "2001:db8::1"] {
-            let local: IpAddr = local.parse().unwrap();
-            assert_eq!(session_description(local, 0), "");
-            let least = session_description(local, 1).len();
-            for size in (least..least + 12).chain([400, 401, 600, 1000, 4096, 9001]) {
-                let text = session_description(local, size);
-                // A few sizes just above the shortest leave no room for a line.
-                assert!(
-                    text.len() == size || (size < least + 12 && text.len() == least),
-                    "{size}: {}",
-                    text.len()
-                );
-                assert!(Description::parse(&text).is_ok(), "{text}");
-                assert!(text.lines().all(|line| line.len() <= 200));
-            }
-        }
-    }
 }

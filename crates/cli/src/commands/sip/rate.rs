@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use netrig_agent::sip::load::{Gaps, Stage};
 use netrig_core::Duration;
+use netrig_sip::load::{Gaps, Stage};
 
 /// So many per second, minute or hour: `1000/s`, `60/min`, `36000/h`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_agent::sip::load::{Arrivals, DelayRow, LoadOrder, LoadReport, Next, Pace, SecondRow, SoFar, run};
+use netrig_agent::sip::load::{DelayRow, LoadOrder, LoadReport, Next, SecondRow, SoFar, run};
 use netrig_core::Duration;
 use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
+use netrig_sip::load::{Arrivals, Pace};
 
 use super::arguments::Capacity;
 use crate::commands::sip::load;
@@ -59,7 +60,7 @@ impl<'a> Watched<'a> {
         counts.succeeded += row.succeeded;
         counts.failed += row.failed;
         counts.overdue = row.overdue;
-        counts.late = so_far.late(&self.order.thresholds).min(counts.succeeded);
+        counts.late = so_far.late(&self.order.plan.thresholds).min(counts.succeeded);
         self.seen.delays = so_far.delays().iter().map(delay).collect();
         self.seen.tester.faults.extend(row.faults.iter().cloned());
         self.seen.tester = TesterSeen {
@@ -80,12 +81,12 @@ impl<'a> Watched<'a> {
             Progress::Continue => return Next::GoOn,
         };
         self.is_enough = true;
-        Next::Enough(Duration::from_secs_f64(linger_s) + self.order.own_span())
+        Next::Enough(Duration::from_secs_f64(linger_s) + self.order.plan.own_span())
     }
 
     /// It is over: what is open now was waited for.
     fn end(mut self, report: &LoadReport) -> Seen {
-        let own = report.outcome(self.order.work.what());
+        let own = report.outcome(self.order.plan.work.what());
         let Some(own) = own else { return self.seen };
         let counts = &mut self.seen.counts;
         *counts = Counts {

@@ -1,9 +1,9 @@
 //! From what was typed to the settings of a search.
 
-use netrig_agent::sip::load::{LoadOrder, Work};
+use netrig_agent::sip::load::LoadOrder;
 use netrig_runner::capacity::{DesignObjective, Mode, Rfc7502, Sequential, Settings, Statistic, Threshold};
 use netrig_sip::index;
-use netrig_sip::load::Scenario;
+use netrig_sip::load::{Scenario, Work};
 
 use super::arguments::{Capacity, ModeName, SearchArguments};
 use crate::commands::sip::subject::{thresholds, work};
@@ -44,9 +44,9 @@ pub fn settings(typed: &Capacity, order: &LoadOrder) -> Settings {
     Settings {
         lowest: search.lowest.0,
         highest: search.highest.0,
-        patience_s: order.patience.as_secs_f64(),
+        patience_s: order.plan.patience.as_secs_f64(),
         // What is lost is known when timer B or F has run out.
-        linger_s: order.timing.patience().as_secs_f64() + 1.0,
+        linger_s: order.plan.timing.patience().as_secs_f64() + 1.0,
         ..settings
     }
 }

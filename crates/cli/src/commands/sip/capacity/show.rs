@@ -52,7 +52,7 @@ pub fn table(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> 
 fn form(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Rfc7502Form {
     let subject = &typed.subject;
     let measured = verdict.map(Rfc7502Form::measured);
-    let is_registration = !matches!(work(subject), netrig_agent::sip::load::Work::Call(_));
+    let is_registration = !matches!(work(subject), netrig_sip::load::Work::Call(_));
     let transport = subject.target.split(':').next().unwrap_or_default().to_uppercase();
     Rfc7502Form {
         transport: Some(transport),

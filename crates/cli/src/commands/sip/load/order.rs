@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use netrig_agent::sip::load::{Arrivals, Gaps, LoadOrder, Pace};
-use netrig_core::Duration;
-use netrig_traffic::SpanDistribution;
+use netrig_agent::sip::load::LoadOrder;
+use netrig_core::{Duration, SpanDistribution};
+use netrig_sip::load::{Arrivals, Gaps, Pace};
 
 use super::arguments::{ArrivalArguments, Load};
 use crate::commands::sip::subject::{Span, order_of, read};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use netrig_agent::sip::load::{CalleeOrder, LoadOrder, Pace, Work, is_public};
+use netrig_agent::sip::load::{LoadOrder, is_public};
 use netrig_core::Duration;
 use netrig_sip::index::{Statistic, Thresholds};
-use netrig_sip::load::{Directory, Scenario};
+use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Scenario, Work};
 use netrig_sip::transaction::Timing;
 
 use super::arguments::{CalleeName, Population, ScenarioName, StatisticName, Subject};
@@ -49,12 +49,7 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
     let (names, passwords, users) = users(subject, work, &pace, &span)?;
     let (call, tester) = (&subject.call, &subject.tester);
     let timing = Timing { t1: call.t1, ..Timing::default() };
-    let own = LoadOrder::new(address, work, pace, span.lasts);
-    Ok(LoadOrder {
-        carrier,
-        local: tester.local,
-        local_port: tester.local_port,
-        may_test,
+    let plan = Plan {
         count: span.count,
         warm_up: span.warm_up,
         users,
@@ -69,9 +64,17 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX).min(60_000),
         timing: Timing { t2: timing.t2.max(timing.t1), ..timing },
         calls: tester.most_calls,
-        shards: tester.cpus.unwrap_or(own.shards).min(u16::try_from(users).unwrap_or(u16::MAX)),
         seed: span.seed,
         thresholds: thresholds(subject),
+        ..Plan::new(work, pace, span.lasts)
+    };
+    let own = LoadOrder::new(address, plan);
+    Ok(LoadOrder {
+        carrier,
+        local: tester.local,
+        local_port: tester.local_port,
+        may_test,
+        shards: tester.cpus.unwrap_or(own.shards).min(u16::try_from(users).unwrap_or(u16::MAX)),
         ..own
     })
 }

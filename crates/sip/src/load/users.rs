@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use netrig_core::{Duration, Instant, Seeds, Stream};
-use netrig_traffic::SpanDistribution;
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 
 use super::arrivals::Schedule;
-use super::order::{LoadOrder, Pace};
+use super::plan::{Pace, Plan};
 
 /// The users of one shard as they begin, by when they were to.
 #[derive(Debug)]
@@ -41,28 +40,28 @@ pub(super) enum Next {
 }
 
 impl Users {
-    /// Of one shard, which has so many users.
-    pub fn new(order: &LoadOrder, shard: u16, own: u32) -> Self {
-        let until = Instant::ZERO + order.duration;
-        let (number, shards) = (u64::from(shard), u64::from(order.shards));
-        let all = order.count.unwrap_or(u64::MAX);
-        match &order.pace {
+    /// Of one of so many shards, which has so many users.
+    pub fn new(plan: &Plan, (shard, shards): (u16, u16), own: u32) -> Self {
+        let until = Instant::ZERO + plan.duration;
+        let (number, shards) = (u64::from(shard), u64::from(shards));
+        let all = plan.count.unwrap_or(u64::MAX);
+        match &plan.pace {
             Pace::Open(arrivals) => {
                 let mut users = Self::Open {
-                    schedule: arrivals.schedule(order.seed),
+                    schedule: arrivals.schedule(plan.seed),
                     next: None,
                     number: 0,
                     shard: number,
                     shards,
                     // A user who does something once does it once.
-                    most: if order.work.is_once() { all.min(order.users.into()) } else { all },
+                    most: if plan.work.is_once() { all.min(plan.users.into()) } else { all },
                     until,
                 };
                 users.advance();
                 users
             }
             Pace::Closed(pause) => {
-                let mut draws = Seeds::new(order.seed).stream(&format!("sip/users/{shard}"));
+                let mut draws = Seeds::new(plan.seed).stream(&format!("sip/users/{shard}"));
                 let mean = pause.mean().as_secs_f64();
                 let mut first = |user| {
                     let at = Duration::from_secs_f64(mean * draws.uniform());
@@ -71,7 +70,7 @@ impl Users {
                 Self::Closed {
                     waiting: (0..own).map(&mut first).collect(),
                     pause: pause.clone(),
-                    draws: Seeds::new(order.seed).stream(&format!("sip/pauses/{shard}")),
+                    draws: Seeds::new(plan.seed).stream(&format!("sip/pauses/{shard}")),
                     left: share(all, number, shards),
                     until,
                 }
@@ -147,13 +146,12 @@ mod tests {
     use super::super::{Arrivals, Gaps, Work};
     use super::*;
 
-    fn order(pace: Pace) -> LoadOrder {
-        let target = "127.0.0.1:5060".parse().unwrap();
-        LoadOrder { shards: 3, ..LoadOrder::new(target, Work::ReRegister, pace, Duration::from_secs(2)) }
+    fn plan(pace: Pace) -> Plan {
+        Plan::new(Work::ReRegister, pace, Duration::from_secs(2))
     }
 
-    fn all_of(order: &LoadOrder, shard: u16) -> Vec<(u64, Instant)> {
-        let mut users = Users::new(order, shard, 5);
+    fn all_of(plan: &Plan, part: (u16, u16)) -> Vec<(u64, Instant)> {
+        let mut users = Users::new(plan, part, 5);
         std::iter::from_fn(|| users.take(Instant::NEVER))
             .map(|(next, due)| match next {
                 Next::Arrival(number) => (number, due),
@@ -165,31 +163,27 @@ mod tests {
     /// However many threads share them, the same users begin at the same moments.
     #[test]
     fn shards_share_one_schedule() {
-        let order = order(Pace::Open(Arrivals::at(100.0, Gaps::Poisson)));
-        let mut shared: Vec<_> = (0..3).flat_map(|shard| all_of(&order, shard)).collect();
+        let plan = plan(Pace::Open(Arrivals::at(100.0, Gaps::Poisson)));
+        let mut shared: Vec<_> = (0..3).flat_map(|shard| all_of(&plan, (shard, 3))).collect();
         shared.sort_unstable();
-        let alone = LoadOrder { shards: 1, ..order.clone() };
-        assert_eq!(shared, all_of(&alone, 0));
-        assert!(shared.iter().all(|(_, due)| *due < Instant::ZERO + order.duration) && shared.len() > 100);
-        let counted = LoadOrder { count: Some(7), ..order };
-        assert_eq!((0..3).map(|shard| all_of(&counted, shard).len()).collect::<Vec<_>>(), [3, 2, 2]);
+        assert_eq!(shared, all_of(&plan, (0, 1)));
+        assert!(shared.iter().all(|(_, due)| *due < Instant::ZERO + plan.duration) && shared.len() > 100);
+        let counted = Plan { count: Some(7), ..plan };
+        assert_eq!((0..3).map(|shard| all_of(&counted, (shard, 3)).len()).collect::<Vec<_>>(), [3, 2, 2]);
     }
 
     #[test]
     fn who_does_something_once_does_it_once() {
-        let order = LoadOrder {
-            work: Work::Unregister,
-            users: 50,
-            ..order(Pace::Open(Arrivals::at(100.0, Gaps::Constant)))
-        };
-        assert_eq!((0..3).map(|shard| all_of(&order, shard).len()).sum::<usize>(), 50);
+        let pace = Pace::Open(Arrivals::at(100.0, Gaps::Constant));
+        let plan = Plan { work: Work::Unregister, users: 50, ..plan(pace) };
+        assert_eq!((0..3).map(|shard| all_of(&plan, (shard, 3)).len()).sum::<usize>(), 50);
     }
 
     #[test]
     fn a_user_of_a_closed_loop_comes_again_after_a_pause() {
         let pause = Duration::from_millis(500);
-        let order = LoadOrder { count: Some(9), ..order(Pace::Closed(SpanDistribution::Constant(pause))) };
-        let mut users = Users::new(&order, 0, 2);
+        let plan = Plan { count: Some(9), ..plan(Pace::Closed(SpanDistribution::Constant(pause))) };
+        let mut users = Users::new(&plan, (0, 3), 2);
         let (first, at) = users.take(Instant::NEVER).unwrap();
         assert!(at < Instant::ZERO + pause);
         let Next::User(user) = first else { panic!("a user") };

@@ -1,7 +1,6 @@
 //! When users begin, decided before the first does.
 
-use netrig_core::{Duration, Instant, Seeds, Stream};
-use netrig_traffic::SpanDistribution;
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 
 /// How the gaps between arrivals are distributed, whatever their mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,13 +185,21 @@ mod tests {
         assert_eq!(trace.expected(Duration::from_millis(6)), 1.0);
     }
 
+    /// Of 5000 gaps, whose mean has a standard error of 1/√5000 of itself, as many are longer than t as there should be: the
+    /// share e^-t has the standard error √(e^-t (1 − e^-t) / 5000).
     #[test]
     fn a_poisson_process_has_exponential_gaps_and_its_seed_is_its_own() {
-        let of = |seed| Arrivals::at(1000.0, Gaps::Poisson).schedule(seed).take(5000).collect::<Vec<_>>();
-        let gaps: Vec<_> = of(1).windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
-        let test =
-            netrig_stats::fit::kolmogorov_smirnov(&gaps, |gap| 1.0 - libm::exp(-1000.0 * gap)).unwrap();
-        assert!(test.p_value > 0.01, "{test:?}");
+        let of = |seed| Arrivals::at(1000.0, Gaps::Poisson).schedule(seed).take(5001).collect::<Vec<_>>();
+        let gaps: Vec<_> = of(1).windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64() * 1000.0).collect();
+        let count = gaps.len() as f64;
+        for t in [0.1, 0.5, 1.0, 2.0, 4.0] {
+            let (share, expected) =
+                (gaps.iter().filter(|gap| **gap > t).count() as f64 / count, libm::exp(-t));
+            assert!(
+                (share - expected).abs() < 4.0 * (expected * (1.0 - expected) / count).sqrt(),
+                "{t}: {share}"
+            );
+        }
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

@@ -1,0 +1,105 @@
+//! How spans of time are distributed, as an experiment file writes it: `{ exponential = "45 ms" }`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Duration, Stream};
+
+/// How spans of time are distributed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SpanDistribution {
+    /// Always the same.
+    Constant(Duration),
+    /// Exponential with this mean: the gaps of a Poisson process.
+    Exponential(Duration),
+    /// Uniform between two spans.
+    Uniform {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// Pareto: P(X > x) = (k/x)^shape with k = mean (shape − 1) / shape.
+    Pareto {
+        /// The mean.
+        mean: Duration,
+        /// Above 1, or there is no mean; the variance is infinite up to 2.
+        shape: f64,
+    },
+}
+
+/// A distribution that cannot be drawn from, or would never end.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DistributionError {
+    /// Its least value is above its greatest.
+    #[error("`min` is larger than `max`")]
+    Reversed,
+    /// Its mean is zero.
+    #[error("its mean must be above zero")]
+    NoMean,
+    /// A Pareto distribution of this shape has no mean.
+    #[error("a Pareto distribution has a mean only if its shape is above 1, not {0}")]
+    Shape(f64),
+}
+
+impl SpanDistribution {
+    /// Draws one span.
+    pub fn draw(&self, stream: &mut Stream) -> Duration {
+        match self {
+            Self::Constant(span) => *span,
+            Self::Exponential(mean) => stream.exponential_duration(*mean),
+            Self::Uniform { min, max } => {
+                let [min, max] = [min, max].map(|span| span.as_secs_f64());
+                Duration::from_secs_f64(min + (max - min) * stream.uniform())
+            }
+            Self::Pareto { mean, shape } => {
+                let scale = mean.as_secs_f64() * (shape - 1.0) / shape;
+                Duration::from_secs_f64(stream.pareto(scale, *shape))
+            }
+        }
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> Duration {
+        match self {
+            Self::Constant(span) => *span,
+            Self::Exponential(mean) | Self::Pareto { mean, .. } => *mean,
+            Self::Uniform { min, max } => Duration::from_nanos(min.as_nanos().midpoint(max.as_nanos())),
+        }
+    }
+
+    /// Refuses what cannot be drawn from, or would never end.
+    ///
+    /// # Errors
+    /// What is out of range.
+    pub fn check(&self) -> Result<(), DistributionError> {
+        match self {
+            Self::Uniform { min, max } if min > max => Err(DistributionError::Reversed),
+            own if own.mean().is_zero() => Err(DistributionError::NoMean),
+            Self::Pareto { shape, .. } if !(*shape > 1.0 && shape.is_finite()) => {
+                Err(DistributionError::Shape(*shape))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused() {
+        let second = Duration::from_secs(1);
+        let of_none = SpanDistribution::Exponential(Duration::ZERO);
+        assert_eq!(of_none.check(), Err(DistributionError::NoMean));
+        let reversed = SpanDistribution::Uniform { min: second * 2, max: second };
+        assert_eq!(reversed.check(), Err(DistributionError::Reversed));
+        for shape in [1.0, f64::NAN, f64::INFINITY] {
+            let heavy = SpanDistribution::Pareto { mean: second, shape };
+            assert!(matches!(heavy.check(), Err(DistributionError::Shape(_))), "{shape}");
+        }
+        SpanDistribution::Pareto { mean: second, shape: 1.2 }.check().unwrap();
+    }
+}

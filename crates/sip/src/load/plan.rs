@@ -1,0 +1,322 @@
+//! What a load is: what its users do and when, whoever carries it out.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use netrig_core::{Duration, SpanDistribution};
+
+use super::arrivals::{Arrivals, Stage};
+use super::call::Scenario;
+use super::output::What;
+use super::setup::{Directory, Setup};
+use crate::header::Transport;
+use crate::index::Thresholds;
+use crate::transaction::Timing;
+
+/// What users do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Each registers, once.
+    Register,
+    /// All are registered beforehand, and register again.
+    ReRegister,
+    /// All are registered beforehand, and take that back, once each.
+    Unregister,
+    /// Each calls its peer, or asks it something.
+    Call(Scenario),
+}
+
+impl Work {
+    /// What its records say that was done.
+    pub const fn what(self) -> What {
+        match self {
+            Self::Register | Self::ReRegister => What::Register,
+            Self::Unregister => What::Unregister,
+            Self::Call(scenario) => scenario.what(),
+        }
+    }
+
+    /// Whether each user does it once only.
+    pub const fn is_once(self) -> bool {
+        matches!(self, Self::Register | Self::Unregister)
+    }
+}
+
+/// When users begin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pace {
+    /// Whatever became of those before: open loop.
+    Open(Arrivals),
+    /// Each again so long after it was done: closed loop, of all users.
+    Closed(SpanDistribution),
+}
+
+/// Who is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalleeOrder {
+    /// The server itself, or somebody behind it.
+    Foreign,
+    /// The tester: each user has a peer that is registered with the server beforehand and answers after ringing so long.
+    Own {
+        /// From the INVITE to the 200, zero for an answer without ringing.
+        ringing: Duration,
+    },
+}
+
+/// A load, wherever its users are.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What users do.
+    pub work: Work,
+    /// When.
+    pub pace: Pace,
+    /// How long they begin.
+    pub duration: Duration,
+    /// How many begin at most.
+    pub count: Option<u64>,
+    /// What begins in the first so much of the time is not measured.
+    pub warm_up: Duration,
+    /// How many users there are.
+    pub users: u32,
+    /// Users that are registered beforehand and do nothing.
+    pub population: u32,
+    /// Names of the users; those of their peers follow behind them, and those of the population last.
+    pub names: Directory,
+    /// Their passwords.
+    pub passwords: Directory,
+    /// Behind the `@` of all names; the target's address if not given, with its port if that is not 5060.
+    pub domain: Option<String>,
+    /// For how long is registered, s.
+    pub expires: u32,
+    /// Who is called.
+    pub callee: CalleeOrder,
+    /// The size of the session descriptions, bytes; none if zero.
+    pub description: usize,
+    /// T1, T2 and T4.
+    pub timing: Timing,
+    /// How long it may ring.
+    pub longest_ringing: Duration,
+    /// The most calls at once, in each part.
+    pub calls: u32,
+    /// Of the arrivals.
+    pub seed: u64,
+    /// What the server has to keep to.
+    pub thresholds: Thresholds,
+    /// What is open for longer than it lasts by itself and this is overdue.
+    pub patience: Duration,
+}
+
+/// A plan that cannot be carried out, in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PlanError(pub String);
+
+impl Plan {
+    /// A thousand users named `user000000` and so on without passwords, who begin at these moments for so long.
+    pub fn new(work: Work, pace: Pace, duration: Duration) -> Self {
+        Self {
+            work,
+            pace,
+            duration,
+            count: None,
+            warm_up: Duration::ZERO,
+            users: 1000,
+            population: 0,
+            names: Directory::pattern("user", 6),
+            passwords: Directory::Fixed(Box::new([])),
+            domain: None,
+            expires: 3600,
+            callee: CalleeOrder::Foreign,
+            description: 0,
+            timing: Timing::default(),
+            longest_ringing: Duration::from_secs(180),
+            calls: 1 << 20,
+            seed: 1,
+            thresholds: Thresholds::default(),
+            // Connection, answer signal and disconnect, each as long as it may be.
+            patience: Duration::from_millis(2500),
+        }
+    }
+
+    /// How long one lasts by itself: ringing, holding, waiting before it gives up.
+    pub fn own_span(&self) -> Duration {
+        let ringing = match self.callee {
+            CalleeOrder::Own { ringing } => ringing,
+            CalleeOrder::Foreign => Duration::ZERO,
+        };
+        match self.work {
+            Work::Call(Scenario::Call { hold }) => ringing + hold,
+            Work::Call(Scenario::Cancel { after }) => after,
+            Work::Call(Scenario::NoAnswer { patience }) => patience,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The longest that something can take that was begun: ringing, then a call, then each of its transactions until it is
+    /// given up.
+    pub fn longest(&self) -> Duration {
+        self.timing.patience() * 4 + self.longest_ringing + self.own_span() + Duration::from_secs(1)
+    }
+
+    /// Whether who is called is the tester's.
+    pub const fn has_own_callees(&self) -> bool {
+        matches!(self.callee, CalleeOrder::Own { .. })
+    }
+
+    /// How many things begin per second at most, about.
+    pub fn peak(&self) -> f64 {
+        match &self.pace {
+            Pace::Open(arrivals) => arrivals.peak(),
+            Pace::Closed(pause) => f64::from(self.users) / pause.mean().as_secs_f64().max(1e-3),
+        }
+    }
+
+    /// Refuses what cannot be carried out.
+    ///
+    /// # Errors
+    /// What it is, in a sentence.
+    pub fn check(&self) -> Result<(), PlanError> {
+        /// The most users, peers and idle ones.
+        const MOST: u64 = 1 << 30;
+        let refuse = |why: String| Err(PlanError(why));
+        let users = u64::from(self.users) + u64::from(self.population);
+        if users > MOST {
+            return refuse(format!("{users} users are too many: {MOST} at most"));
+        }
+        if self.users == 0 {
+            return refuse("there is no user who could begin".to_owned());
+        }
+        if self.has_own_callees() && !matches!(self.work, Work::Call(_)) {
+            return refuse("who is called is of the tester's only in scenarios that call".to_owned());
+        }
+        if self.warm_up >= self.duration {
+            return refuse("the warm-up takes all of the time".to_owned());
+        }
+        match &self.pace {
+            Pace::Closed(_) if self.work == Work::Unregister => {
+                refuse("who has unregistered has nothing to do again: no closed loop".to_owned())
+            }
+            Pace::Closed(pause) => pause.check().map_err(|error| PlanError(format!("`interval`: {error}"))),
+            Pace::Open(Arrivals::Rate { stages, .. }) if !stages.iter().all(is_rate) => {
+                refuse("a rate is a number of zero or more, and not zero throughout".to_owned())
+            }
+            Pace::Open(arrivals) if arrivals.peak() <= 0.0 => {
+                refuse("nobody arrives: the rate is zero throughout".to_owned())
+            }
+            Pace::Open(arrivals) => {
+                let expected = arrivals.expected(self.duration).min(self.count.unwrap_or(u64::MAX) as f64);
+                if self.work.is_once() && expected > f64::from(self.users) {
+                    return refuse(format!(
+                        "about {expected:.0} users will be wanted in {} s and there are {}: more users, a lower rate, or \
+                         a count",
+                        self.duration.as_secs_f64(),
+                        self.users
+                    ));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What the machines of one part are told: of run `run`, of parts that are reached at `locals`.
+    pub fn setup(
+        &self,
+        (run, shard): (u32, u16),
+        locals: &[SocketAddr],
+        (server, transport): (SocketAddr, Transport),
+    ) -> Setup {
+        let local = locals[usize::from(shard)];
+        let own = Setup::new(run, local, server);
+        Setup {
+            shard,
+            // A server that does not stay in the path of a call leaves its sides to each other.
+            peers: if self.has_own_callees() { locals.to_vec() } else { Vec::new() },
+            transport,
+            domain: self.domain.clone().unwrap_or_else(|| own.domain.clone()),
+            timing: self.timing,
+            calls: self.calls,
+            description: Bytes::from(session_description(local.ip(), self.description)),
+            longest_ringing: self.longest_ringing,
+            ..own
+        }
+    }
+}
+
+fn is_rate(stage: &Stage) -> bool {
+    [stage.from, stage.to].iter().all(|rate| rate.is_finite() && *rate >= 0.0)
+}
+
+/// A session description of so many bytes: an audio stream, filled up with attributes that nobody knows. None of zero
+/// bytes, and no shorter one than that of the stream.
+fn session_description(local: IpAddr, size: usize) -> String {
+    /// The longest line.
+    const LINE: usize = 200;
+    const NAME: &str = "a=x-fill:";
+    if size == 0 {
+        return String::new();
+    }
+    let version = if local.is_ipv4() { 4 } else { 6 };
+    let mut text = format!(
+        "v=0\r\no=- 1 1 IN IP{version} {local}\r\ns=-\r\nc=IN IP{version} {local}\r\nt=0 0\r\n\
+         m=audio 6000 RTP/AVP 0 8\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n"
+    );
+    let least = NAME.len() + 1 + "\r\n".len();
+    while text.len() + least <= size {
+        let rest = size - text.len();
+        // What is left must be enough for a line, or for none.
+        let len = if rest > LINE && rest - LINE < least { LINE - least } else { rest.min(LINE) };
+        text.push_str(NAME);
+        text.extend(std::iter::repeat_n('x', len - NAME.len() - 2));
+        text.push_str("\r\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Gaps;
+    use super::*;
+    use crate::sdp::Description;
+
+    #[test]
+    fn what_cannot_be_is_refused_beforehand() {
+        let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
+        let plan = Plan::new(Work::Register, pace, Duration::from_secs(10));
+        let refused = |plan: Plan, words: &str| {
+            let why = plan.check().unwrap_err().to_string();
+            assert!(why.contains(words), "{why}");
+        };
+        plan.check().unwrap();
+        refused(Plan { users: 999, ..plan.clone() }, "about 1000 users will be wanted");
+        Plan { users: 999, count: Some(999), ..plan.clone() }.check().unwrap();
+        refused(Plan { users: 0, ..plan.clone() }, "no user");
+        refused(Plan { population: u32::MAX, ..plan.clone() }, "too many");
+        refused(Plan { warm_up: Duration::from_secs(10), ..plan.clone() }, "warm-up");
+        let own = CalleeOrder::Own { ringing: Duration::ZERO };
+        refused(Plan { callee: own, ..plan.clone() }, "only in scenarios that call");
+        let closed = Pace::Closed(SpanDistribution::Constant(Duration::from_secs(1)));
+        refused(Plan { pace: closed, work: Work::Unregister, ..plan.clone() }, "closed loop");
+        let none = Pace::Open(Arrivals::at(0.0, Gaps::Poisson));
+        refused(Plan { pace: none, ..plan }, "nobody arrives");
+    }
+
+    #[test]
+    fn session_descriptions_are_as_long_as_they_are_asked_for() {
+        for local in ["127.0.0.1", "2001:db8::1"] {
+            let local: IpAddr = local.parse().unwrap();
+            assert_eq!(session_description(local, 0), "");
+            let least = session_description(local, 1).len();
+            for size in (least..least + 12).chain([400, 401, 600, 1000, 4096, 9001]) {
+                let text = session_description(local, size);
+                // A few sizes just above the shortest leave no room for a line.
+                assert!(
+                    text.len() == size || (size < least + 12 && text.len() == least),
+                    "{size}: {}",
+                    text.len()
+                );
+                assert!(Description::parse(&text).is_ok(), "{text}");
+                assert!(text.lines().all(|line| line.len() <= 200));
+            }
+        }
+    }
+}
