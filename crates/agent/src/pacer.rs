@@ -131,10 +131,14 @@ impl Pacer {
         if left > self.tail {
             let span = (left - self.tail).min(LONGEST_SLEEP);
             let awake = self.clock.now() + span;
-            if self.sleep(span)? {
-                self.learn(self.clock.now() - awake);
+            match sleep(&mut [PollFd::new(&self.sockets, PollFlags::IN)], span)? {
+                Woken::Rested => {
+                    (self.looked, self.unlooked) = (self.clock.now(), 0);
+                    self.learn(self.looked - awake);
+                }
+                Woken::Called => self.look()?,
+                Woken::Disturbed => {}
             }
-            self.look()?;
             left = self.clock.left_until(deadline);
         } else if self.unlooked >= LOOK_AFTER || deadline - self.looked >= LOOK_EVERY {
             self.look()?;
@@ -159,18 +163,24 @@ impl Pacer {
         self.tail = next.clamp(SHORTEST_SPIN, LONGEST_SPIN);
     }
 
-    /// Sleeps for `span`, or until a socket has something to say; whether it was the whole span.
-    fn sleep(&self, span: Duration) -> std::io::Result<bool> {
-        let nanos = span.as_nanos();
-        let timeout = Timespec {
-            tv_sec: (nanos / 1_000_000_000).cast_signed(),
-            tv_nsec: (nanos % 1_000_000_000).cast_signed(),
-        };
-        match poll(&mut [PollFd::new(&self.sockets, PollFlags::IN)], Some(&timeout)) {
-            Ok(ready) => Ok(ready == 0),
-            Err(Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
+    /// Waits as [`wait`](Self::wait) does, but looks at no socket: what comes meanwhile wakes nobody up.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn rest(&mut self, until: Instant) -> std::io::Result<()> {
+        let left = self.clock.left_until(until);
+        if left > self.tail {
+            let span = (left - self.tail).min(LONGEST_SLEEP);
+            let awake = self.clock.now() + span;
+            if sleep(&mut [], span)? == Woken::Rested {
+                self.learn(self.clock.now() - awake);
+            }
         }
+        let left = self.clock.left_until(until);
+        if left <= self.tail && !left.is_zero() {
+            self.clock.spin_until(until);
+        }
+        Ok(())
     }
 
     /// Asks which sockets have something to say, without waiting.
@@ -191,6 +201,32 @@ impl Pacer {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+}
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    /// The whole span is over.
+    Rested,
+    /// A socket has something to say.
+    Called,
+    /// By a signal.
+    Disturbed,
+}
+
+/// Sleeps for `span`, or until one of `sockets` has something to say.
+fn sleep(sockets: &mut [PollFd<'_>], span: Duration) -> std::io::Result<Woken> {
+    let nanos = span.as_nanos();
+    let timeout = Timespec {
+        tv_sec: (nanos / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanos % 1_000_000_000).cast_signed(),
+    };
+    match poll(sockets, Some(&timeout)) {
+        Ok(0) => Ok(Woken::Rested),
+        Ok(_) => Ok(Woken::Called),
+        Err(Errno::INTR) => Ok(Woken::Disturbed),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -60,16 +60,22 @@ impl DatagramSocket {
         self.socket.as_fd()
     }
 
-    /// Takes what has arrived, at most one batch. Whether there may be more.
-    pub fn receive(&self, batch: &mut ReceiveBatch, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<bool> {
-        let count = match batch.receive(&self.socket) {
+    /// Takes what has arrived, so many at most and no more than a batch. Whether there may be more.
+    pub fn receive(
+        &self,
+        batch: &mut ReceiveBatch,
+        most: usize,
+        mut each: impl FnMut(&Incoming<'_>),
+    ) -> io::Result<bool> {
+        let most = most.min(MESSAGES);
+        let count = match batch.receive_up_to(most, &self.socket) {
             Ok(count) => count,
             // What the network has to say of a datagram that was sent is no fault of the socket's.
             Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(true),
             Err(error) => return Err(error),
         };
         (0..count).filter_map(|at| batch.get(at)).for_each(|incoming| each(&incoming));
-        Ok(count == MESSAGES)
+        Ok(count == most)
     }
 
     /// Sends datagrams, as many with a call as it takes; how many went. Of each that the kernel does not take `refused` says

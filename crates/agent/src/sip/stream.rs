@@ -325,13 +325,18 @@ impl SipStream {
         }
     }
 
-    /// Reads what has come, at most a turn's worth, and tells each message, with when the kernel received its end, ns of
+    /// Reads what has come, at most a turn's worth, to its end or, if that is not to be looked for, until less came than was
+    /// asked for: whatever comes later is reported by the kernel again. Tells each message, with when the kernel received its end, ns of
     /// `CLOCK_REALTIME`, if the stream is [`stamped`](Self::stamped). Of messages that came close together the last one's
     /// stamp is told.
     ///
     /// # Errors
     /// The connection is over. What came before is told first.
-    pub fn receive(&mut self, mut each: impl FnMut(Framed, Option<u64>)) -> Result<Turn, StreamError> {
+    pub fn receive(
+        &mut self,
+        to_the_end: bool,
+        mut each: impl FnMut(Framed, Option<u64>),
+    ) -> Result<Turn, StreamError> {
         if !self.is_connected()? {
             return Ok(Turn::Waits);
         }
@@ -349,6 +354,10 @@ impl SipStream {
             read += count;
             self.framer.push(&buffer[..count]);
             self.cut(&mut each)?;
+            // What TLS has given may be less than it has.
+            if count < buffer.len() && self.tls.is_none() && !to_the_end {
+                return Ok(Turn::Waits);
+            }
         }
         Ok(Turn::GoesOn)
     }

@@ -57,7 +57,7 @@ fn turns(
     while !done(&at_near, &at_far) {
         assert!(Instant::now() < until, "{} and {} messages came", at_near.len(), at_far.len());
         for (stream, into) in [(&mut *near, &mut at_near), (&mut *far, &mut at_far)] {
-            stream.receive(|framed, _| {
+            stream.receive(true, |framed, _| {
                 if let Framed::Message(bytes) = framed {
                     into.push(bytes);
                 }
@@ -92,7 +92,7 @@ fn messages_pass_both_ways_plain_and_in_tls() {
         drop(far);
         let until = Instant::now() + PATIENCE;
         let end = loop {
-            match near.receive(|_, _| panic!("nothing is left")) {
+            match near.receive(true, |_, _| panic!("nothing is left")) {
                 Ok(_) => assert!(Instant::now() < until),
                 Err(end) => break end,
             }

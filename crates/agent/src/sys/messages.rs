@@ -92,16 +92,21 @@ impl ReceiveBatch {
 
     /// Takes what waits in `socket`, as many as one call can; how many, also none.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        self.take(socket, 0)
+        self.take(BATCH, socket, 0)
+    }
+
+    /// Takes what waits in `socket`, so many at most; how many, also none.
+    pub fn receive_up_to(&mut self, most: usize, socket: impl AsFd) -> io::Result<usize> {
+        self.take(most.min(BATCH), socket, 0)
     }
 
     /// Takes what waits in the error queue of `socket`, where transmit stamps come; how many.
     pub fn receive_errors(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        self.take(socket, libc::MSG_ERRQUEUE)
+        self.take(BATCH, socket, libc::MSG_ERRQUEUE)
     }
 
     #[expect(unsafe_code, reason = "no safe wrapper resets the lengths that the kernel overwrites")]
-    fn take(&mut self, socket: impl AsFd, queue: i32) -> io::Result<usize> {
+    fn take(&mut self, most: usize, socket: impl AsFd, queue: i32) -> io::Result<usize> {
         // One borrow, cut into as many: to borrow all of it again for each would end the borrows behind earlier pointers.
         let mut buffers = self.buffers.chunks_exact_mut(self.keep);
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|_| {
@@ -122,10 +127,10 @@ impl ReceiveBatch {
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC | queue;
         let fd = socket.as_fd().as_raw_fd();
-        // SAFETY: the descriptor is borrowed; each of the `BATCH` headers points to a name, a vector with one buffer, as long
+        // SAFETY: the descriptor is borrowed; each of the `BATCH` headers, of which `most` are no more, points to a name, a vector with one buffer, as long
         // as it says, and space for control messages, with their lengths, all of which outlive the call; no time-out.
         let received =
-            unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as _, flags as _, std::ptr::null_mut()) };
+            unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), most as _, flags as _, std::ptr::null_mut()) };
         let received = match usize::try_from(received) {
             Ok(received) => received,
             Err(_) => match io::Error::last_os_error() {

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::Duration;
 use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
 
+use super::attention::{Attention, REST};
 use super::order::{Carrier, LoadError};
 use super::run::drawn;
 use super::tester::TesterSecond;
 use super::wire::Wire;
+use crate::Clock;
 use crate::clock::RealtimeOffset;
-use crate::{Clock, Pacer, Watch};
+use crate::sys::MESSAGES;
 
 /// Calls per second for which its socket has room.
 const CALLS_PER_S: f64 = 50_000.0;
@@ -53,28 +55,28 @@ pub fn answer(
     let setup = Setup { calls: 1 << 20, transport, ..Setup::new(run, local, local) };
     let mut callee = Callee::new(setup, Wish::Answer, ringing, secret)?;
     let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());
-    let mut pacer = Pacer::new(clock, Duration::ZERO).map_err(LoadError::kernel("epoll_create"))?;
-    pacer.watch(wire.fd(), 0, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))?;
+    let mut attention = Attention::to(&wire, clock, REST, false)?;
     let (mut out, mut counts, mut report) =
         (Output::default(), TesterSecond::default(), AnswerReport::default());
     ready(local);
-    let mut more = false;
     while !stop.load(Ordering::Relaxed) {
         let now = clock.now();
         callee.handle_timeout(now, &mut out);
         settle(&mut wire, &mut out, &mut counts, &mut report)?;
         let next = callee.next_deadline().unwrap_or(now + LOOK).min(now + LOOK);
-        // Readiness is told once, and whoever sends faster than is taken here keeps nothing that is due from its time.
-        more = more || !pacer.wait(next).map_err(LoadError::kernel("ppoll"))?.is_empty();
-        if more {
-            more = wire.receive(&clock, &offset, |from, bytes, arrived| {
+        attention.wait(next)?;
+        attention.look(1, || {
+            let mut taken = 0;
+            let more = wire.receive(&clock, &offset, MESSAGES, |from, bytes, arrived| {
+                taken += 1;
                 let scan = Scan::of(bytes);
                 if Recipient::of(&scan, run, 0) == Some(Recipient::Callee) {
                     callee.handle_request(Moment { arrived, now: clock.now() }, from, &scan, &mut out);
                 }
             })?;
             settle(&mut wire, &mut out, &mut counts, &mut report)?;
-        }
+            Ok((taken, more))
+        })?;
     }
     Ok(AnswerReport {
         refused: callee.refused(),

@@ -14,6 +14,7 @@
 //!   it ([`LoadOrder::may_test`]).
 
 mod answering;
+mod attention;
 mod order;
 mod report;
 mod run;

@@ -66,6 +66,8 @@ pub struct LoadOrder {
     pub may_test: bool,
     /// Threads, 1 at least.
     pub shards: u16,
+    /// Whether threads keep their processors busy before each arrival, so as not to be late by a wake-up.
+    pub punctual: bool,
     /// What users do, and when.
     pub plan: Plan,
 }
@@ -81,6 +83,7 @@ impl LoadOrder {
             local_port: 0,
             may_test: false,
             shards: u16::try_from(cores.saturating_sub(1)).unwrap_or(u16::MAX).max(1),
+            punctual: false,
             plan,
         }
     }

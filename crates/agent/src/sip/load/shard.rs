@@ -8,13 +8,15 @@ use netrig_core::{Duration, Instant};
 use netrig_sip::index::Tally;
 use netrig_sip::load::{Begun, Moment, Part, Scan, Side};
 
+use super::attention::{Attention, REST};
 use super::order::{LoadError, LoadOrder};
 use super::run::failure_of;
 use super::streams::Lost;
 use super::tester::{TesterSecond, Used};
 use super::wire::Wire;
+use crate::Clock;
 use crate::clock::RealtimeOffset;
-use crate::{Clock, Pacer, Watch};
+use crate::sys::MESSAGES;
 
 /// So long is a second of a load.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -27,6 +29,9 @@ const BURST: usize = 32;
 
 /// Batches that are taken in a row before what is due is looked at.
 const BATCHES: usize = 4;
+
+/// Datagrams that are handled in a row where arrivals must not wait for them.
+const FEW: usize = 2;
 
 /// How long the callees of a load answer after its last call was done: an ACK may still be on its way.
 const AFTERWARDS: Duration = Duration::from_millis(200);
@@ -94,8 +99,6 @@ pub(super) struct Shard<'a> {
     refused: u64,
     /// When the load began.
     start: Instant,
-    /// There may be more to be taken from the socket.
-    more: bool,
 }
 
 impl<'a> Shard<'a> {
@@ -108,29 +111,27 @@ impl<'a> Shard<'a> {
             second: TesterSecond::default(),
             refused: 0,
             start: Instant::NEVER,
-            more: false,
         }
     }
 
     /// Registers who has to be, lets users begin, waits until all are done and takes back what is registered.
     pub fn run(mut self, told: &Sender<Told>) -> Result<(), LoadError> {
         let clock = self.shared.clock;
-        let mut pacer = Pacer::new(clock, Duration::ZERO).map_err(LoadError::kernel("epoll_create"))?;
-        let watched = pacer.watch(self.wire.fd(), 0, Watch::Reading);
-        watched.map_err(LoadError::kernel("epoll_ctl"))?;
-        let done = self.carry_out(&mut pacer, told);
+        let punctual = self.shared.order.punctual;
+        let mut attention = Attention::to(&self.wire, clock, self.rest(), punctual)?;
+        let done = self.carry_out(&mut attention, told);
         if done.is_err() {
             self.shared.failed.store(true, Ordering::Relaxed);
         }
-        let left = self.tidy(&mut pacer);
+        let left = self.tidy(&mut attention);
         done?;
         // Who listens has gone only if the load has failed.
         let _ = told.send(Told::Left(left?));
         Ok(())
     }
 
-    fn carry_out(&mut self, pacer: &mut Pacer, told: &Sender<Told>) -> Result<(), LoadError> {
-        self.prepare(pacer)?;
+    fn carry_out(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<(), LoadError> {
+        self.prepare(attention)?;
         self.second = TesterSecond::default();
         self.wire.take_drops()?;
         if !self.is_over() {
@@ -140,9 +141,9 @@ impl<'a> Shard<'a> {
             if self.is_over() {
                 return Ok(());
             }
-            self.turn(pacer, self.shared.clock.now() + Duration::from_millis(5))?;
+            self.turn(attention, self.shared.clock.now() + Duration::from_millis(5))?;
         }
-        let last = self.load(pacer, told)?;
+        let last = self.load(attention, told)?;
         let _ = told.send(Told::Done(last));
         Ok(())
     }
@@ -164,7 +165,7 @@ impl<'a> Shard<'a> {
     }
 
     /// Registers the users that have to be registered before the load begins.
-    fn prepare(&mut self, pacer: &mut Pacer) -> Result<(), LoadError> {
+    fn prepare(&mut self, attention: &mut Attention) -> Result<(), LoadError> {
         let mut end = Instant::NEVER;
         while !self.part.is_prepared() {
             let now = self.shared.clock.now();
@@ -178,7 +179,7 @@ impl<'a> Shard<'a> {
             if now >= end || (is_over && !self.part.is_preparing()) {
                 break;
             }
-            self.turn(pacer, self.shared.clock.now() + Duration::from_millis(20))?;
+            self.turn(attention, self.shared.clock.now() + Duration::from_millis(20))?;
             if let Some((user, record)) = self.part.take_aside() {
                 let why = record.failure.map_or_else(String::new, failure_of);
                 return Err(LoadError::Preparation { user, why });
@@ -188,17 +189,17 @@ impl<'a> Shard<'a> {
     }
 
     /// Takes back what is registered, for a short time only if the load was ended; how many are left.
-    fn tidy(&mut self, pacer: &mut Pacer) -> Result<u32, LoadError> {
+    fn tidy(&mut self, attention: &mut Attention) -> Result<u32, LoadError> {
         let clock = self.shared.clock;
         let end = self.is_over().then(|| clock.now() + TIDYING);
         while end.is_none_or(|end| clock.now() < end) && self.part.take_back(clock.now()) {
-            self.turn(pacer, clock.now() + Duration::from_millis(20))?;
+            self.turn(attention, clock.now() + Duration::from_millis(20))?;
         }
         Ok(self.part.left())
     }
 
     /// The load itself: until all that was begun is done, or until it would never be. Its last second.
-    fn load(&mut self, pacer: &mut Pacer, told: &Sender<Told>) -> Result<u64, LoadError> {
+    fn load(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<u64, LoadError> {
         let plan = &self.shared.order.plan;
         let clock = self.shared.clock;
         let mut used = Used::read();
@@ -220,7 +221,7 @@ impl<'a> Shard<'a> {
             let tick = self.start + SECOND * (number + 1);
             let look = if is_done { now + LOOK } else { tick };
             let next = due.map_or(tick, |due| due.min(tick)).min(look);
-            self.turn(pacer, next)?;
+            self.turn(attention, next)?;
             let now = clock.now();
             while now >= self.start + SECOND * (number + 1) {
                 self.tell(number, &mut used, told)?;
@@ -268,27 +269,27 @@ impl<'a> Shard<'a> {
     }
 
     /// Does what is due, sleeps until `next` or until something comes, and takes some of it.
-    fn turn(&mut self, pacer: &mut Pacer, next: Instant) -> Result<(), LoadError> {
+    fn turn(&mut self, attention: &mut Attention, next: Instant) -> Result<(), LoadError> {
         let now = self.shared.clock.now();
         self.part.handle_timeout(now);
         self.flush()?;
         let next = self.part.next_deadline().map_or(next, |timer| timer.min(next));
-        // Readiness is told once: what was left is taken without it.
-        if !self.more {
-            self.more = !pacer.wait(next).map_err(LoadError::kernel("ppoll"))?.is_empty();
-        }
-        // Whoever sends faster than is taken here keeps nothing that is due from its time.
-        for _ in 0..BATCHES {
-            if !self.more {
-                break;
-            }
-            self.more = self.receive()?;
-        }
-        Ok(())
+        attention.wait(next)?;
+        let (batches, messages) = if self.shared.order.punctual { (1, FEW) } else { (BATCHES, MESSAGES) };
+        attention.look(batches, || self.receive(messages))
     }
 
-    /// Takes one batch of what has arrived; whether there may be more.
-    fn receive(&mut self) -> Result<bool, LoadError> {
+    /// How long what has come may be left lying: not at all where a delay has the tester in its midst, who answers a challenge
+    /// or is called.
+    fn rest(&self) -> Duration {
+        let plan = &self.shared.order.plan;
+        let answers = plan.has_own_callees() || !plan.passwords.of(0).as_bytes().is_empty();
+        if answers { Duration::ZERO } else { REST }
+    }
+
+    /// Takes one batch of what has arrived, so many messages at most: how much that was, and whether there may be more.
+    fn receive(&mut self, most: usize) -> Result<(u64, bool), LoadError> {
+        let before = self.second.received;
         let Self { wire, part, second, shared, .. } = self;
         let clock = shared.clock;
         let each = |from: SocketAddr, bytes: &[u8], arrived: Instant| {
@@ -298,9 +299,9 @@ impl<'a> Shard<'a> {
             let is_own = part.handle(Moment { arrived, now }, from, &Scan::of(bytes));
             second.foreign += u64::from(!is_own);
         };
-        let more = wire.receive(&clock, &self.offset, each)?;
+        let more = wire.receive(&clock, &self.offset, most, each)?;
         self.flush()?;
-        Ok(more)
+        Ok((self.second.received - before, more))
     }
 
     /// Sends what waits, tells whose connection is gone, and counts what has ended.

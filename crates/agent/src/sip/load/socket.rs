@@ -72,15 +72,16 @@ impl LoadSocket {
         self.socket.fd()
     }
 
-    /// Takes what has arrived, at most one batch, and gives each datagram with its sender and when the kernel received it.
+    /// Takes what has arrived, so many at most and no more than a batch, and gives each datagram with its sender and when the kernel received it.
     /// Whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
         offset: &RealtimeOffset,
+        most: usize,
         mut each: impl FnMut(SocketAddr, &[u8], Instant),
     ) -> Result<bool, LoadError> {
-        let received = self.socket.receive(&mut self.received, |incoming| {
+        let received = self.socket.receive(&mut self.received, most, |incoming| {
             let now = clock.now();
             let stamped = incoming.stamp.map(|ns| clock.instant(offset.monotonic(ns)));
             each(incoming.from, incoming.head, stamped.unwrap_or(now).min(now));

@@ -29,6 +29,10 @@ const BACKLOG: i32 = 4096;
 /// Sockets that one look reports.
 const REPORTS: usize = 64;
 
+/// With one of these the kernel tells that nothing comes behind what has come.
+const ENDED: epoll::EventFlags =
+    epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
+
 /// Under this number the listening socket is reported; connections under their places.
 const LISTENER: u64 = u64::MAX;
 
@@ -79,6 +83,8 @@ struct Connection {
     /// Where it goes and whose requests it carries; nobody's if the server has opened it.
     of: Option<(SocketAddr, Lane, Lost)>,
     is_ready: bool,
+    /// The peer has finished: what it sent is read to its end.
+    has_ended: bool,
     is_dirty: bool,
     /// It is closed as soon as all is sent.
     is_done: bool,
@@ -164,7 +170,7 @@ impl LoadStreams {
             let Some(connection) = &mut self.slots[place] else { continue };
             connection.is_ready = false;
             let from = connection.stream.peer();
-            let turn = connection.stream.receive(|framed, stamp| {
+            let turn = connection.stream.receive(connection.has_ended, |framed, stamp| {
                 if let Framed::Message(bytes) = framed {
                     let now = clock.now();
                     let stamped = stamp.map(|ns| clock.instant(offset.monotonic(ns)));
@@ -194,7 +200,14 @@ impl LoadStreams {
         for event in &events {
             match event.data.u64() {
                 LISTENER => self.accepts = true,
-                place => self.mark_ready(place as usize),
+                place => {
+                    // It lies where no reference may point.
+                    let flags = event.flags;
+                    if let Some(Some(connection)) = self.slots.get_mut(place as usize) {
+                        connection.has_ended |= flags.intersects(ENDED);
+                    }
+                    self.mark_ready(place as usize);
+                }
             }
         }
         Ok(events.len() == REPORTS)
@@ -253,8 +266,14 @@ impl LoadStreams {
             }
         }
         self.by_peer.insert(stream.peer(), place);
-        self.slots[place] =
-            Some(Box::new(Connection { stream, of, is_ready: false, is_dirty: false, is_done: false }));
+        self.slots[place] = Some(Box::new(Connection {
+            stream,
+            of,
+            is_ready: false,
+            has_ended: false,
+            is_dirty: false,
+            is_done: false,
+        }));
         Ok(place)
     }
 

@@ -55,15 +55,16 @@ impl Wire {
     }
 
     /// Takes some of what has arrived, and gives each message with its sender and when the kernel received it. Whether there
-    /// may be more.
+    /// may be more. Of datagrams, so many at most.
     pub fn receive(
         &mut self,
         clock: &Clock,
         offset: &RealtimeOffset,
+        most: usize,
         each: impl FnMut(SocketAddr, &[u8], Instant),
     ) -> Result<bool, LoadError> {
         match self {
-            Self::Datagrams(socket) => socket.receive(clock, offset, each),
+            Self::Datagrams(socket) => socket.receive(clock, offset, most, each),
             Self::Streams(streams) => streams.receive(clock, offset, each),
         }
     }

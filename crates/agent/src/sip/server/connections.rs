@@ -282,7 +282,7 @@ impl Connections {
             let Some(connection) = &mut self.slots[place] else { continue };
             connection.goes_on = false;
             let (of, mut came) = (connection.of, false);
-            let turn = connection.stream.receive(|framed, _| {
+            let turn = connection.stream.receive(true, |framed, _| {
                 came = true;
                 each(framed, of, place);
             });

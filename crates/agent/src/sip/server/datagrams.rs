@@ -51,7 +51,7 @@ impl DatagramPoint {
         batch: &mut ReceiveBatch,
         mut each: impl FnMut(&[u8], SocketAddr),
     ) -> io::Result<()> {
-        self.ready = self.socket.receive(batch, |incoming| each(incoming.head, incoming.from))?;
+        self.ready = self.socket.receive(batch, MESSAGES, |incoming| each(incoming.head, incoming.from))?;
         Ok(())
     }
 

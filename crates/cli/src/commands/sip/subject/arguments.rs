@@ -182,6 +182,9 @@ pub struct Tester {
     /// Cores that the tester uses, each with a thread and a socket; one less than there are if not given
     #[arg(long, value_name = "N")]
     pub cpus: Option<u16>,
+    /// Threads keep their cores busy before each arrival: it begins within microseconds of its moment
+    #[arg(long)]
+    pub punctual: bool,
     /// The address to send from; the one that the system chooses if not given
     #[arg(long, value_name = "ADDRESS")]
     pub local: Option<IpAddr>,

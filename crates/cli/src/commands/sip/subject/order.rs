@@ -75,6 +75,7 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         local_port: tester.local_port,
         may_test,
         shards: tester.cpus.unwrap_or(own.shards).min(u16::try_from(users).unwrap_or(u16::MAX)),
+        punctual: tester.punctual,
         ..own
     })
 }

@@ -1,0 +1,169 @@
+//! When a thread of a load looks at what has come.
+
+use netrig_core::{Duration, Instant};
+
+use super::order::LoadError;
+use super::wire::Wire;
+use crate::{Clock, Pacer, SPIN, Watch};
+
+/// So long a thread that rests between its looks leaves lying what has come.
+pub(super) const REST: Duration = Duration::from_micros(200);
+
+/// How often messages come is counted for so long.
+const WINDOW: Duration = Duration::from_millis(10);
+
+/// Waits for the next deadline or message of a thread.
+///
+/// A wake-up costs more than a message does, and who is woken up by each of thousands per second does little else. So while
+/// more than one comes in every rest a thread is woken by its deadlines, and by a look after each rest; what comes has the
+/// kernel's stamp, however late it is read.
+pub(super) struct Attention {
+    clock: Clock,
+    pacer: Pacer,
+    rest: Duration,
+    /// There may be more to be taken.
+    more: bool,
+    /// When it was last looked.
+    looked: Instant,
+    /// Since when messages are counted, and how many came.
+    window: (Instant, u64),
+    is_busy: bool,
+}
+
+impl Attention {
+    /// To what comes by `wire`, left lying so long at most; none of it if zero.
+    /// Where that has to be punctual the processor is kept busy before each deadline.
+    pub fn to(wire: &Wire, clock: Clock, rest: Duration, is_punctual: bool) -> Result<Self, LoadError> {
+        let tail = if is_punctual { SPIN } else { Duration::ZERO };
+        let pacer = Pacer::new(clock, tail).map_err(LoadError::kernel("epoll_create"))?;
+        pacer.watch(wire.fd(), 0, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))?;
+        Ok(Self {
+            clock,
+            pacer,
+            rest,
+            more: false,
+            looked: Instant::ZERO,
+            window: (Instant::ZERO, 0),
+            is_busy: false,
+        })
+    }
+
+    /// Waits until `next`, or until it is time to look at what has come.
+    pub fn wait(&mut self, next: Instant) -> Result<(), LoadError> {
+        // Readiness is told once: what was left is taken without it.
+        if self.more {
+            return Ok(());
+        }
+        if self.is_busy {
+            let (now, rested) = (self.clock.now(), self.looked + self.rest);
+            // Where a deadline has just been met and the next comes after the rest, one wake-up serves for both.
+            self.more = rested <= next.max(now);
+            if !self.more || now < self.looked + Duration::from_nanos(self.rest.as_nanos() / 2) {
+                self.pacer.rest(next.min(rested)).map_err(LoadError::kernel("ppoll"))?;
+            }
+        } else {
+            self.more = !self.pacer.wait(next).map_err(LoadError::kernel("epoll_wait"))?.is_empty();
+        }
+        Ok(())
+    }
+
+    /// Takes what has come by `take`, which says how much that was and whether there may be more, at most so many times:
+    /// whoever sends faster than is taken here keeps nothing that is due from its time.
+    pub fn look(
+        &mut self,
+        times: usize,
+        mut take: impl FnMut() -> Result<(u64, bool), LoadError>,
+    ) -> Result<(), LoadError> {
+        if !self.more {
+            return Ok(());
+        }
+        let mut found = 0;
+        for _ in 0..times {
+            let (taken, more) = take()?;
+            found += taken;
+            self.more = more;
+            if !more {
+                break;
+            }
+        }
+        self.looked = self.clock.now();
+        let (since, came) = &mut self.window;
+        *came += found;
+        let span = self.looked - *since;
+        if span >= WINDOW {
+            self.is_busy = self.rest * *came > span;
+            self.window = (self.looked, 0);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, UdpSocket};
+
+    use super::super::order::Carrier;
+    use super::*;
+    use crate::clock::RealtimeOffset;
+    use crate::sys::MESSAGES;
+
+    struct Watched {
+        wire: Wire,
+        clock: Clock,
+        attention: Attention,
+        peer: UdpSocket,
+    }
+
+    impl Watched {
+        fn new(rest: Duration) -> Self {
+            let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+            let wire = Wire::open(&Carrier::Udp, any, 1.0).unwrap();
+            let peer = UdpSocket::bind(any).unwrap();
+            peer.connect(wire.local()).unwrap();
+            let clock = Clock::starting_in(Duration::ZERO);
+            Self { attention: Attention::to(&wire, clock, rest, false).unwrap(), wire, clock, peer }
+        }
+
+        /// Waits, and looks; how much was found.
+        fn turn(&mut self, span: Duration) -> u64 {
+            self.attention.wait(self.clock.now() + span).unwrap();
+            let mut all = 0;
+            let look = || {
+                let mut found = 0;
+                let offset = RealtimeOffset::measure();
+                let more = self.wire.receive(&self.clock, &offset, MESSAGES, |_, _, _| found += 1)?;
+                all += found;
+                Ok((found, more))
+            };
+            self.attention.look(4, look).unwrap();
+            all
+        }
+    }
+
+    #[test]
+    fn what_comes_often_is_left_lying_until_the_rest_is_over() {
+        let rest = Duration::from_secs(3600);
+        let mut watched = Watched::new(rest);
+        // The first look after a window says how often messages come.
+        for _ in 0..2 {
+            std::thread::sleep(WINDOW.into());
+            watched.peer.send(b"x").unwrap();
+            assert_eq!(watched.turn(rest), 1);
+        }
+        watched.peer.send(b"x").unwrap();
+        assert_eq!(watched.turn(Duration::from_millis(1)), 0, "the deadline comes first");
+        watched.attention.rest = Duration::ZERO;
+        assert_eq!(watched.turn(rest), 1, "the rest is over");
+        assert!(!watched.attention.is_busy || watched.turn(Duration::ZERO) == 0);
+    }
+
+    #[test]
+    fn without_a_rest_each_message_is_seen_at_once() {
+        let mut watched = Watched::new(Duration::ZERO);
+        for _ in 0..100 {
+            watched.peer.send(b"x").unwrap();
+            assert_eq!(watched.turn(Duration::from_secs(3600)), 1);
+        }
+        assert!(!watched.attention.is_busy);
+    }
+}
