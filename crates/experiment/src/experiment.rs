@@ -48,7 +48,7 @@ use crate::{Level, Paper, Plan};
 /// let experiment = Experiment::parse("two-hosts.toml", text)?;
 /// let plan = experiment.plan();
 /// assert_eq!(plan.len(), 2);
-/// assert_eq!(plan.run(1, 1)?.scenario.links[0].forward.rate().bits_per_s(), 2_000_000);
+/// assert_eq!(plan.run(1, 1)?.scenario.links[0].forward.rate().map(|rate| rate.bits_per_s()), Some(2_000_000));
 /// # Ok::<(), netrig_experiment::Diagnostics>(())
 /// ```
 #[derive(Clone, Debug)]

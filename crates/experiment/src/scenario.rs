@@ -108,6 +108,11 @@ impl LinkSpec {
         }
     }
 
+    /// Whether it is a cable and nothing more.
+    pub const fn is_direct(&self) -> bool {
+        self.forward.is_direct()
+    }
+
     /// The node that sends in this direction.
     pub fn sender(&self, direction: Direction) -> usize {
         self.ends[direction as usize]

@@ -35,6 +35,7 @@
 
 pub mod conditioning;
 mod counters;
+mod direct;
 mod error;
 pub mod expedited;
 mod flight;
@@ -52,6 +53,7 @@ pub mod wire;
 
 pub use conditioning::Condition;
 pub use counters::{Counters, Imbalance, Tally};
+pub use direct::{DirectKind, DirectSettings};
 pub use error::SettingsError;
 pub use framing::Framing;
 pub use impairments::{Corruption, Jitter, Pareto, Reorder, Shift, Spread};

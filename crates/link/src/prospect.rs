@@ -45,14 +45,16 @@ pub enum Shortfall {
 impl LinkSettings {
     /// What can become of packets of this header. The settings must have been checked, and no rule names a node any more.
     pub fn prospect(&self, header: &Header) -> Prospect {
+        let unchanged =
+            || Prospect { code_points: [header.dscp].into_iter().collect(), ..Prospect::default() };
         match self {
             Self::Line(line) => line.prospect(header),
             Self::Wifi(wifi) => {
-                let mut prospect =
-                    Prospect { code_points: [header.dscp].into_iter().collect(), ..Prospect::default() };
+                let mut prospect = unchanged();
                 prospect.wait(&wifi.queue, "queue", header, Framing::None);
                 prospect
             }
+            Self::Direct(_) => unchanged(),
         }
     }
 }

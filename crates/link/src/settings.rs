@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::conditioning::{self, Condition};
 use crate::error::ensure;
 use crate::queue::class::{self, Class};
-use crate::{Corruption, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError, WifiSettings};
+use crate::{
+    Corruption, DirectSettings, Framing, Jitter, Loss, Queue, Reorder, Service, SettingsError, WifiSettings,
+};
 
 /// One direction of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -164,6 +166,8 @@ pub enum LinkSettings {
     Line(LineSettings),
     /// A share of a channel.
     Wifi(WifiSettings),
+    /// A cable.
+    Direct(DirectSettings),
 }
 
 impl LinkSettings {
@@ -175,14 +179,21 @@ impl LinkSettings {
         match self {
             Self::Line(line) => line.check(),
             Self::Wifi(wifi) => wifi.check(),
+            Self::Direct(direct) => direct.check(),
         }
     }
 
-    /// Bits per second while it sends; of WiFi those of a frame's data.
-    pub fn rate(&self) -> Rate {
+    /// Whether it is a cable and nothing more.
+    pub const fn is_direct(&self) -> bool {
+        matches!(self, Self::Direct(_))
+    }
+
+    /// Bits per second while it sends; of WiFi those of a frame's data. A cable has no rate.
+    pub fn rate(&self) -> Option<Rate> {
         match self {
-            Self::Line(line) => line.rate,
-            Self::Wifi(wifi) => wifi.rate,
+            Self::Line(line) => Some(line.rate),
+            Self::Wifi(wifi) => Some(wifi.rate),
+            Self::Direct(_) => None,
         }
     }
 
@@ -191,14 +202,16 @@ impl LinkSettings {
         match self {
             Self::Line(line) => line.delay,
             Self::Wifi(wifi) => wifi.delay,
+            Self::Direct(_) => Duration::ZERO,
         }
     }
 
-    /// What waits in front of it.
-    pub fn queue(&self) -> &Queue {
+    /// What waits in front of it; nothing does in front of a cable.
+    pub fn queue(&self) -> Option<&Queue> {
         match self {
-            Self::Line(line) => &line.queue,
-            Self::Wifi(wifi) => &wifi.queue,
+            Self::Line(line) => Some(&line.queue),
+            Self::Wifi(wifi) => Some(&wifi.queue),
+            Self::Direct(_) => None,
         }
     }
 
@@ -206,7 +219,7 @@ impl LinkSettings {
     pub fn classes(&self) -> &[Class] {
         match self {
             Self::Line(line) => &line.classes,
-            Self::Wifi(_) => &[],
+            Self::Wifi(_) | Self::Direct(_) => &[],
         }
     }
 
@@ -214,7 +227,7 @@ impl LinkSettings {
     pub fn conditions(&self) -> &[Condition] {
         match self {
             Self::Line(line) => &line.condition,
-            Self::Wifi(_) => &[],
+            Self::Wifi(_) | Self::Direct(_) => &[],
         }
     }
 
@@ -226,6 +239,7 @@ impl LinkSettings {
                 line.condition.len() + line.classes.len() + line.queue.curves() + curves.sum::<usize>()
             }
             Self::Wifi(wifi) => wifi.queue.curves(),
+            Self::Direct(_) => 0,
         }
     }
 
@@ -234,6 +248,7 @@ impl LinkSettings {
         match self {
             Self::Line(line) => line.loss.as_ref(),
             Self::Wifi(wifi) => wifi.loss.as_ref(),
+            Self::Direct(_) => None,
         }
     }
 
@@ -242,6 +257,7 @@ impl LinkSettings {
         match self {
             Self::Line(line) => &line.drop,
             Self::Wifi(wifi) => &wifi.drop,
+            Self::Direct(_) => &[],
         }
     }
 }

@@ -129,8 +129,8 @@ mod measurement {
             done.success().then_some(()).ok_or_else(|| "ip failed".into())
         };
         ip(&["link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0"])?;
-        for end in &testbed.wiring().links[0].ends {
-            ip(&["link", "set", &end.router_interface, "master", "bridge"])?;
+        for name in testbed.wiring().links[0].ends.iter().filter_map(|end| end.router_interface.as_deref()) {
+            ip(&["link", "set", name, "master", "bridge"])?;
         }
         Ok(())
     }

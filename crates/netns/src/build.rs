@@ -30,8 +30,14 @@ pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) ->
         raise(namespace, LOOPBACK, LinkFlags::empty(), LinkFlags::empty())?;
     }
     for wire in &wiring.links {
+        let [near, far] = &wire.ends;
         for end in &wire.ends {
-            make_pair(router, &nodes[end.node], wire, end)?;
+            if let Some(name) = &end.router_interface {
+                make_pair(router, name, &nodes[end.node], wire, end)?;
+            }
+        }
+        if near.router_interface.is_none() {
+            lay_cable(&nodes[near.node], &nodes[far.node], wire)?;
         }
     }
     for wire in &wiring.links {
@@ -48,20 +54,40 @@ pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) ->
 }
 
 /// A veth pair between the router and a node, both ends without offloads, the router's up.
-fn make_pair(router: &Namespace, node: &Namespace, wire: &LinkWiring, end: &End) -> Result<(), TestbedError> {
-    let deed = || format!("make the interfaces {} and {}", end.router_interface, end.interface);
+fn make_pair(
+    router: &Namespace,
+    router_interface: &str,
+    node: &Namespace,
+    wire: &LinkWiring,
+    end: &End,
+) -> Result<(), TestbedError> {
+    let deed = || format!("make the interfaces {router_interface} and {}", end.interface);
     let file = node.as_fd().try_clone_to_owned();
-    let (near, mtu) = (end.clone(), wire.mtu);
+    let (near, name, mtu) = (end.clone(), router_interface.to_owned(), wire.mtu);
     router.ask(deed, move || {
         // The router's end takes frames of any length: the node's and the link decide.
-        let here =
-            VethEnd { name: &near.router_interface, index: near.index, mtu: LARGEST_MTU as u32, mac: None };
+        let here = VethEnd { name: &name, index: near.index, mtu: LARGEST_MTU as u32, mac: None };
         let there = VethEnd { name: &near.interface, index: near.index, mtu, mac: Some(near.mac) };
         Rtnetlink::open()?.make_veth(&here, &there, file?.as_fd(), GROUP)
     })?;
-    switch_off_offloads(router, &end.router_interface)?;
+    switch_off_offloads(router, router_interface)?;
     switch_off_offloads(node, &end.interface)?;
     raise(router, end.index, LinkFlags::empty(), LinkFlags::empty())
+}
+
+/// A veth pair from node to node. It keeps its offloads: nothing that the testbed has handles its frames, and a kernel
+/// hands them to the other as it would to itself.
+fn lay_cable(node: &Namespace, peer: &Namespace, wire: &LinkWiring) -> Result<(), TestbedError> {
+    let [near, far] = wire.ends.clone();
+    let (file, mtu) = (peer.as_fd().try_clone_to_owned(), wire.mtu);
+    node.ask(
+        || format!("make both interfaces of {}", wire.link),
+        move || {
+            let here = VethEnd { name: &near.interface, index: near.index, mtu, mac: Some(near.mac) };
+            let there = VethEnd { name: &far.interface, index: far.index, mtu, mac: Some(far.mac) };
+            Rtnetlink::open()?.make_veth(&here, &there, file?.as_fd(), GROUP)
+        },
+    )
 }
 
 /// A frame that the router takes from one veth and puts onto another is not finished by hardware: there is none. So its

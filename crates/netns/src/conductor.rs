@@ -261,7 +261,8 @@ impl<'a> Conductor<'a> {
             _ => None,
         };
         let told = [quantity::DATA_PAUSED.name, quantity::DATA_RESUMED.name];
-        flow.is_some_and(Recognition::watches) && told.contains(&column.quantity.as_str())
+        flow.is_some_and(|flow| Recognition::watches(&self.run.scenario, flow))
+            && told.contains(&column.quantity.as_str())
     }
 
     /// The next thing that is told, while those at the places `waiting` are waited for.

@@ -34,7 +34,7 @@ pub(crate) struct Shut(Arc<PerPort<AtomicBool>>);
 impl Shut {
     /// All of them are up.
     pub fn none(ports: usize) -> Self {
-        Self(Arc::new((0..ports).map(|_| AtomicBool::new(false)).collect()))
+        Self(Arc::new((0..ports).map(|_| Some(AtomicBool::new(false))).collect()))
     }
 
     /// Whether the interface opposite to this port is down.

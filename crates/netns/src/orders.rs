@@ -80,10 +80,7 @@ pub(crate) fn grace(scenario: &Scenario) -> Duration {
     let delay = |flow: &Flow| {
         let of_path = |path: &Route| {
             path.hops.iter().fold(Duration::ZERO, |sum, hop| {
-                match scenario.links[hop.link].towards(hop.direction) {
-                    LinkSettings::Line(line) => sum + line.delay,
-                    LinkSettings::Wifi(_) => sum,
-                }
+                sum + scenario.links[hop.link].towards(hop.direction).delay()
             })
         };
         flow.paths.iter().map(of_path).fold(Duration::ZERO, Duration::max)

@@ -51,49 +51,53 @@ impl PortId {
     }
 }
 
-/// One thing for each port.
+/// One thing for each port; nothing where an end of a link has none, since the router is no part of the link.
 #[derive(Clone, Debug)]
-pub(crate) struct PerPort<T>(Vec<T>);
+pub(crate) struct PerPort<T>(Vec<Option<T>>);
 
 impl<T> PerPort<T> {
-    /// Whether there is such a port.
-    pub fn has(&self, port: PortId) -> bool {
-        port.0 < self.0.len()
+    /// What there is for a port, if there is such a port.
+    pub fn get(&self, port: PortId) -> Option<&T> {
+        self.0.get(port.0)?.as_ref()
     }
 
-    /// All ports.
-    pub fn ports(&self) -> impl Iterator<Item = PortId> + use<T> {
+    /// The ports of all ends of links, also of those that have none.
+    pub fn ends(&self) -> impl Iterator<Item = PortId> + use<T> {
         (0..self.0.len()).map(PortId)
     }
 
     /// What there is, in the order of the ports.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.0.iter()
+        self.0.iter().flatten()
     }
 
     /// The same, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.iter_mut()
+        self.0.iter_mut().flatten()
     }
 }
 
-impl<T> FromIterator<T> for PerPort<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(things: I) -> Self {
+/// Of what there is for each end of each link, in their order.
+impl<T> FromIterator<Option<T>> for PerPort<T> {
+    fn from_iter<I: IntoIterator<Item = Option<T>>>(things: I) -> Self {
         Self(things.into_iter().collect())
     }
 }
+
+/// That code asks for something of a port which there is not.
+const NO_PORT: &str = "a port of the router's";
 
 impl<T> Index<PortId> for PerPort<T> {
     type Output = T;
 
     fn index(&self, port: PortId) -> &T {
-        &self.0[port.0]
+        self.0[port.0].as_ref().expect(NO_PORT)
     }
 }
 
 impl<T> IndexMut<PortId> for PerPort<T> {
     fn index_mut(&mut self, port: PortId) -> &mut T {
-        &mut self.0[port.0]
+        self.0[port.0].as_mut().expect(NO_PORT)
     }
 }
 
@@ -108,8 +112,9 @@ mod tests {
         assert_eq!((port.link(), port.way()), (3, Subject::Link(3, Direction::Backward)));
         assert_eq!((port.far(), port.far().far()), (PortId::of_end(3, 0), port));
         assert_eq!((PortId::of_interface(1007), PortId::of_interface(999)), (Some(port), None));
-        let names: PerPort<&str> = ["a", "b"].into_iter().collect();
-        assert_eq!(names.ports().map(|port| names[port]).collect::<Vec<_>>(), ["a", "b"]);
-        assert!(names.has(PortId::of_end(0, 1)) && !names.has(port));
+        let names: PerPort<&str> = [Some("a"), Some("b"), None].into_iter().collect();
+        assert_eq!(names.ends().filter_map(|port| names.get(port)).collect::<Vec<_>>(), [&"a", &"b"]);
+        assert_eq!((names[PortId::of_end(0, 1)], names.iter().count()), ("b", 2));
+        assert!(names.get(PortId::of_end(1, 0)).is_none() && names.get(port).is_none());
     }
 }

@@ -6,6 +6,7 @@ use netrig_traffic::FtpDirection;
 use netrig_transport::sctp::Encapsulation;
 
 use crate::ftp;
+use crate::router::{Recognition, is_tcp};
 
 /// Begins the time line of a run with it, and says what will not be counted.
 pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
@@ -14,6 +15,9 @@ pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
         let flow_itself = Subject::Flow(number);
         timeline.note(Instant::ZERO, flow_itself, || words(&flow.carrier).to_owned(), sink);
         untold(flow).for_each(|quantity| sink.untold(flow_itself, quantity));
+        if is_tcp(flow) && !Recognition::watches(scenario, flow) {
+            sink.untold(flow_itself, &quantity::WIRE_BYTES);
+        }
     }
 }
 

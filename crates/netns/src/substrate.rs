@@ -121,9 +121,24 @@ impl Substrate for Namespaces {
     }
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+        check_frames(&run.scenario, sink)?;
         let errands = errands(&run.scenario).map_err(RunError::because)?;
         let orders = orders(run).map_err(RunError::because)?;
         let testbed = self.build(&run.scenario).map_err(RunError::because)?;
         Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
+    }
+}
+
+/// That the frames which are wanted pass the router.
+fn check_frames(scenario: &Scenario, sink: &dyn Sink) -> Result<(), RunError> {
+    let cables = scenario.links.iter().filter(|link| link.is_direct());
+    let mut ends = cables.flat_map(|link| link.ends.map(|end| (end, link)));
+    match ends.find(|(end, _)| sink.wants_frames(*end as u32)) {
+        Some((end, link)) => Err(RunError::Failed(format!(
+            "the packets of node `{}` cannot be captured: link `{}` is a cable, which nobody watches; tcpdump in a node of \
+             `netrig lab` sees it",
+            scenario.nodes[end].name, link.name
+        ))),
+        None => Ok(()),
     }
 }

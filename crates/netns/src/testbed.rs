@@ -117,7 +117,7 @@ impl Testbed {
             name: name.clone(),
         };
         for end in self.wiring.links.iter().flat_map(|wire| &wire.ends) {
-            entries.push(interface(&self.router, &end.router_interface));
+            entries.extend(end.router_interface.iter().map(|name| interface(&self.router, name)));
             entries.push(interface(&self.nodes[end.node], &end.interface));
         }
         self.journal.record(entries)

@@ -40,7 +40,7 @@ pub struct NodeWiring {
     pub ways: Vec<Way>,
 }
 
-/// A link: two veth pairs that the router joins.
+/// A link: two veth pairs that the router joins, or one from node to node that it does not see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkWiring {
     /// The link's name in the scenario.
@@ -58,8 +58,8 @@ pub struct End {
     pub node: usize,
     /// The interface in the node's namespace: the link's name, shortened if it is longer than 15 characters.
     pub interface: String,
-    /// The interface in the router's namespace.
-    pub router_interface: String,
+    /// The interface in the router's namespace; nothing if the link is a cable from node to node.
+    pub router_interface: Option<String>,
     /// The number of both interfaces, each in its namespace: the router knows by it where a frame came from.
     pub index: u32,
     /// The hardware address of the node's interface.
@@ -145,7 +145,7 @@ fn wire(n: usize, link: &LinkSpec) -> Result<LinkWiring, WiringError> {
     let end = |end: usize| End {
         node: link.ends[end],
         interface: interface_name::of_node(&link.name, n),
-        router_interface: interface_name::of_router(&link.name, n, end),
+        router_interface: (!link.is_direct()).then(|| interface_name::of_router(&link.name, n, end)),
         index: PortId::of_end(n, end).interface(),
         mac: mac(n, end),
         addresses: addresses(n, end, mtu),
@@ -157,6 +157,7 @@ fn mtu(settings: &LinkSettings) -> u64 {
     match settings {
         LinkSettings::Line(line) => line.mtu.map_or(ETHERNET_MTU, |mtu| mtu.bytes()),
         LinkSettings::Wifi(wifi) => wifi.mtu.bytes(),
+        LinkSettings::Direct(direct) => direct.mtu.bytes(),
     }
 }
 

@@ -4,13 +4,14 @@
 //! same bytes on any machine.
 //!
 //! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] knows what happens next,
-//! [`network`] moves packets over wires, [`air`] over the channels of WiFi, and [`host`] through nodes that take time for
+//! [`network`] moves packets over wires, [`air`] over the channels of WiFi, [`cables`] along what takes no time, and [`host`] through nodes that take time for
 //! what they receive; [`tap`] shows who wants it what passes a node; [`flow_end`] joins an application to its connections, and
 //! [`world`] puts them together.
 #![forbid(unsafe_code)]
 
 mod agenda;
 mod air;
+mod cables;
 mod datagrams;
 mod flow_end;
 mod flow_meter;
@@ -26,7 +27,8 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::Sink;
-use netrig_experiment::{Carrier, Outcome, Run, RunError, Substrate, Unsupported};
+use netrig_experiment::{Carrier, Flow, Outcome, Route, Run, RunError, Scenario, Substrate, Unsupported};
+use netrig_traffic::Settings;
 use netrig_transport::tcp::Congestion;
 
 /// The substrate `sim`.
@@ -47,6 +49,7 @@ impl Substrate for Simulator {
             )));
         }
         for flow in &run.scenario.flows {
+            check_pace(&run.scenario, flow)?;
             let datagrams = flow.application.sends_datagrams();
             match flow.carrier {
                 Carrier::Udp { .. } if !datagrams => {
@@ -87,5 +90,20 @@ impl Substrate for Simulator {
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         world::Simulation::new(run, sink)?.run(sink, cancel)
+    }
+}
+
+/// That something keeps a flow from sending without an end at one moment: along cables alone an acknowledgement is there
+/// when its data was sent, and time would stand still.
+fn check_pace(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
+    let unbounded = matches!(&flow.application, Settings::Bulk(bulk) if bulk.bytes.is_none());
+    let on_cables = |path: &Route| path.hops.iter().all(|hop| scenario.links[hop.link].is_direct());
+    match flow.paths.iter().find(|path| unbounded && on_cables(path)) {
+        Some(path) => Err(Unsupported(format!(
+            "flow `{}` sends as much as path `{}` takes, which is made of cables, and in virtual time these take any amount \
+             at once; `bytes` bounds it",
+            flow.name, path.name
+        ))),
+        None => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ use netrig_transport::Packet;
 
 use crate::agenda::{Actor, Agenda, Appointment};
 use crate::air::Air;
+use crate::cables::Cables;
 use crate::flow_end::EndId;
 use crate::host::Host;
 use crate::parcel::{Carriage, Parcel};
@@ -28,6 +29,8 @@ pub(crate) enum Place {
     Air(u32),
     /// A host that takes time to receive.
     Host(u32),
+    /// The cables.
+    Cables,
 }
 
 /// One direction of a link, as packets take it.
@@ -37,6 +40,8 @@ enum Passage {
     Wire(u32),
     /// Over a lane of the air at this place.
     Air(u32, Lane),
+    /// Along a cable.
+    Cable,
 }
 
 /// A stop on a way through the network; the next one stands behind it.
@@ -57,6 +62,8 @@ pub(crate) struct Network {
     /// One for each wire; not beside it, for they are looked at once per tick and the wires once per packet.
     meters: Vec<WireMeters>,
     airs: Vec<Air>,
+    /// All cables as one: a packet comes out of it when it went in, and what differs is where it goes.
+    cables: Cables,
     /// Nodes that need time for what they receive, and their places in the scenario.
     hosts: Vec<Host>,
     /// Where packets go on each link, forward and backward.
@@ -87,6 +94,7 @@ impl Network {
             wires: Vec::with_capacity(2 * scenario.links.len()),
             meters: Vec::with_capacity(2 * scenario.links.len()),
             airs: Vec::new(),
+            cables: Cables::default(),
             hosts: Vec::new(),
             links: vec![[Passage::Wire(u32::MAX); 2]; scenario.links.len()],
             stops: Vec::new(),
@@ -96,8 +104,15 @@ impl Network {
         };
         for (number, link) in scenario.links.iter().enumerate() {
             for direction in [Direction::Forward, Direction::Backward] {
-                if let LinkSettings::Line(settings) = link.towards(direction) {
-                    network.add_wire(number, link, direction, settings, seeds, sink)?;
+                match link.towards(direction) {
+                    LinkSettings::Line(settings) => {
+                        network.add_wire(number, link, direction, settings, seeds, sink)?;
+                    }
+                    LinkSettings::Direct(_) => {
+                        network.links[number][direction as usize] = Passage::Cable;
+                    }
+                    // By their channels, below.
+                    LinkSettings::Wifi(_) => {}
                 }
             }
         }
@@ -196,6 +211,7 @@ impl Network {
                 }
                 Place::Air(air) => self.airs[air as usize].arrived(now)?,
                 Place::Host(host) => self.hosts[host as usize].served(now)?,
+                Place::Cables => self.cables.passed()?,
             };
             if let Some(arrived) = self.go_on(at, parcel, sink) {
                 return Some(arrived);
@@ -235,6 +251,7 @@ impl Network {
             Place::Wire(wire) => self.wires[wire as usize].appointment.met(at),
             Place::Air(air) => self.airs[air as usize].appointment.met(at),
             Place::Host(host) => self.hosts[host as usize].appointment.met(at),
+            Place::Cables => self.cables.appointment.met(at),
         }
     }
 
@@ -254,6 +271,7 @@ impl Network {
                 let host = &mut self.hosts[host as usize];
                 (host.poll_timeout(), &mut host.appointment)
             }
+            Place::Cables => (self.cables.poll_timeout(), &mut self.cables.appointment),
         };
         appointment.keep(deadline, Actor::Network(place), &mut self.agenda);
     }
@@ -269,6 +287,8 @@ impl Network {
                 self.airs[air as usize].apply(now, lane, event);
                 self.reappoint(Place::Air(air));
             }
+            // Nothing happens to a cable.
+            Passage::Cable => {}
         }
     }
 
@@ -277,6 +297,10 @@ impl Network {
         match passage {
             Passage::Wire(wire) => self.forward(now, wire, parcel),
             Passage::Air(air, lane) => self.radiate(now, air, lane, parcel),
+            Passage::Cable => {
+                self.cables.take(now, parcel);
+                self.reappoint(Place::Cables);
+            }
         }
     }
 
@@ -318,6 +342,9 @@ impl Network {
             sum.dropped += counters.dropped_in_all().packets;
             sum.inside += inside as u64;
         }
+        sum.offered += self.cables.offered;
+        sum.delivered += self.cables.delivered;
+        sum.inside += self.cables.underway.len() as u64;
         for host in &self.hosts {
             let own = host.balance();
             if !own.holds() {

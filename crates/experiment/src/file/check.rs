@@ -17,7 +17,7 @@ use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::points::Points;
 use crate::response::Subjects;
-use crate::{Factor, Paper, Replications, WarmUp, resolve};
+use crate::{Factor, Of, Paper, Replications, Scenario, WarmUp, resolve};
 
 /// The format that is read.
 const FORMAT: i64 = 1;
@@ -133,8 +133,11 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
     let mut problems = reader.finish();
     let mut warnings = Warnings::new(definition, design.as_ref(), header.as_ref());
     if let Some(points) = &points {
-        let windows = windows(definition, header.as_ref(), design.as_ref());
-        problems.extend(try_points(definition, points, &windows, &mut warnings));
+        let measured = Measured {
+            windows: windows(definition, header.as_ref(), design.as_ref()),
+            links: links(definition, design.as_ref()),
+        };
+        problems.extend(try_points(definition, points, &measured, &mut warnings));
     }
     let warnings = warnings.finish();
     match (header, design, points) {
@@ -147,6 +150,40 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
 
 /// When measuring starts, and where in the file that stands.
 type Window = (Duration, Span);
+
+/// What is measured, as far as it takes a point to say whether it can be.
+struct Measured<'d> {
+    /// When measuring starts.
+    windows: Vec<Window>,
+    /// The names of links of which something is measured, and where in the file that stands.
+    links: Vec<(&'d str, Span)>,
+}
+
+impl Measured<'_> {
+    /// What of it there cannot be in this scenario.
+    fn problems(&self, scenario: &Scenario) -> impl Iterator<Item = Diagnostic> {
+        let late = self.windows.iter().filter(|(start, _)| *start >= scenario.duration);
+        let late = late.map(|(start, span)| {
+            let why = format!("measuring starts at {start}, but the run ends at {}", scenario.duration);
+            Diagnostic::error(span.clone(), why)
+        });
+        let is_cable = |name: &str| scenario.links.iter().any(|link| link.group == name && link.is_direct());
+        let uncounted = self.links.iter().filter(move |(name, _)| is_cable(name)).map(|(name, span)| {
+            let why = format!("link `{name}` is a cable (`kind = \"direct\"`), of which nothing is counted");
+            Diagnostic::error(span.clone(), why)
+        });
+        late.chain(uncounted)
+    }
+}
+
+/// The links of which responses are.
+fn links<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d str, Span)> {
+    let responses = design.map_or(&[][..], |design| &design.responses).iter();
+    let of_links =
+        responses.filter(|(_, spec)| matches!(spec.of, Of::Link(..) | Of::Class(..) | Of::Rule(..)));
+    let place = |name: &str| definition.root.at(&["response", name, "of"]).span.clone();
+    of_links.map(|(name, spec)| (spec.of.group(), place(name))).collect()
+}
 
 /// The latest start of measuring that the warm-up and each response ask for.
 fn windows(definition: &Definition, header: Option<&Header>, design: Option<&Design>) -> Vec<Window> {
@@ -164,7 +201,7 @@ fn windows(definition: &Definition, header: Option<&Header>, design: Option<&Des
 fn try_points(
     definition: &Definition,
     points: &Points,
-    windows: &[Window],
+    measured: &Measured<'_>,
     warnings: &mut Warnings<'_>,
 ) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
@@ -173,12 +210,7 @@ fn try_points(
         let places = points.levels(i, definition.factors.len());
         match resolve::scenario(&definition.root, &definition.levels(&places)) {
             Ok(scenario) => {
-                let late = windows.iter().filter(|(start, _)| *start >= scenario.duration);
-                problems.extend(late.map(|(start, span)| {
-                    let why =
-                        format!("measuring starts at {start}, but the run ends at {}", scenario.duration);
-                    Diagnostic::error(span.clone(), why)
-                }));
+                problems.extend(measured.problems(&scenario));
                 warnings.look_at(&scenario, &places);
                 parts += scenario.parts();
             }

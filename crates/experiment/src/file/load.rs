@@ -68,6 +68,7 @@ fn seconds_per_byte(link: &LinkSettings, flow: &Flow) -> f64 {
             let payload = flow.application.datagram().unwrap_or(wifi.mtu.bytes() as f64);
             packet_time(wifi, (payload + headers) as u64) / payload.max(1.0)
         }
+        LinkSettings::Direct(_) => 0.0,
     }
 }
 

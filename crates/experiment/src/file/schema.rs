@@ -1,6 +1,6 @@
 //! The JSON schema of an experiment file, for editors that complete and check as one types.
 
-use netrig_link::{LineSettings, WifiSettings};
+use netrig_link::{DirectSettings, LineSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -83,14 +83,15 @@ fn sections(generator: &mut SchemaGenerator) -> Map<String, Json> {
     sections
 }
 
-/// A link has the keys of its section, those of a line or of WiFi, and `reverse` with any of the latter.
+/// A link has the keys of its section, those of a line or of WiFi, and `reverse` with any of the latter; or those of a cable.
 fn link(generator: &mut SchemaGenerator) -> Json {
     let mut section = object::<LinkSection>(generator);
     let wifi = link_of(section.clone(), object::<WifiSettings>(generator));
     if let Some(Json::Object(properties)) = section.get_mut("properties") {
         properties.remove("channel");
     }
-    json!({ "anyOf": [link_of(section, object::<LineSettings>(generator)), wifi] })
+    let direct = merged([section.clone(), object::<DirectSettings>(generator)]);
+    json!({ "anyOf": [link_of(section, object::<LineSettings>(generator)), wifi, direct] })
 }
 
 fn link_of(section: Map<String, Json>, settings: Map<String, Json>) -> Json {

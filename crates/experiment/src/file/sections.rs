@@ -145,6 +145,8 @@ pub(crate) struct LinkSection {
 pub(crate) const LINE_KEYS: &[&str] = &["between", "count", "reverse"];
 /// The same of WiFi, which also has a channel.
 pub(crate) const WIFI_KEYS: &[&str] = &["between", "count", "reverse", "channel"];
+/// The same of a cable, which has no way back of its own.
+pub(crate) const DIRECT_KEYS: &[&str] = &["between", "count"];
 
 /// The keys of a transport besides its constants.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -125,6 +125,7 @@ impl EventFile<'_> {
                     ));
                     return None;
                 };
+                self.changes_of_cables(&links, script.topology)?;
                 self.line(&section.change, at, links, script)
             }
             (None, Some(node)) => {
@@ -191,6 +192,20 @@ impl EventFile<'_> {
             return self.refuse(&[other], format!("`{kind}` is about a `{subject}`, not about a `{other}`"));
         }
         Some(())
+    }
+
+    /// Refuses an event of a link to which none can happen.
+    fn changes_of_cables(&self, links: &Range<usize>, topology: &Topology) -> Option<()> {
+        match topology.links[links.clone()].iter().find(|link| link.is_direct()) {
+            Some(link) => {
+                let why = format!(
+                    "link `{}` is a cable (`kind = \"direct\"`), to which nothing happens",
+                    link.group
+                );
+                self.refuse(&["link"], why)
+            }
+            None => Some(()),
+        }
     }
 
     /// What happens to links.
@@ -339,7 +354,7 @@ impl EventFile<'_> {
                 0.0
             };
             let changes = [
-                change.rate.map(|new| (rate(new), rate(line.rate()))),
+                change.rate.zip(line.rate()).map(|(new, own)| (rate(new), rate(own))),
                 change.delay.map(|new| (LinkEvent::Delay(new), LinkEvent::Delay(line.delay()))),
                 change.loss.map(|new| (loss(new.get()), loss(before))),
             ];

@@ -12,7 +12,7 @@ use super::{
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::Reader;
-use crate::file::sections::{IpVersion, LINE_KEYS, LinkSection, NodeSection, WIFI_KEYS};
+use crate::file::sections::{DIRECT_KEYS, IpVersion, LINE_KEYS, LinkSection, NodeSection, WIFI_KEYS};
 use crate::program::{MOST, NodeApplication, NodeApplications, Program};
 use crate::{LinkSpec, Node, WifiLane, channels};
 
@@ -273,7 +273,8 @@ fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
     let table = value.table()?;
     let own = table.without(keys(table));
     let forward = read_line(&made_of(value, own.clone()), reader);
-    let Some(reverse) = table.get("reverse") else { return forward.map(|line| [line.clone(), line]) };
+    let reverse = table.get("reverse").filter(|_| !is_direct(table));
+    let Some(reverse) = reverse else { return forward.map(|line| [line.clone(), line]) };
     let Kind::Table(over) = &reverse.kind else {
         reader.report(reader.about(value, &["reverse"], "expected a table of the values that differ"));
         return None;
@@ -289,13 +290,26 @@ fn is_wifi(link: &Table) -> bool {
     link.get("standard").is_some()
 }
 
+/// One that names its `kind` is a cable: lines and WiFi have none.
+fn is_direct(link: &Table) -> bool {
+    link.get("kind").is_some()
+}
+
 /// Keys of a link that are not of the settings of a direction.
 fn keys(link: &Table) -> &'static [&'static str] {
-    if is_wifi(link) { WIFI_KEYS } else { LINE_KEYS }
+    if is_direct(link) {
+        DIRECT_KEYS
+    } else if is_wifi(link) {
+        WIFI_KEYS
+    } else {
+        LINE_KEYS
+    }
 }
 
 fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LinkSettings> {
-    let line = if is_wifi(value.table()?) {
+    let line = if is_direct(value.table()?) {
+        LinkSettings::Direct(reader.read_beside(value, DIRECT_KEYS)?)
+    } else if is_wifi(value.table()?) {
         LinkSettings::Wifi(reader.read_beside(value, WIFI_KEYS)?)
     } else {
         LinkSettings::Line(reader.read_beside(value, LINE_KEYS)?)

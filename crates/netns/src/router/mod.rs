@@ -29,7 +29,7 @@ use self::findings::FULL;
 pub(crate) use self::findings::{Findings, UNTAKEN};
 use self::parcel::{Parcel, addresses};
 use self::passage::Passages;
-pub(crate) use self::recognition::Recognition;
+pub(crate) use self::recognition::{Recognition, is_tcp};
 pub(crate) use self::report::RouterReport;
 pub(crate) use self::routing::Routing;
 use self::routing::Stop;
@@ -128,12 +128,14 @@ impl Router {
     ) -> Result<Self, RunError> {
         let scenario = &*run.scenario;
         let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
-        let outlets = ends().map(|end| Outlet::open(testbed, end.index));
+        // On a link that is a cable the router has no port.
+        let ports = || ends().map(|end| end.router_interface.as_ref().map(|_| end));
+        let outlets = ports().map(|end| end.map(|end| Outlet::open(testbed, end.index)).transpose());
         let events = Events::default();
         let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
         Ok(Self {
             outlets: outlets.collect::<Result<_, _>>()?,
-            told: ends().map(|_| Instant::ZERO).collect(),
+            told: ports().map(|end| end.map(|_| Instant::ZERO)).collect(),
             departing: Vec::new(),
             wires,
             meters,
@@ -145,11 +147,11 @@ impl Router {
             recognition: Recognition::new(scenario),
             passages: Passages::new(scenario, testbed.wiring()),
             underway: scenario.nodes.iter().map(|_| Underway::default()).collect(),
-            displaced: ends().map(|_| Displacement::default()).collect(),
+            displaced: ports().map(|end| end.map(|_| Displacement::default())).collect(),
             shut: Shut::none(ends().count()),
             tap: Tap {
                 wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
-                nodes: ends().map(|end| end.node).collect(),
+                nodes: ends().map(|end| Some(end.node)).collect(),
             },
             timeline: Timeline::new(sink),
             events,
@@ -265,7 +267,7 @@ impl Router {
         });
         for (at, interface, parcel) in arrived.into_iter().flatten() {
             // An interface may be somebody else's, who has been in the router's namespace.
-            let from = PortId::of_interface(interface).filter(|from| self.wires.has(*from));
+            let from = PortId::of_interface(interface).filter(|from| self.wires.get(*from).is_some());
             match (from, parcel) {
                 (Some(from), Some(parcel)) => self.offer(at, from, parcel),
                 (None, Some(_)) => self.report.foreign += 1,
@@ -316,8 +318,9 @@ impl Router {
             if at > now {
                 return;
             }
-            for wire in self.wires.ports() {
-                if self.wires[wire].poll_timeout().is_some_and(|due| due <= at) {
+            for wire in self.wires.ends() {
+                let due = self.wires.get(wire).and_then(Wire::poll_timeout);
+                if due.is_some_and(|due| due <= at) {
                     self.told[wire] = self.told[wire].max(at);
                     self.deliver(at, wire);
                 }
@@ -494,7 +497,7 @@ impl Router {
     }
 }
 
-/// Both directions of every link.
+/// Both directions of every link that is no cable.
 fn wires(
     scenario: &Scenario,
     seeds: &Seeds,
@@ -504,13 +507,22 @@ fn wires(
     let (mut wires, mut meters) = (Vec::new(), Vec::new());
     for (link, number) in scenario.links.iter().zip(0..) {
         for direction in [Direction::Forward, Direction::Backward] {
-            let LinkSettings::Line(settings) = link.towards(direction) else {
-                return Err(RunError::Failed(format!("link `{}` is no line", link.name)));
+            let settings = match link.towards(direction) {
+                LinkSettings::Line(settings) => settings,
+                LinkSettings::Direct(_) => {
+                    wires.push(None);
+                    meters.push(None);
+                    continue;
+                }
+                LinkSettings::Wifi(_) => {
+                    return Err(RunError::Failed(format!("link `{}` is no line", link.name)));
+                }
             };
             let id = WireId { link: number, name: &link.name, direction };
             let wire = Wire::new(id, settings, seeds, events, sink);
-            wires.push(wire.map_err(|error| RunError::Failed(format!("link `{}`: {error}", link.name)))?);
-            meters.push(WireMeters::new(id, settings, sink));
+            let failed = |error| RunError::Failed(format!("link `{}`: {error}", link.name));
+            wires.push(Some(wire.map_err(failed)?));
+            meters.push(Some(WireMeters::new(id, settings, sink)));
         }
     }
     Ok((wires.into_iter().collect(), meters.into_iter().collect()))

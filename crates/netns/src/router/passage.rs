@@ -28,6 +28,8 @@ pub(crate) struct Passages {
     /// Flows of datagrams, by the address of their second end, with both nodes.
     flows: BTreeMap<SocketAddr, (u32, [usize; 2])>,
     ends: BTreeMap<(u32, Side), AtEnd>,
+    /// Flows of datagrams on cables alone, with their names: nobody is between their sockets.
+    on_cables: Vec<(u32, String)>,
     /// What was handed over and may still be on its way, in the order of time.
     fresh: VecDeque<(Instant, Handed)>,
     offered: Fragments,
@@ -42,6 +44,8 @@ struct Node {
     fits: u32,
     /// Whether its interfaces go down in the run: its kernel then drops what it has to.
     shuts: bool,
+    /// Whether one of its links is a cable, over which it may send on what nobody counts.
+    has_cable: bool,
     to_send_on: Passed,
     sent_on: Passed,
 }
@@ -87,10 +91,12 @@ impl Passages {
                 |action: &Action| matches!(action, Action::Interface { node: other, .. } if *other == node);
             scenario.events.iter().any(|event| shut(&event.action))
         };
+        let is_cable = |link: usize| scenario.links[link].is_direct();
         let nodes = wiring.nodes.iter().enumerate().map(|(place, node)| Node {
             name: node.name.clone(),
             fits: wiring.ends_of(place).map(|(link, _)| wiring.links[link].mtu).min().unwrap_or(u32::MAX),
             shuts: shuts(place),
+            has_cable: wiring.ends_of(place).any(|(link, _)| is_cable(link)),
             to_send_on: Passed::default(),
             sent_on: Passed::default(),
         });
@@ -99,12 +105,17 @@ impl Passages {
         let datagrams = scenario.flows.iter().zip(0..).filter(|(flow, _)| {
             matches!(flow.carrier, Carrier::Udp { .. }) && flow.application.datagram().is_some()
         });
-        let (mut flows, mut at_ends) = (BTreeMap::new(), BTreeMap::new());
+        let (mut flows, mut at_ends, mut on_cables) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (flow, number) in datagrams {
-            let last = flow.paths.first().and_then(|path| path.hops.last());
-            let Some(address) = last.and_then(|hop| scenario.address(flow.to, hop.link)) else { continue };
+            let hops = flow.paths.first().map_or(&[][..], |path| &path.hops);
+            let (Some(first), Some(last)) = (hops.first(), hops.last()) else { continue };
+            let Some(address) = scenario.address(flow.to, last.link) else { continue };
             flows.insert(SocketAddr::from((address, server_port(number))), (number, [flow.from, flow.to]));
-            for (side, node) in [(Side::Client, flow.from), (Side::Server, flow.to)] {
+            if hops.iter().all(|hop| is_cable(hop.link)) {
+                on_cables.push((number, flow.name.clone()));
+            }
+            let ends = [(Side::Client, flow.from, first.link), (Side::Server, flow.to, last.link)];
+            for (side, node, _) in ends.into_iter().filter(|(_, _, link)| !is_cable(*link)) {
                 at_ends.insert((number, side), AtEnd { flow: flow.name.clone(), node, ..AtEnd::default() });
             }
         }
@@ -113,6 +124,7 @@ impl Passages {
             owners,
             flows,
             ends: at_ends,
+            on_cables,
             fresh: VecDeque::new(),
             offered: Fragments::default(),
             handed: Fragments::default(),
@@ -205,8 +217,9 @@ impl Passages {
         if end < self.end {
             // Sockets were closed when somebody said so, and what came to them after that nobody was to have.
             self.ends.values_mut().for_each(|at| at.handed = 0);
+            self.on_cables.clear();
         }
-        PassageReport { nodes: self.nodes, ends: self.ends }
+        PassageReport { nodes: self.nodes, ends: self.ends, on_cables: self.on_cables }
     }
 }
 
@@ -215,20 +228,41 @@ impl Passages {
 pub(crate) struct PassageReport {
     nodes: Vec<Node>,
     ends: BTreeMap<(u32, Side), AtEnd>,
+    on_cables: Vec<(u32, String)>,
 }
 
 impl PassageReport {
     /// Where packets were lost that no link dropped: each a sentence. `ends` is what the sockets say.
     pub fn faults(&self, ends: &[EndReport]) -> Vec<String> {
         let counted = |node: &&Node| !node.shuts;
-        let through = self.nodes.iter().filter(counted).filter_map(Node::fault);
+        let through =
+            self.nodes.iter().filter(|node| !node.has_cable).filter(counted).filter_map(Node::fault);
         let at_ends = ends.iter().filter_map(|end| {
             let at = self.ends.get(&(end.flow, end.side))?;
             let node = self.nodes.get(at.node).filter(counted)?;
             Some(at.faults(&node.name, &end.passed?))
         });
-        through.chain(at_ends.flatten()).collect()
+        let passed = |flow, side| {
+            let end = ends.iter().find(|end| (end.flow, end.side) == (flow, side));
+            end.and_then(|end| end.passed)
+        };
+        let on_cables = self.on_cables.iter().filter_map(|(flow, name)| {
+            fault_on_cables(name, &passed(*flow, Side::Client)?, &passed(*flow, Side::Server)?)
+        });
+        through.chain(at_ends.flatten()).chain(on_cables).collect()
     }
+}
+
+/// That a datagram of a flow was lost between its sockets, where only kernels are. Of answers the last may come to a socket
+/// that is closed.
+fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -> Option<String> {
+    let lost = client.sent.saturating_sub(server.received + server.dropped);
+    let sent = client.sent;
+    (lost > 0).then(|| {
+        format!(
+            "flow `{flow}`: {lost} of {sent} datagrams that were sent on cables did not reach their socket"
+        )
+    })
 }
 
 impl Node {

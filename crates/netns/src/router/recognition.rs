@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Duration, Instant, PacketMeta, Quantity, Sample, Sink, Subject, protocol, quantity};
-use netrig_experiment::{Carrier, Flow, Scenario, server_port};
+use netrig_experiment::{Carrier, Flow, Route, Scenario, server_port};
 
 use super::parcel::Parcel;
 use crate::ftp;
@@ -35,10 +35,10 @@ impl Recognition {
     pub fn new(scenario: &Scenario) -> Self {
         let mut flows = BTreeMap::new();
         for (flow, number) in scenario.flows.iter().zip(0..) {
-            if !Self::watches(flow) {
+            if !Self::watches(scenario, flow) {
                 continue;
             }
-            let receiver = if flow.application.answers() { flow.from } else { flow.to };
+            let receiver = receiver(flow);
             for path in &flow.paths {
                 let last = path.hops.last().and_then(|hop| scenario.address(flow.to, hop.link));
                 let port = if ftp::of(flow).is_some() { ftp::data_port(number) } else { server_port(number) };
@@ -55,9 +55,12 @@ impl Recognition {
         }
     }
 
-    /// Whether it counts what comes of a flow, and tells when that pauses.
-    pub fn watches(flow: &Flow) -> bool {
-        matches!(flow.carrier, Carrier::Tcp(_) | Carrier::Mptcp(_))
+    /// Whether it counts what comes of a flow, and tells when that pauses: not if that comes out of a cable.
+    pub fn watches(scenario: &Scenario, flow: &Flow) -> bool {
+        let answers = flow.application.answers();
+        let comes_by = |path: &Route| if answers { path.hops.first() } else { path.hops.last() }.copied();
+        let mut last = flow.paths.iter().filter_map(comes_by);
+        is_tcp(flow) && !last.any(|hop| scenario.links[hop.link].is_direct())
     }
 
     /// A frame reaches a node.
@@ -112,6 +115,16 @@ impl Recognition {
             sink.sample(Subject::Flow(flow), Sample { at, quantity: &quantity::WIRE_BYTES, value });
         }
     }
+}
+
+/// Whether a kernel's TCP carries a flow.
+pub(crate) fn is_tcp(flow: &Flow) -> bool {
+    matches!(flow.carrier, Carrier::Tcp(_) | Carrier::Mptcp(_))
+}
+
+/// The node that receives the data of a flow.
+fn receiver(flow: &Flow) -> usize {
+    if flow.application.answers() { flow.from } else { flow.to }
 }
 
 /// Whether a TCP segment carries data: it is longer than its headers.

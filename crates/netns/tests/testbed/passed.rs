@@ -17,8 +17,8 @@ fn bridge(testbed: &Testbed) {
     for (n, wire) in testbed.wiring().links.iter().enumerate() {
         let bridge = format!("bridge{n}");
         says("ip", &["-n", router, "link", "add", &bridge, "up", "type", "bridge", "forward_delay", "0"]);
-        for end in &wire.ends {
-            says("ip", &["-n", router, "link", "set", &end.router_interface, "master", &bridge]);
+        for name in wire.ends.iter().filter_map(|end| end.router_interface.as_deref()) {
+            says("ip", &["-n", router, "link", "set", name, "master", &bridge]);
         }
     }
 }

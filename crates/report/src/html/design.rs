@@ -136,7 +136,11 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
 
 /// What a link does to packets beside carrying them.
 fn impairments(link: &LinkSpec) -> String {
-    let LinkSettings::Line(line) = &link.forward else { return on_wifi(link) };
+    let line = match &link.forward {
+        LinkSettings::Line(line) => line,
+        LinkSettings::Wifi(_) => return on_wifi(link),
+        LinkSettings::Direct(_) => return "a cable, of which nothing is counted".to_owned(),
+    };
     let all = [
         ("conditioning", !line.condition.is_empty()),
         ("classes", !line.classes.is_empty()),
@@ -175,9 +179,11 @@ fn link(m: &mut Markup, scenario: &Scenario, link: &LinkSpec, count: usize, with
     let (there, back) = (&link.forward, &link.backward);
     m.element("th", &[("scope", "row")], times(&link.group, count));
     m.element("td", &[], ends.join(" – "));
-    m.element("td", &[], both(there.rate().to_string(), back.rate().to_string()));
+    let rate = |way: &LinkSettings| way.rate().map_or("–".to_owned(), |rate| rate.to_string());
+    let queue = |way: &LinkSettings| way.queue().map_or("–".to_owned(), settings);
+    m.element("td", &[], both(rate(there), rate(back)));
     m.element("td", &[], both(there.delay().to_string(), back.delay().to_string()));
-    m.element("td", &[], both(settings(there.queue()), settings(back.queue())));
+    m.element("td", &[], both(queue(there), queue(back)));
     if with_more {
         m.element("td", &[], impairments(link));
     }

@@ -51,7 +51,8 @@ fn ways(scenario: &Scenario, names: &[String]) -> Result<Vec<(u32, Direction)>, 
     const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
     let numbered = || (0..).zip(&scenario.links);
     if names.is_empty() {
-        return Ok(numbered().flat_map(|(link, _)| BOTH.map(|direction| (link, direction))).collect());
+        let seen = numbered().filter(|(_, spec)| !spec.is_direct());
+        return Ok(seen.flat_map(|(link, _)| BOTH.map(|direction| (link, direction))).collect());
     }
     let mut ways = Vec::new();
     for name in names {
@@ -61,7 +62,13 @@ fn ways(scenario: &Scenario, names: &[String]) -> Result<Vec<(u32, Direction)>, 
             _ => (name.as_str(), &BOTH[..]),
         };
         let before = ways.len();
-        for (number, _) in numbered().filter(|(_, spec)| spec.name == link || spec.group == link) {
+        for (number, spec) in numbered().filter(|(_, spec)| spec.name == link || spec.group == link) {
+            if spec.is_direct() {
+                return Err(Failure::request(format!(
+                    "link `{}` is a cable, on which nothing happens to packets",
+                    spec.name
+                )));
+            }
             ways.extend(directions.iter().map(|direction| (number, *direction)));
         }
         if ways.len() == before {

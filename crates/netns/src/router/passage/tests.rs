@@ -26,7 +26,7 @@ fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
 
 fn node(name: &str) -> Node {
     let (to_send_on, sent_on) = (Passed::default(), Passed::default());
-    Node { name: name.into(), fits: 1500, shuts: false, to_send_on, sent_on }
+    Node { name: name.into(), fits: 1500, shuts: false, has_cable: false, to_send_on, sent_on }
 }
 
 /// a (10.0.0.1) – R – b (10.0.0.6), with the flow `x` from a to b.
@@ -38,6 +38,7 @@ fn passages() -> Passages {
         owners: owners.map(|(octets, node)| (IpAddr::from(octets), node)).into(),
         flows: [(SocketAddr::from(([10, 0, 0, 6], 7000)), (0, [0, 2]))].into(),
         ends: [((0, Side::Client), end(0)), ((0, Side::Server), end(2))].into(),
+        on_cables: Vec::new(),
         fresh: VecDeque::new(),
         offered: Fragments::default(),
         handed: Fragments::default(),
@@ -148,4 +149,12 @@ fn a_node_answers_what_may_go_no_further() {
     goes_on.handed(ms(1), 1, &with_flags(1, 0, 2, 100));
     goes_on.handed(ms(1), 1, &with_flags(2, 0x4000, 64, 1480));
     assert_eq!(faults(goes_on, 0, 0, 0), ["node `R` did not send on 2 of 2 packets that links handed it"]);
+}
+
+#[test]
+fn on_cables_a_socket_has_what_the_other_sent() {
+    let socket = |sent, received, dropped| SocketPassage { sent, received, dropped };
+    assert_eq!(fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 2)), None);
+    let lost = fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 1)).unwrap();
+    assert_eq!(lost, "flow `x`: 1 of 10 datagrams that were sent on cables did not reach their socket");
 }
