@@ -90,7 +90,7 @@ impl Client {
                 while came.is_empty() {
                     assert!(StdInstant::now() < until, "an answer comes");
                     stream
-                        .receive(|framed, _| {
+                        .receive(true, |framed, _| {
                             if let Framed::Message(bytes) = framed {
                                 came.push(bytes);
                             }
