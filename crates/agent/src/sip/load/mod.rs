@@ -16,6 +16,7 @@
 mod answering;
 mod attention;
 mod order;
+mod replies;
 mod report;
 mod run;
 mod shard;
@@ -24,7 +25,7 @@ mod streams;
 mod tester;
 mod wire;
 
-pub use answering::{AnswerReport, answer};
+pub use answering::{AnswerReport, Answering, answer};
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,

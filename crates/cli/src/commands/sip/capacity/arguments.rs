@@ -51,6 +51,9 @@ pub struct SearchArguments {
     /// Sequential: how often the whole is done; the capacity is the mean, with an interval if there are several
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub repeats: u32,
+    /// Sequential: a rate fails at which more requests than this share of what begins must be sent again
+    #[arg(long, value_name = "SHARE", default_value = "0.1%")]
+    pub again: Fraction,
     /// Sequential: no step is decided sooner. A server that flushes every 60 s needs 180 s
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub least: Duration,

@@ -1,6 +1,7 @@
 //! `netrig sip capacity`.
 
 mod arguments;
+mod baseline;
 mod journal;
 mod offer;
 mod settings;
@@ -12,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use netrig_runner::capacity::{Drain, Order, Search, Verdict};
 
+use crate::commands::sip::subject::work;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Capacity;
+use baseline::Baseline;
 
 /// How often a silence looks whether it is interrupted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -26,20 +29,35 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     // What cannot be is refused before the first call.
     let order = offer::order(typed, search.start.0, 1.0, Some(1))?;
     let settings = settings::settings(typed, &order);
-    let mut search = journal::begun(typed, settings)?;
+    let (mut search, known) = journal::begun(typed, settings)?;
     let stop = until_interrupted()?;
-    let verdict = searched(typed, &mut search, &stop)?;
+    let baseline = match known {
+        Some(known) => Some(known),
+        None => baseline::find(typed, &stop)?,
+    };
+    let verdict = match &baseline {
+        Some(baseline) => {
+            eprintln!("{}", baseline.sentence(settings::unit(work(&typed.subject))));
+            searched(typed, &mut search, baseline, &stop)?
+        }
+        None => None,
+    };
     let journal = search.journal();
     if typed.json {
-        print(show::document(typed, &journal, verdict.as_ref())?)?;
+        print(show::document(typed, &journal, baseline.as_ref(), verdict.as_ref())?)?;
     } else {
-        print(show::table(typed, &journal, verdict.as_ref()).trim_end())?;
+        print(show::table(typed, &journal, baseline.as_ref(), verdict.as_ref()).trim_end())?;
     }
     Ok(exit_code(verdict.as_ref()))
 }
 
 /// Does what the search orders until it is finished; `None` if it was interrupted.
-fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<Option<Verdict>, Failure> {
+fn searched(
+    typed: &Capacity,
+    search: &mut Search,
+    baseline: &Baseline,
+    stop: &AtomicBool,
+) -> Result<Option<Verdict>, Failure> {
     let mut is_warned = false;
     loop {
         match search.next() {
@@ -56,14 +74,18 @@ fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<
                         warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
                     }
                 };
-                let Some(seen) = offer::offer(typed, &step, search, stop, warn)? else { return Ok(None) };
+                let seen = match baseline.refuses(step.rate) {
+                    Some(refused) => Some(refused),
+                    None => offer::offer(typed, &step, search, stop, warn)?,
+                };
+                let Some(seen) = seen else { return Ok(None) };
                 if let Some(record) = search.end(&seen) {
                     eprintln!("{}", show::step(record));
                 }
             }
         }
         if let Some(file) = &typed.journal {
-            journal::write(typed, file, search.journal())?;
+            journal::write(typed, file, baseline, search.journal())?;
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_agent::sip::load::{DelayRow, LoadOrder, LoadReport, Next, SecondRow, SoFar, run};
+use netrig_agent::sip::load::{DelayRow, LoadError, LoadOrder, LoadReport, Next, SecondRow, SoFar, run};
 use netrig_core::Duration;
-use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
+use netrig_runner::capacity::{Counts, DelaySeen, Outcome, Progress, Search, Seen, Step, TesterSeen};
 use netrig_sip::load::{Arrivals, Pace};
 
 use super::arguments::Capacity;
@@ -17,7 +17,8 @@ pub fn order(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) ->
     let search = &typed.search;
     let pace = Pace::Open(Arrivals::at(rate, search.arrivals.0));
     let lasts = Duration::from_secs_f64(at_most_s);
-    order_of(&typed.subject, pace, Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed })
+    let span = Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed, is_step: true };
+    order_of(&typed.subject, pace, span)
 }
 
 /// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
@@ -29,14 +30,30 @@ pub fn offer(
     warn: impl FnOnce(&[String]),
 ) -> Result<Option<Seen>, Failure> {
     let order = order(typed, step.rate, step.at_most_s, step.calls)?;
+    // What was checked with the first rate can only be too fast for the users that there are.
+    if let Err(LoadError::Request(why)) = order.check() {
+        let tester = TesterSeen { faults: vec![why], ..TesterSeen::default() };
+        return Ok(Some(Seen { tester, ..Seen::default() }));
+    }
     let mut watched = Watched::new(&order, step);
     let second = |row: &SecondRow, so_far: SoFar<'_>| watched.second(row, so_far, search);
     let report = run(&order, stop, |ready| warn(&ready.warnings), second);
-    let report = report.map_err(load::failure)?;
+    let report = match report {
+        // What could be made ready at a lower rate cannot because of the rate.
+        Err(error @ LoadError::Preparation { .. }) if has_passed(search) => {
+            return Ok(Some(Seen { unprepared: Some(error.to_string()), ..Seen::default() }));
+        }
+        report => report.map_err(load::failure)?,
+    };
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
     Ok(Some(watched.end(&report)))
+}
+
+/// Whether the server has carried any rate.
+fn has_passed(search: &Search) -> bool {
+    search.journal().steps().any(|record| record.decision.outcome == Outcome::Passed)
 }
 
 /// A step while it is offered.
@@ -59,6 +76,7 @@ impl<'a> Watched<'a> {
         counts.begun += row.begun;
         counts.succeeded += row.succeeded;
         counts.failed += row.failed;
+        counts.again += row.retransmissions;
         counts.overdue = row.overdue;
         counts.late = so_far.late(&self.order.plan.thresholds).min(counts.succeeded);
         self.seen.delays = so_far.delays().iter().map(delay).collect();
@@ -95,6 +113,7 @@ impl<'a> Watched<'a> {
             failed: own.failed,
             overdue: own.open,
             late: counts.late.min(own.succeeded),
+            again: counts.again,
         };
         self.seen
     }

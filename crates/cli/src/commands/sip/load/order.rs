@@ -16,7 +16,11 @@ const RATE: f64 = 10.0;
 /// What was typed, as the agent takes it.
 pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
     let ArrivalArguments { lasts, count, warm_up, seed, .. } = arguments.arrivals;
-    order_of(&arguments.subject, pace(&arguments.arrivals)?, Span { lasts, count, warm_up, seed })
+    order_of(
+        &arguments.subject,
+        pace(&arguments.arrivals)?,
+        Span { lasts, count, warm_up, seed, is_step: false },
+    )
 }
 
 fn pace(typed: &ArrivalArguments) -> Result<Pace, Failure> {

@@ -30,6 +30,8 @@ pub struct Span {
     pub warm_up: Duration,
     /// Of the arrivals.
     pub seed: u64,
+    /// It is one of several at different rates: those who register are as many as its rate needs, and no more.
+    pub is_step: bool,
 }
 
 /// What was typed, as the agent takes it: users begin at this pace.
@@ -138,7 +140,9 @@ fn users(
         return listed(path, password, subject.call.callee == CalleeName::Own);
     }
     let names = pattern(&population.names)?;
-    let users = population.users.unwrap_or_else(|| wanted(work, pace, span));
+    let wanted = wanted(work, pace, span);
+    let follows = span.is_step && !matches!(work, Work::Call(_));
+    let users = population.users.map_or(wanted, |users| if follows { users.min(wanted) } else { users });
     Ok((names, Directory::Fixed(password.unwrap_or_default().into_bytes().into()), users))
 }
 
