@@ -16,6 +16,7 @@ mod progress;
 mod request;
 mod stored_run;
 mod studies;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ use netrig_core::{Duration, Fraction};
 
 use crate::commands::sip::rate::{Rate, TypedGaps};
 use crate::commands::sip::subject::Subject;
+use crate::commands::sip::watching::Watching;
 
 /// `netrig sip capacity`.
 #[derive(Debug, Args)]
@@ -15,6 +16,8 @@ pub struct Capacity {
     pub subject: Subject,
     #[command(flatten)]
     pub search: SearchArguments,
+    #[command(flatten)]
+    pub watching: Watching,
     /// Where each step is written down; a search that was interrupted goes on from there
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,

@@ -7,11 +7,15 @@ mod settings;
 mod show;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{Drain, Order, Search, Verdict};
 
+use super::screen::{Hand, State};
+use super::watching::Watchers;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
@@ -28,10 +32,17 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let settings = settings::settings(typed, &order);
     let mut search = journal::begun(typed, settings)?;
     let stop = until_interrupted()?;
-    let verdict = searched(typed, &mut search, &stop)?;
+    let verdict = {
+        let hand = Hand { stop: Arc::clone(&stop), control: None };
+        let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
+        let watchers = Watchers::open(&typed.watching, state, hand)?;
+        let verdict = searched(typed, &mut search, &stop, &watchers)?;
+        watchers.finish()?;
+        verdict
+    };
     let journal = search.journal();
     if typed.json {
-        print(show::document(typed, &journal, verdict.as_ref())?)?;
+        print(show::document(typed, Offered::of(&order), &journal, verdict.as_ref())?)?;
     } else {
         print(show::table(typed, &journal, verdict.as_ref()).trim_end())?;
     }
@@ -39,12 +50,19 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
 }
 
 /// Does what the search orders until it is finished; `None` if it was interrupted.
-fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<Option<Verdict>, Failure> {
+fn searched(
+    typed: &Capacity,
+    search: &mut Search,
+    stop: &AtomicBool,
+    watchers: &Watchers,
+) -> Result<Option<Verdict>, Failure> {
     let mut is_warned = false;
     loop {
         match search.next() {
             Order::Finished(verdict) => return Ok(Some(verdict)),
             Order::Drain(drain) => {
+                let title = format!("{}: left alone for {} s", typed.subject.target, drain.span_s);
+                watchers.show(|state| state.title = title);
                 if !is_silent(drain, stop) {
                     return Ok(None);
                 }
@@ -53,12 +71,15 @@ fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<
             Order::Step(step) => {
                 let warn = |warnings: &[String]| {
                     if !std::mem::replace(&mut is_warned, true) {
-                        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+                        watchers.warn(warnings);
                     }
                 };
-                let Some(seen) = offer::offer(typed, &step, search, stop, warn)? else { return Ok(None) };
+                let Some(seen) = offer::offer(typed, &step, search, (stop, watchers), warn)? else {
+                    return Ok(None);
+                };
                 if let Some(record) = search.end(&seen) {
-                    eprintln!("{}", show::step(record));
+                    watchers.show(|state| state.end_step(show::step(record)));
+                    watchers.say(|| show::step(record));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{Journal, Record, Rfc7502Form, Verdict};
 use serde::Serialize;
 
@@ -70,6 +71,8 @@ fn form(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Rfc75
 struct Document<'a> {
     target: &'a str,
     unit: &'static str,
+    /// What was offered, but for the rate.
+    offered: Offered,
     /// Per second, if it is a number.
     capacity: Option<f64>,
     sentence: String,
@@ -79,11 +82,17 @@ struct Document<'a> {
 }
 
 /// One JSON document.
-pub fn document(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Result<String, Failure> {
+pub fn document(
+    typed: &Capacity,
+    offered: Offered,
+    journal: &Journal,
+    verdict: Option<&Verdict>,
+) -> Result<String, Failure> {
     let unit = unit(work(&typed.subject));
     let document = Document {
         target: &typed.subject.target,
         unit,
+        offered,
         capacity: verdict.and_then(Verdict::rate),
         sentence: verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit)),
         verdict,

@@ -7,6 +7,7 @@ use netrig_core::Duration;
 
 use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
 use crate::commands::sip::subject::Subject;
+use crate::commands::sip::watching::Watching;
 
 /// `netrig sip load`.
 #[derive(Debug, Args)]
@@ -15,6 +16,8 @@ pub struct Load {
     pub subject: Subject,
     #[command(flatten)]
     pub arrivals: ArrivalArguments,
+    #[command(flatten)]
+    pub watching: Watching,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
