@@ -43,6 +43,9 @@ fn lasting(folder: &Path, file: &str, load: &Value, mean_us: f64) {
         }
         second
     };
+    for delay in told["delays"].as_array_mut().unwrap() {
+        delay["mean_us"] = json!(mean_us);
+    }
     told["seconds"] = (0..30).map(second).collect();
     std::fs::write(folder.join(file), told.to_string()).unwrap();
 }

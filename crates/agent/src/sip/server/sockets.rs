@@ -128,6 +128,9 @@ struct Listener {
     ready: bool,
 }
 
+/// Is told what a server has done so far.
+type Watcher = Box<dyn FnMut(&Tally) + Send>;
+
 /// Sockets that are open, with nobody to answer yet: [`Sockets::serve`].
 pub struct Sockets {
     clock: Clock,
@@ -147,7 +150,7 @@ pub struct Sockets {
     unsent: Vec<Message>,
     tally: Tally,
     /// Who is told of it each second.
-    watcher: Option<Box<dyn FnMut(&Tally) + Send>>,
+    watcher: Option<Watcher>,
 }
 
 fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {

@@ -2,6 +2,7 @@
 
 mod capacity;
 mod compare;
+mod environment;
 mod load;
 mod metrics;
 mod rate;
@@ -15,6 +16,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
+
+pub use environment::expanded;
 
 /// `netrig sip`.
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use netrig_core::{Duration, Fraction};
 
+use crate::commands::sip::environment::EnvironmentArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps};
 use crate::commands::sip::subject::Subject;
 use crate::commands::sip::watching::Watching;
@@ -18,6 +19,8 @@ pub struct Capacity {
     pub search: SearchArguments,
     #[command(flatten)]
     pub watching: Watching,
+    #[command(flatten)]
+    pub environment: EnvironmentArguments,
     /// Where each step is written down; a search that was interrupted goes on from there
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,

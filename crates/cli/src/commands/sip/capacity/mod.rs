@@ -29,6 +29,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let search = &typed.search;
     // What cannot be is refused before the first call.
     let order = offer::order(typed, search.start.0, 1.0, Some(1))?;
+    typed.environment.save()?;
     let settings = settings::settings(typed, &order);
     let mut search = journal::begun(typed, settings)?;
     let stop = until_interrupted()?;

@@ -21,6 +21,7 @@ pub use show::{Table, micros, words};
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     let order = order::order(arguments)?;
+    arguments.environment.save()?;
     let report = watched(arguments, &order)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
