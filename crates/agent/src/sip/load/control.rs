@@ -1,7 +1,7 @@
 //! A hand on a load while it goes on: faster, slower, a pause, the end.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::load::Course;
@@ -125,6 +125,12 @@ pub struct Steering<'a> {
 
 impl<'a> From<&'a AtomicBool> for Steering<'a> {
     fn from(stop: &'a AtomicBool) -> Self {
+        Self { stop, control: None }
+    }
+}
+
+impl<'a> From<&'a Arc<AtomicBool>> for Steering<'a> {
+    fn from(stop: &'a Arc<AtomicBool>) -> Self {
         Self { stop, control: None }
     }
 }
