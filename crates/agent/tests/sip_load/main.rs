@@ -8,6 +8,7 @@
 
 #[path = "../common/sip_server.rs"]
 mod sip_server;
+mod steering;
 mod streams;
 
 use std::collections::BTreeSet;

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use netrig_core::{Duration, Fraction};
 
+use crate::commands::sip::environment::EnvironmentArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps};
 use crate::commands::sip::subject::Subject;
+use crate::commands::sip::watching::Watching;
 
 /// `netrig sip capacity`.
 #[derive(Debug, Args)]
@@ -15,6 +17,10 @@ pub struct Capacity {
     pub subject: Subject,
     #[command(flatten)]
     pub search: SearchArguments,
+    #[command(flatten)]
+    pub watching: Watching,
+    #[command(flatten)]
+    pub environment: EnvironmentArguments,
     /// Where each step is written down; a search that was interrupted goes on from there
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,

@@ -120,7 +120,7 @@ fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Option<Stri
         let (told, ready) = channel();
         let answers = scope.spawn(|| {
             let told = told;
-            answer(&carrier, ([127, 0, 0, 1], 0).into(), answering, |at| drop(told.send(at)), &is_over)
+            answer(&carrier, ([127, 0, 0, 1], 0).into(), answering, |at| _ = told.send(at), &is_over)
         });
         let report = ready.recv().ok().map(|target| {
             (order.target, order.local, order.local_port) = (target, None, 0);

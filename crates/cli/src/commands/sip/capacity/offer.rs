@@ -10,6 +10,7 @@ use netrig_sip::load::{Arrivals, Pace};
 use super::arguments::Capacity;
 use crate::commands::sip::load;
 use crate::commands::sip::subject::{Span, order_of};
+use crate::commands::sip::watching::Watchers;
 use crate::failure::Failure;
 
 /// The load that a step is.
@@ -26,7 +27,7 @@ pub fn offer(
     typed: &Capacity,
     step: &Step,
     search: &mut Search,
-    stop: &AtomicBool,
+    (stop, watchers): (&AtomicBool, &Watchers),
     warn: impl FnOnce(&[String]),
 ) -> Result<Option<Seen>, Failure> {
     let order = order(typed, step.rate, step.at_most_s, step.calls)?;
@@ -36,7 +37,12 @@ pub fn offer(
         return Ok(Some(Seen { tester, ..Seen::default() }));
     }
     let mut watched = Watched::new(&order, step);
-    let second = |row: &SecondRow, so_far: SoFar<'_>| watched.second(row, so_far, search);
+    let title = format!("{}: {:.1}/s ({})", typed.subject.target, step.rate, step.purpose);
+    watchers.show(|state| state.begin_step(title, &order));
+    let second = |row: &SecondRow, so_far: SoFar<'_>| {
+        watchers.second(row, so_far, &order);
+        watched.second(row, so_far, search)
+    };
     let report = run(&order, stop, |ready| warn(&ready.warnings), second);
     let report = match report {
         // What could be made ready at a lower rate cannot because of the rate.

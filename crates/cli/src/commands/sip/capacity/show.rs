@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{Journal, Record, Rfc7502Form, Verdict};
 use serde::Serialize;
 
@@ -85,6 +86,8 @@ fn form(
 struct Document<'a> {
     target: &'a str,
     unit: &'static str,
+    /// What was offered, but for the rate.
+    offered: Offered,
     /// Per second, if it is a number.
     capacity: Option<f64>,
     sentence: String,
@@ -98,6 +101,7 @@ struct Document<'a> {
 /// One JSON document.
 pub fn document(
     typed: &Capacity,
+    offered: Offered,
     journal: &Journal,
     baseline: Option<&Baseline>,
     verdict: Option<&Verdict>,
@@ -106,6 +110,7 @@ pub fn document(
     let document = Document {
         target: &typed.subject.target,
         unit,
+        offered,
         capacity: verdict.and_then(Verdict::rate),
         sentence: verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit)),
         verdict,

@@ -5,4 +5,4 @@ mod carrier;
 mod order;
 
 pub use arguments::Subject;
-pub use order::{Span, order_of, read, thresholds, work};
+pub use order::{Span, order_of, read, scenario, thresholds, work};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
 use netrig_agent::sip::load::{LoadOrder, is_public};
 use netrig_core::Duration;
 use netrig_sip::index::{Statistic, Thresholds};
@@ -93,6 +94,11 @@ fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
             Err(Failure::request(format!("--i-may-test names `{named}`, and the target is `{host}`")))
         }
     }
+}
+
+/// The scenario as it was typed.
+pub fn scenario(subject: &Subject) -> String {
+    subject.scenario.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
 }
 
 pub fn work(subject: &Subject) -> Work {
