@@ -21,6 +21,7 @@ fn it_shows_every_line_of_the_form_and_leaves_open_what_is_not_known() {
   DUT receives requests on one connection         = -
   DUT sends requests on one connection            = -
   Session Attempt Rate (attempts/s, initial \"r\")  = 100
+  Baseline of the tester (section 6.1, sessions/s) = -
   Session Duration (s)                            = -
   Total Sessions Attempted                        = {total}
   Media Streams per Session                       = 0
