@@ -181,7 +181,7 @@ macro_rules! applications {
             /// # Errors
             /// Names the key and says what is wrong.
             pub fn check(&self) -> Result<(), SettingsError> {
-                match self { $(Self::$kind(settings) => Description::check(settings),)+ }
+                match self { $(Self::$kind(settings) => settings.check(),)+ }
             }
 
             /// Streams of a connection that it uses, if there are as many.
@@ -234,5 +234,5 @@ applications! {
     /// Video as it happens, over RTP.
     Video(Video);
     /// Users of SIP and their server.
-    Sip(LoadSettings);
+    Sip(Box<LoadSettings>);
 }

@@ -22,7 +22,7 @@ const MESSAGE: f64 = 500.0;
 
 impl Description for LoadSettings {
     fn check(&self) -> Result<(), SettingsError> {
-        self.check().map_err(|error| SettingsError::new(error.field, error.why))
+        self.check_values().map_err(|error| SettingsError::new(error.field, error.why))
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {

@@ -301,7 +301,7 @@ impl LoadSettings {
     ///
     /// # Errors
     /// The key, and what is wrong with it.
-    pub fn check(&self) -> Result<(), SettingError> {
+    pub fn check_values(&self) -> Result<(), SettingError> {
         self.check_pace()?;
         self.check_numbers()?;
         self.server.check(self.scenario, self.prepares(), self.callee)?;
