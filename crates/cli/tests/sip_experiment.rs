@@ -199,7 +199,7 @@ application = { kind = "sip", scenario = "options", rate = 20, population = 1000
 #[test]
 fn kamailio_registers_the_users_of_a_file() {
     let Some(_alone) = alone(&["/usr/sbin/kamailio"]) else { return };
-    let config = include_str!("kamailio/registrar.cfg").replace("udp:127.0.0.1:PORT", "udp:{address}:5060");
+    let config = include_str!("kamailio/node.cfg");
     let server = format!(
         "[node.server]\n[node.server.application]\nkind = \"program\"\n\
          command = [\"kamailio\", \"-f\", \"{{folder}}/kamailio.cfg\", \"-DD\", \"-E\", \"-m\", \"64\", \"-M\", \"8\", \"-Y\", \
