@@ -387,6 +387,9 @@ impl FlowEnd {
                 AppAction::Datagram { to, data } => self.datagram(at, to, None, data)?,
                 AppAction::Answer { to, datagram, data } => self.datagram(at, to, Some(datagram), data)?,
                 AppAction::Record(sample) => around.samples.push((Subject::Flow(self.order.flow), sample)),
+                AppAction::GiveUp { why } => {
+                    return Err(AgentError::Order { flow: self.order.name.clone(), why });
+                }
                 AppAction::Open { conn, to } => self.connect(conn, to, around)?,
                 AppAction::Send { conn, stream, data } => {
                     if self.order.sends_data() {

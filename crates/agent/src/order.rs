@@ -127,8 +127,10 @@ impl EndOrder {
         let context = FlowContext {
             name: self.name.clone(),
             seeds: Seeds::new(seed),
+            client: (self.client, 0).into(),
             server: self.server,
             start: self.start(),
+            stop: self.stop(),
             datagram_headers: self.datagram_headers,
             streams: self.carrier.streams(),
         };

@@ -6,6 +6,7 @@ use crate::end::FlowEnd;
 use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::file_transfer::FileTransfer;
 use crate::order::RunOrder;
+use crate::sip::SipEnd;
 use crate::{AgentError, Clock, EndReport, RunSignals, sysctl};
 
 /// Most files of a run that an agent transfers by FTP: each takes a thread of its own, and its server a process.
@@ -18,6 +19,8 @@ pub const MOST_TRANSFERS: usize = 256;
 pub struct PreparedRun {
     loops: Vec<EventLoop>,
     transfers: Vec<FileTransfer>,
+    /// Users of SIP and their servers, each with threads of its own.
+    sip: Vec<SipEnd>,
 }
 
 impl PreparedRun {
@@ -36,12 +39,14 @@ impl PreparedRun {
         if transfers.len() > MOST_TRANSFERS {
             return Err(AgentError::TooManyTransfers(transfers.len()));
         }
+        let (sip, ends): (Vec<_>, Vec<_>) = ends.into_iter().partition(SipEnd::is_for);
         let (sources, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(FlowEnd::is_precise);
         let (associations, others) = others.into_iter().partition(FlowEnd::is_association);
         let groups = [others, associations, sources].into_iter().filter(|ends| !ends.is_empty());
         let loops = groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()?;
         let transfers = transfers.into_iter().map(|end| FileTransfer::prepare(&order, end));
-        Ok(Self { loops, transfers: transfers.collect::<Result<_, _>>()? })
+        let sip = sip.into_iter().map(|end| SipEnd::prepare(&order, end)).collect::<Result<_, _>>()?;
+        Ok(Self { loops, transfers: transfers.collect::<Result<_, _>>()?, sip })
     }
 
     /// Carries the run out by `clock`, whose epoch is its start; ends early if `signals` say so. `deliver` gets what
@@ -65,6 +70,10 @@ impl PreparedRun {
             for transfer in self.transfers {
                 let progress = progress.clone();
                 threads.push(scope.spawn(move || transfer.run(clock, signals, &progress)));
+            }
+            for end in self.sip {
+                let progress = progress.clone();
+                threads.push(scope.spawn(move || end.run(clock, signals, &progress)));
             }
             drop(progress);
             told.into_iter().for_each(deliver);

@@ -14,14 +14,14 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use bytes::Bytes;
-use netrig_agent::sip::server::{Limits, Names, Role, ServeError, ServerOrder, Sockets, SocketsOrder, User};
+use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
 use netrig_agent::sip::tls::{self, Trust};
 use netrig_agent::sip::{Bounds, SipStream, server_name};
 use netrig_core::Duration;
 use netrig_sip::dialog::Dialog;
 use netrig_sip::digest::{Algorithm, Challenge, Session};
 use netrig_sip::header::Transport;
-use netrig_sip::server::Manners;
+use netrig_sip::server::{Manners, Role, ServerOrder, User};
 use netrig_sip::{Framed, Host, Message, Method, Name, Request, Response, Status};
 use sip_server::{Running, server, sockets};
 

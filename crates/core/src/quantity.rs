@@ -99,6 +99,73 @@ quantities! {
     MEDIA_NUMBER = "media_number", "1", Mark;
     /// A datagram of voice or video arrived; the value is its delay in seconds.
     MEDIA_DELAY = "media_delay", "s", Mark;
+    // Users of SIP, at their end: each attempt counts at the moment of its end, but for its beginning.
+    /// Attempts of users that were begun, each at the moment at which it was to begin.
+    SIP_BEGUN = "sip_begun", "1", Count;
+    /// Attempts of users that went as they should.
+    SIP_SUCCEEDED = "sip_succeeded", "1", Count;
+    /// Attempts of users that did not.
+    SIP_FAILED = "sip_failed", "1", Count;
+    /// Registrations that came to an end, renewals among them.
+    SIP_REGISTRATIONS = "sip_registrations", "1", Count;
+    /// Those of them that succeeded.
+    SIP_REGISTERED = "sip_registered", "1", Count;
+    /// Those of them that were refused, given up, or left without a connection (RFC 6076 section 4.2).
+    SIP_REGISTRATIONS_INEFFECTIVE = "sip_registrations_ineffective", "1", Count;
+    /// Calls that came to an end, of those that are to be answered and hung up.
+    SIP_CALLS = "sip_calls", "1", Count;
+    /// Those of them that were.
+    SIP_CALLS_COMPLETED = "sip_calls_completed", "1", Count;
+    /// Calls that came to an end, of those that are to be sent elsewhere.
+    SIP_REDIRECTS = "sip_redirects", "1", Count;
+    /// Those of them that were.
+    SIP_REDIRECTED = "sip_redirected", "1", Count;
+    /// INVITEs that came to an end, each once however often it was sent or challenged.
+    SIP_SESSIONS = "sip_sessions", "1", Count;
+    /// Those of them that were answered with 2xx.
+    SIP_SESSIONS_ESTABLISHED = "sip_sessions_established", "1", Count;
+    /// Those of them that were answered with 3xx.
+    SIP_SESSIONS_REDIRECTED = "sip_sessions_redirected", "1", Count;
+    /// Those of them that the user refused: 480, 486, 600, 603.
+    SIP_SESSIONS_REFUSED = "sip_sessions_refused", "1", Count;
+    /// Those of them that a server let go, or nobody answered (RFC 6076 section 4.8).
+    SIP_SESSIONS_INEFFECTIVE = "sip_sessions_ineffective", "1", Count;
+    /// Those of them that were established, and ended by a BYE that was answered.
+    SIP_SESSIONS_COMPLETED = "sip_sessions_completed", "1", Count;
+    /// Requests that users sent again because nobody answered in time.
+    SIP_REQUESTS_AGAIN = "sip_requests_again", "1", Count;
+    /// Provisional responses that came behind those sent after them.
+    SIP_REORDERED = "sip_reordered", "1", Count;
+    /// REGISTER to its 2xx, challenges included.
+    SIP_REGISTRATION_DELAY = "sip_registration_delay", "s", Value;
+    /// The same of a registration that is taken back.
+    SIP_UNREGISTRATION_DELAY = "sip_unregistration_delay", "s", Value;
+    /// INVITE to the first provisional response but 100, of calls that went as they should.
+    SIP_CONNECTION_DELAY = "sip_connection_delay", "s", Value;
+    /// INVITE to the first provisional response but 100 or, without one, the 2xx, of answered calls.
+    SIP_SESSION_REQUEST_DELAY = "sip_session_request_delay", "s", Value;
+    /// The same of refused calls, where it may be the refusal.
+    SIP_SESSION_REQUEST_FAILED_DELAY = "sip_session_request_failed_delay", "s", Value;
+    /// 2xx sent by who is called to its ACK received.
+    SIP_ANSWER_SIGNAL_DELAY = "sip_answer_signal_delay", "s", Value;
+    /// BYE to its 2xx.
+    SIP_DISCONNECT_DELAY = "sip_disconnect_delay", "s", Value;
+    /// BYE to the response that refused it.
+    SIP_DISCONNECT_FAILED_DELAY = "sip_disconnect_failed_delay", "s", Value;
+    /// 2xx of the INVITE to the BYE.
+    SIP_SESSION_DURATION = "sip_session_duration", "s", Value;
+    /// INVITE to the 3xx.
+    SIP_REDIRECT_DELAY = "sip_redirect_delay", "s", Value;
+    /// INVITE to the 2xx of its BYE, less what lies between the answer and the BYE.
+    SIP_TOTAL_CALL_DELAY = "sip_total_call_delay", "s", Value;
+    /// INVITE to its final response, whatever that is.
+    SIP_INVITE_DELAY = "sip_invite_delay", "s", Value;
+    /// CANCEL to the final response of its INVITE.
+    SIP_CANCEL_DELAY = "sip_cancel_delay", "s", Value;
+    /// OPTIONS to its 2xx.
+    SIP_OPTIONS_DELAY = "sip_options_delay", "s", Value;
+    /// MESSAGE to its 2xx.
+    SIP_MESSAGE_DELAY = "sip_message_delay", "s", Value;
     // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
     // delivered what goes onto the line.
     /// Packets offered to the line.

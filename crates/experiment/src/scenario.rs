@@ -156,7 +156,8 @@ pub fn channels(links: &[LinkSpec]) -> BTreeMap<&str, Vec<WifiLane<'_>>> {
     channels
 }
 
-/// The port on which the second end of a flow with this number listens: of RFC 6335's user ports.
+/// The port on which the second end of a flow with this number listens, unless its application says otherwise: of RFC 6335's
+/// user ports.
 pub const fn server_port(number: u32) -> u16 {
     5001 + (number % 20_000) as u16
 }
@@ -201,6 +202,14 @@ impl Flow {
     /// The code points with which its first and its second end send.
     pub fn code_points(&self) -> [Dscp; 2] {
         [self.dscp, self.answer_dscp.unwrap_or(self.dscp)]
+    }
+
+    /// The port on which its second end listens, where this is its number.
+    pub const fn server_port(&self, number: u32) -> u16 {
+        match self.application.sip() {
+            Some(sip) => sip.port,
+            None => server_port(number),
+        }
     }
 
     /// The video that it carries, if it carries one.

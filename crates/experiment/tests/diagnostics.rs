@@ -551,6 +551,103 @@ fn paths_over_several_links() {
     show!(all);
 }
 
+/// What cannot be said of users of SIP.
+#[test]
+fn users_of_sip() {
+    const FLOW: &str = "transport = \"tcp\"\napplication = { kind = \"bulk\" }";
+    let sip =
+        |before: &str, settings: &str| format!("{before}application = {{ kind = \"sip\", {settings} }}");
+    let registrar = "server = { role = \"registrar\" }";
+    let mistakes = [
+        ("no scenario", "", format!("rate = 1, {registrar}")),
+        ("an unknown one", "", format!("scenario = \"registers\", rate = 1, {registrar}")),
+        ("no server", "", "scenario = \"register\", rate = 1".to_owned()),
+        ("no server of that name", "", "scenario = \"register\", rate = 1, server = \"kamailio\"".to_owned()),
+        (
+            "an unknown role",
+            "",
+            "scenario = \"register\", rate = 1, server = { role = \"b2bua\" }".to_owned(),
+        ),
+        ("no moments", "", format!("scenario = \"register\", {registrar}")),
+        (
+            "two kinds of moments",
+            "",
+            format!("scenario = \"register\", rate = 1, interval = \"1 s\", {registrar}"),
+        ),
+        ("no rate", "", format!("scenario = \"register\", rate = 0, {registrar}")),
+        ("no interval", "", format!("scenario = \"register\", interval = \"0 s\", {registrar}")),
+        (
+            "stages of nobody",
+            "",
+            format!("scenario = \"register\", stages = [{{ rate = 0, for = \"1 s\" }}], {registrar}"),
+        ),
+        ("nobody", "", format!("scenario = \"register\", rate = 1, users = 0, {registrar}")),
+        ("too few users", "", format!("scenario = \"register\", rate = 10, users = 10, {registrar}")),
+        ("no time to register", "", format!("scenario = \"re-register\", rate = 1, {registrar}")),
+        (
+            "a closed loop of those who leave",
+            "start = \"1 s\"\n",
+            format!("scenario = \"unregister\", pause = {{ constant = \"1 s\" }}, {registrar}"),
+        ),
+        ("a registrar that is called", "", format!("scenario = \"call\", rate = 1, {registrar}")),
+        ("nobody to be found", "", "scenario = \"call\", rate = 1, server = { role = \"proxy\" }".to_owned()),
+        (
+            "a user agent as registrar",
+            "",
+            "scenario = \"register\", rate = 1, server = { role = \"uas\" }".to_owned(),
+        ),
+        ("nobody is called", "", format!("scenario = \"register\", rate = 1, callee = \"own\", {registrar}")),
+        (
+            "no password",
+            "",
+            "scenario = \"register\", rate = 1, server = { role = \"registrar\", digest = \"md5\" }"
+                .to_owned(),
+        ),
+        (
+            "a registrar that stays in the way",
+            "",
+            "scenario = \"register\", rate = 1, server = { role = \"registrar\", record_route = true }"
+                .to_owned(),
+        ),
+        (
+            "a refusal that is none",
+            "",
+            "scenario = \"busy\", rate = 1, server = { role = \"uas\", refuse = 200 }".to_owned(),
+        ),
+        (
+            "connections over UDP",
+            "",
+            format!("scenario = \"register\", rate = 1, connections = \"one\", {registrar}"),
+        ),
+        ("TLS over UDP", "", format!("scenario = \"register\", rate = 1, secure = true, {registrar}")),
+        ("SCTP", "transport = \"sctp\"\n", format!("scenario = \"register\", rate = 1, {registrar}")),
+        ("no T1", "", format!("scenario = \"register\", rate = 1, t1 = \"0 s\", {registrar}")),
+        (
+            "more threads than users",
+            "",
+            format!("scenario = \"options\", rate = 1, users = 2, threads = 3, {registrar}"),
+        ),
+        (
+            "a key that is none",
+            "",
+            format!("scenario = \"register\", rate = 1, hold_time = \"1 s\", {registrar}"),
+        ),
+    ];
+    let mistakes = mistakes.map(|(what, before, settings)| (what, sip(before, &settings)));
+    let sctp = BASE.replace("[flow.file]", "[transport.sctp]\nkind = \"sctp\"\n[flow.file]");
+    let told = |(what, flow): &(&str, String)| {
+        let text = sctp.replace(FLOW, flow).replace("\"goodput\"", "\"attempts_begun\"");
+        let said = match Experiment::parse("base.toml", text) {
+            Ok(_) => "accepted".to_owned(),
+            Err(problems) => problems.to_string(),
+        };
+        format!("## {what}\n\n{said}\n\n")
+    };
+    let all: String = mistakes.iter().map(told).collect();
+    assert!(!all.contains("accepted"), "{all}");
+    show!(all);
+}
+
 #[test]
 fn events() {
     show!(messages(&[

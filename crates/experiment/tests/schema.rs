@@ -7,11 +7,12 @@ use jsonschema::Validator;
 use netrig_experiment::{Experiment, schema};
 use serde_json::Value;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("files/mm1.toml"),
     include_str!("files/link-down.toml"),
     include_str!("files/dumbbell.toml"),
     include_str!("files/conditioned.toml"),
+    include_str!("files/sip.toml"),
 ];
 
 fn validator() -> Validator {

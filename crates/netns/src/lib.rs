@@ -49,6 +49,7 @@ mod receive_buffer;
 mod removal;
 mod ring;
 mod router;
+mod sip;
 mod substrate;
 mod sys;
 mod sysctl;

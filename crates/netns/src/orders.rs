@@ -7,9 +7,7 @@ use netrig_agent::{
     Buffers, CarrierOptions, EndOrder, RunOrder, SHORT_LEN, SctpOptions, SctpPath, Side, TimedControl,
 };
 use netrig_core::Duration;
-use netrig_experiment::{
-    Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported, server_port,
-};
+use netrig_experiment::{Action, Carrier, Flow, LinkSettings, Route, Run, Scenario, TimedEvent, Unsupported};
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId};
 
@@ -17,6 +15,7 @@ use crate::ftp;
 use crate::interfaces::TOO_LATE;
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
+use crate::sip;
 
 /// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
 const DATAGRAM_BUFFER: u32 = 8 << 20;
@@ -33,12 +32,16 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
     let mut orders: BTreeMap<usize, RunOrder> = BTreeMap::new();
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let (carrier, sysctls) = carrier_of(scenario, flow)?;
+        let has_server = match flow.application.sip() {
+            Some(sip) => sip::has_server(scenario, number, flow, sip)?,
+            None => ftp::of(flow).is_none(),
+        };
         if ftp::of(flow).is_some() {
             serve(run, flow, &carrier, &mut orders)?;
         }
         for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
             let order = orders.entry(node).or_insert_with(|| idle(run));
-            if ftp::of(flow).is_none() || side == Side::Client {
+            if has_server || side == Side::Client {
                 order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
             }
             let name = &scenario.nodes[node].name;
@@ -232,7 +235,7 @@ fn end(
         application: flow.application.clone(),
         carrier,
         client,
-        server: SocketAddr::from((server, server_port(number))),
+        server: SocketAddr::from((server, flow.server_port(number))),
         dscp: flow.code_points()[side as usize].0,
         start_ns: flow.start.as_nanos(),
         stop_ns: flow.stop.as_nanos(),

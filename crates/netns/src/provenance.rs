@@ -28,6 +28,18 @@ fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
     const STORING: [&Quantity; 2] = [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_RECEIVED];
     const FETCHING: [&Quantity; 3] =
         [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_SENT, &quantity::TIMEOUTS];
+    const BY_SIP: [&Quantity; 10] = [
+        &quantity::WIRE_BYTES,
+        &quantity::DATA_RESUMED,
+        &quantity::OFFERED_BYTES,
+        &quantity::RECEIVED_BYTES,
+        &quantity::DATA_PACKETS_RECEIVED,
+        &quantity::DATA_PACKETS_SENT,
+        &quantity::PACKETS_SENT,
+        &quantity::DATAGRAMS_SENT,
+        &quantity::DATAGRAMS_RECEIVED,
+        &quantity::TIMEOUTS,
+    ];
     let by_tcp: &[_] = match flow.carrier {
         Carrier::Tcp(_) | Carrier::Mptcp(_) => &BY_TCP,
         Carrier::Udp { .. } | Carrier::Sctp(_) => &[],
@@ -37,7 +49,13 @@ fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
         Some(FtpDirection::Fetch) => &FETCHING,
         None => &[],
     };
-    by_tcp.iter().chain(by_ftp).copied()
+    // What its messages are is their own affair: users say what became of them.
+    let by_sip: &[_] = match (flow.application.sip(), &flow.carrier) {
+        (Some(_), Carrier::Udp { .. }) => &BY_SIP,
+        (Some(_), _) => &BY_SIP[2..],
+        (None, _) => &[],
+    };
+    by_tcp.iter().chain(by_ftp).chain(by_sip).copied()
 }
 
 /// Whose transport this is.

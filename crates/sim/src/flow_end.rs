@@ -10,7 +10,7 @@ use netrig_experiment::Carrier;
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
 use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Payload};
 
-use crate::agenda::{Actor, Appointment};
+use crate::agenda::{Actor, Agenda, Appointment};
 use crate::flow_meter::FlowMeter;
 use crate::network::Network;
 use crate::opening::Answering;
@@ -43,6 +43,8 @@ pub(crate) struct World<'a> {
     pub meter: &'a mut FlowMeter,
     pub timers: &'a mut Vec<TimerOwner>,
     pub timeline: &'a Timeline,
+    /// Why the run is to be given up, once somebody says so.
+    pub given_up: &'a mut Option<String>,
     pub sink: &'a mut dyn Sink,
 }
 
@@ -149,6 +151,12 @@ impl FlowEnd {
         let deadline = react(&mut *self.plan.application, now, event, |action| actions.push(action));
         self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
         self.carry_out(now, world);
+    }
+
+    /// Nobody has told the application anything yet: it may have something to prepare.
+    pub fn prepare(&mut self, agenda: &mut Agenda) {
+        let deadline = self.plan.application.poll_timeout();
+        self.appointment.keep(deadline, Actor::Application(self.plan.id), agenda);
     }
 
     /// The application's entry of the agenda came.
@@ -290,6 +298,9 @@ impl FlowEnd {
                 AppAction::Datagram { data, .. } => self.datagram(now, data, None, world),
                 AppAction::Answer { datagram, data, .. } => self.datagram(now, data, Some(datagram), world),
                 AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
+                AppAction::GiveUp { why } => {
+                    world.given_up.get_or_insert(why);
+                }
             }
         }
         if self.actions.is_empty() {

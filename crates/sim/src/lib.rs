@@ -28,8 +28,26 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::Sink;
 use netrig_experiment::{Carrier, Flow, Outcome, Route, Run, RunError, Scenario, Substrate, Unsupported};
+use netrig_sip::settings::LoadSettings;
 use netrig_traffic::Settings;
 use netrig_transport::tcp::Congestion;
+
+/// That there is nothing of users of SIP that only a kernel has.
+fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
+    let name = &flow.name;
+    if !matches!(flow.carrier, Carrier::Udp { .. }) {
+        return Err(Unsupported(format!(
+            "the simulator has SIP over UDP only, and flow `{name}` is over `{}`; `--on netns` has TCP and TLS",
+            flow.transport
+        )));
+    }
+    if sip.server.own().is_none() {
+        return Err(Unsupported(format!(
+            "a program of others serves the users of flow `{name}`, and the simulator has none; `--on netns` has"
+        )));
+    }
+    Ok(())
+}
 
 /// The substrate `sim`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +68,10 @@ impl Substrate for Simulator {
         }
         for flow in &run.scenario.flows {
             check_pace(&run.scenario, flow)?;
+            if let Some(sip) = flow.application.sip() {
+                check_sip(flow, sip)?;
+                continue;
+            }
             let datagrams = flow.application.sends_datagrams();
             match flow.carrier {
                 Carrier::Udp { .. } if !datagrams => {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{CLIENT_PORT, Duration, Instant, Seeds, Sink, Subject, Timeline, quantity};
-use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent, server_port};
+use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, FlowContext};
 use netrig_transport::Whose;
@@ -28,6 +28,8 @@ pub(crate) struct Simulation<'a> {
     timeline: Timeline,
     /// When the run ends: after its duration, or now, once the flows that it ends with are done.
     end: Instant,
+    /// Why it is to be given up, once somebody says so.
+    given_up: Option<String>,
 }
 
 impl<'a> Simulation<'a> {
@@ -48,7 +50,7 @@ impl<'a> Simulation<'a> {
         }
         let end = Instant::ZERO + scenario.duration;
         let timeline = Timeline::new(sink);
-        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), timeline, end })
+        Ok(Self { scenario, network, ends, meters, timers: Vec::new(), timeline, end, given_up: None })
     }
 
     /// Lets time pass until the end of the run.
@@ -62,6 +64,9 @@ impl<'a> Simulation<'a> {
                 return Err(RunError::Cancelled);
             }
             self.wake(now, actor, sink);
+            if let Some(why) = self.given_up {
+                return Err(RunError::Failed(why));
+            }
             if self.flows_are_done() {
                 self.end = now;
                 break;
@@ -89,6 +94,7 @@ impl<'a> Simulation<'a> {
                 agenda.enter(flow.stop, Actor::FlowStops(number));
             }
         }
+        self.ends.iter_mut().for_each(|end| end.prepare(agenda));
         agenda.enter_last(Instant::ZERO + self.scenario.sample_every, Actor::Tick);
     }
 
@@ -140,6 +146,7 @@ impl<'a> Simulation<'a> {
             meter: &mut self.meters[end.flow()],
             timers: &mut self.timers,
             timeline: &self.timeline,
+            given_up: &mut self.given_up,
             sink,
         };
         act(&mut self.ends[end.place()], &mut world);
@@ -218,15 +225,17 @@ fn ends_of(
     traces: bool,
     network: &mut Network,
 ) -> Result<[FlowEnd; 2], RunError> {
-    let server_port = server_port(number);
+    let server_port = flow.server_port(number);
     let paths = paths_of(flow, number, scenario, network)?;
     let server =
         paths[0].first().ok_or_else(|| RunError::Failed(format!("flow `{}` has no path", flow.name)))?;
     let context = FlowContext {
         name: flow.name.clone(),
         seeds,
+        client: (server.local, CLIENT_PORT).into(),
         server: (server.remote, server_port).into(),
         start: flow.start,
+        stop: flow.stop,
         datagram_headers: flow.rate_headers(),
         streams: flow.carrier.streams(),
     };

@@ -27,6 +27,7 @@ pub mod message;
 mod method;
 pub mod sdp;
 pub mod server;
+pub mod settings;
 mod status;
 pub mod transaction;
 mod uri;

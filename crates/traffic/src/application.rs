@@ -94,6 +94,11 @@ pub enum AppAction {
     },
     /// Report a measured value.
     Record(Sample),
+    /// The run is to be given up: nothing that it measures would mean what it should.
+    GiveUp {
+        /// Why, in a sentence.
+        why: String,
+    },
 }
 
 /// Who sends what, when, at one end of a flow.
@@ -104,7 +109,8 @@ pub trait Application: Send {
     /// Something happened.
     fn handle(&mut self, now: Instant, event: AppEvent);
 
-    /// When it wants a [`AppEvent::Timeout`]. Stale after any call that takes `&mut self`.
+    /// When it wants a [`AppEvent::Timeout`]. Stale after any call that takes `&mut self`. Who has something to prepare wants one
+    /// before its flow starts.
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
 

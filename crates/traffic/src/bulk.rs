@@ -202,6 +202,8 @@ mod tests {
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
             datagram_headers: 0,
+            client: ([10, 0, 0, 1], 49_152).into(),
+            stop: Instant::NEVER,
             streams: 1,
         };
         let mut source = Settings::Bulk(bulk).ends(&flow).client;

@@ -395,6 +395,8 @@ mod tests {
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
             datagram_headers: UDP_IPV4_HEADERS,
+            client: ([10, 0, 0, 1], 49_152).into(),
+            stop: Instant::NEVER,
             streams: 1,
         }
     }

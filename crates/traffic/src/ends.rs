@@ -13,10 +13,14 @@ pub struct FlowContext {
     pub name: String,
     /// The run's seeds.
     pub seeds: Seeds,
+    /// Where the first end is, as far as that is known beforehand.
+    pub client: SocketAddr,
     /// Where the second end listens.
     pub server: SocketAddr,
     /// When the flow starts.
     pub start: Instant,
+    /// When it begins nothing new any more.
+    pub stop: Instant,
     /// What the carrier's headers add to a datagram's payload, bytes.
     pub datagram_headers: u32,
     /// Streams of a connection, at least one: an application that wants more shares them among its own.

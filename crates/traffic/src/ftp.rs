@@ -199,6 +199,8 @@ mod tests {
             server: ([10, 0, 0, 2], 21).into(),
             start: Instant::ZERO,
             datagram_headers: 0,
+            client: ([10, 0, 0, 1], 49_152).into(),
+            stop: Instant::NEVER,
             streams: 1,
         })
     }

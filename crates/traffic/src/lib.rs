@@ -23,6 +23,7 @@ mod ping;
 pub mod rtp;
 mod segments;
 mod settings;
+mod sip;
 mod trace;
 mod video;
 mod voice;

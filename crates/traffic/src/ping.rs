@@ -211,6 +211,8 @@ mod tests {
             server,
             start: Instant::ZERO,
             datagram_headers: 28,
+            client: ([10, 0, 0, 1], 49_152).into(),
+            stop: Instant::NEVER,
             streams: 1,
         })
     }

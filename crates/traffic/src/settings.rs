@@ -1,6 +1,7 @@
 //! What an experiment file says of an application.
 
 use netrig_core::{Size, SpanDistribution};
+use netrig_sip::settings::LoadSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +135,19 @@ macro_rules! applications {
                 self.datagram().is_some()
             }
 
+            /// Whether it goes over datagrams or connections of TCP, as the flow's `transport` says.
+            pub const fn goes_over_either(&self) -> bool {
+                self.sip().is_some()
+            }
+
+            /// Its users of SIP, if these are what it is.
+            pub const fn sip(&self) -> Option<&LoadSettings> {
+                match self {
+                    Self::Sip(load) => Some(load),
+                    _ => None,
+                }
+            }
+
             /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None`
             /// if it opens connections.
             pub fn pace(&self, headers: u32) -> Option<f64> {
@@ -219,4 +233,6 @@ applications! {
     Voice(Voice);
     /// Video as it happens, over RTP.
     Video(Video);
+    /// Users of SIP and their server.
+    Sip(Box<LoadSettings>);
 }

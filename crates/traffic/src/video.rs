@@ -144,6 +144,8 @@ mod tests {
             server: ([10, 0, 0, 2], 5004).into(),
             start: Instant::from_nanos(7),
             datagram_headers: 28,
+            client: ([10, 0, 0, 1], 49_152).into(),
+            stop: Instant::NEVER,
             streams: 1,
         };
         let video = Video { clip: ClipName::Moving, playout: playout() };

@@ -231,6 +231,8 @@ mod tests {
             server: ([10, 0, 0, 2], 4000).into(),
             start: Instant::ZERO,
             datagram_headers: UDP_IPV4_HEADERS,
+            client: ([10, 0, 0, 1], 49_152).into(),
+            stop: Instant::NEVER,
             streams: 1,
         };
         let mut speaker = Settings::Voice(voice).ends(&flow).client;

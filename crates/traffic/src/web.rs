@@ -506,6 +506,8 @@ mod tests {
             server: ([10, 0, 0, 2], 80).into(),
             start: Instant::ZERO,
             datagram_headers: 0,
+            client: ([10, 0, 0, 1], 49_152).into(),
+            stop: Instant::NEVER,
             streams,
         }
     }

@@ -45,9 +45,11 @@ fn schedule(order: &VoiceOrder) -> Vec<Scheduled> {
     let context = FlowContext {
         name: "call".to_owned(),
         seeds: Seeds::new(order.seed),
+        client: (std::net::Ipv4Addr::LOCALHOST, 0).into(),
         server: (std::net::Ipv4Addr::LOCALHOST, 0).into(),
         start: Instant::ZERO,
         datagram_headers: 0,
+        stop: Instant::NEVER,
         streams: 1,
     };
     let mut speaker = Settings::Voice(order.voice.clone()).ends(&context).client;

@@ -9,6 +9,7 @@
 
 mod datagrams;
 mod descriptors;
+mod flow;
 pub mod load;
 mod point;
 pub mod server;
@@ -17,5 +18,6 @@ mod stream;
 mod stream_tests;
 pub mod tls;
 
+pub(crate) use flow::SipEnd;
 pub use point::{ListeningPoint, PointError};
 pub use stream::{Bounds, SipStream, StreamError, Turn, server_name};

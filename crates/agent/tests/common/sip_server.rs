@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use netrig_agent::sip::server::{Limits, Names, Role, ServerOrder, Sockets, SocketsOrder, Tally};
+use netrig_agent::sip::server::{Limits, Names, Sockets, SocketsOrder, Tally};
 use netrig_agent::sip::tls::Identity;
 use netrig_core::Seeds;
 use netrig_sip::header::Transport;
-use netrig_sip::server::Server;
+use netrig_sip::server::{Role, Server, ServerOrder};
 use netrig_sip::transaction::Timing;
 
 /// A server that is ended with the test.

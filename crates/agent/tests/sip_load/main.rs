@@ -20,13 +20,15 @@ use std::sync::{Arc, Mutex};
 use netrig_agent::sip::load::{
     Answering, Carrier, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
 };
-use netrig_agent::sip::server::{Role, ServerOrder, SocketsOrder, User};
+use netrig_agent::sip::server::SocketsOrder;
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution};
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Scenario, What, Work};
-use netrig_sip::server::{Answer, Destination, Domain, Manners, Policy, Proxy, Registry, Server, Source};
+use netrig_sip::server::{
+    Answer, Destination, Domain, Manners, Policy, Proxy, Registry, Role, Server, ServerOrder, Source, User,
+};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Message, Method, Name, Status};
 use sip_server::{Running, server, sockets};

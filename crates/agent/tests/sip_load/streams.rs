@@ -4,12 +4,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
 
 use netrig_agent::sip::load::{Answering, Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
-use netrig_agent::sip::server::{Limits, Role, SocketsOrder, Tally};
+use netrig_agent::sip::server::{Limits, SocketsOrder, Tally};
 use netrig_agent::sip::tls::{self, Identity, Trust};
 use netrig_core::Duration;
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Scenario, What, Work};
-use netrig_sip::server::Answer;
+use netrig_sip::server::{Answer, Role};
 use rustls::RootCertStore;
 
 use super::sip_server::{Running, sockets};

@@ -27,6 +27,9 @@ struct Course<'a> {
     part: String,
     quantity: &'static Quantity,
     samples: &'a [(Instant, f64)],
+    /// The interval of counted samples, and how long the run was to last.
+    every: Duration,
+    lasts: Duration,
 }
 
 impl FigureSpec {
@@ -106,6 +109,8 @@ fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a
         part: part(run.scenario, subject, members.len() > 1),
         quantity,
         samples,
+        every: run.scenario.sample_every,
+        lasts: run.scenario.duration,
     };
     traced.map(course).collect()
 }
@@ -136,7 +141,39 @@ fn part(scenario: &Scenario, subject: Subject, several: bool) -> String {
 }
 
 impl Course<'_> {
+    /// Whether these are counts that come when what they count happens, and not at the end of each interval.
+    fn is_of_moments(&self) -> bool {
+        let is_tick = |at: Instant| at.as_nanos().is_multiple_of(self.every.as_nanos().max(1));
+        let but_last = self.samples.split_last().map_or(&[][..], |(_, before)| before);
+        self.quantity.kind == Kind::Count && !but_last.iter().all(|(at, _)| is_tick(*at))
+    }
+
+    /// What happened in each sampling interval of the run, per second; where nothing did, nothing.
+    fn by_interval(&self) -> Vec<FigurePoint> {
+        let every = self.every.as_nanos().max(1);
+        let count = usize::try_from(self.lasts.as_nanos().div_ceil(every)).unwrap_or(0);
+        let mut sums = vec![0.0; count];
+        for (at, value) in self.samples {
+            let place = usize::try_from(at.as_nanos().saturating_sub(1) / every).unwrap_or(usize::MAX);
+            if let Some(sum) = sums.get_mut(place) {
+                *sum += value;
+            }
+        }
+        let seconds = self.every.as_secs_f64();
+        let point = |(place, sum): (u32, f64)| FigurePoint {
+            x: f64::from(place) * seconds,
+            y: sum / seconds,
+            low: None,
+            high: None,
+            n: 1,
+        };
+        (1..).zip(sums).map(point).collect()
+    }
+
     fn points(&self) -> Vec<FigurePoint> {
+        if self.is_of_moments() {
+            return self.by_interval();
+        }
         let mut last = Instant::ZERO;
         let mut points = Vec::with_capacity(self.samples.len());
         for (at, value) in self.samples {

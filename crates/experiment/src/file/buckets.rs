@@ -11,7 +11,6 @@ use netrig_transport::sctp::{self, Encapsulation};
 use super::conditioned::Way;
 use super::diagnostic::Diagnostic;
 use crate::experiment::Definition;
-use crate::scenario::server_port;
 use crate::{Carrier, Flow, Hop, Route, Scenario};
 
 /// Bytes of the headers of TCP and IPv4; over IPv6 a segment is as much shorter as its header is longer.
@@ -123,7 +122,7 @@ fn hops(path: &Route, back: bool) -> Vec<Hop> {
 
 /// The header of the longest packets that a flow sends on a path: connections fill theirs.
 fn largest_packet(scenario: &Scenario, flow: &Flow, number: u32, path: &Route, back: bool) -> Option<Header> {
-    let ports = (CLIENT_PORT, server_port(number));
+    let ports = (CLIENT_PORT, flow.server_port(number));
     let (protocol, (src_port, dst_port)) = match &flow.carrier {
         Carrier::Tcp(_) | Carrier::Mptcp(_) => (protocol::TCP, ports),
         Carrier::Udp { .. } => (protocol::UDP, ports),

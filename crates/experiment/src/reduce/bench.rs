@@ -47,6 +47,7 @@ impl Bench {
             flows: vec![FlowPlace {
                 place: place("web"),
                 start: Instant::ZERO,
+                stop: Instant::NEVER,
                 paths: 2,
                 application: application(),
             }],

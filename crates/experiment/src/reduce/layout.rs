@@ -33,6 +33,7 @@ pub(crate) struct Place {
 pub(crate) struct FlowPlace {
     pub place: Place,
     pub start: Instant,
+    pub stop: Instant,
     pub paths: u8,
     pub application: Settings,
 }
@@ -52,6 +53,7 @@ impl Layout {
         let flows = scenario.flows.iter().map(|flow| FlowPlace {
             place: place(&flow.name, &flow.group),
             start: flow.start,
+            stop: flow.stop,
             // A path is named by eight bits, so there cannot be more.
             paths: u8::try_from(flow.paths.len()).unwrap_or(u8::MAX),
             application: flow.application.clone(),

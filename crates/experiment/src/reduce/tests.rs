@@ -16,6 +16,7 @@ fn with_three_members() -> Bench {
     let member = |n: u32| FlowPlace {
         place: place(&format!("web#{n}")),
         start: Instant::ZERO,
+        stop: Instant::NEVER,
         paths: 1,
         application: bench::application(),
     };

@@ -234,6 +234,12 @@ impl<'a> View<'a> {
         self.flow.map_or(Instant::ZERO, |flow| flow.start)
     }
 
+    /// The part of the measuring window in which the flow may begin something.
+    pub fn until_stop(&self) -> Duration {
+        let stop = self.flow.map_or(Instant::NEVER, |flow| flow.stop);
+        self.window.end.min(stop).since(self.window.start)
+    }
+
     /// What the flow's application is told; of anything else nothing.
     pub fn application(&self) -> Option<&Settings> {
         self.flow.map(|flow| &flow.application)

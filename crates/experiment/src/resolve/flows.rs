@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, Seeds};
 use netrig_traffic::Settings;
 use netrig_transport::{Profile, SettingsError, sctp, tcp};
 
@@ -176,6 +176,7 @@ impl<'a> FlowFile<'a, '_> {
             nodes
         });
         let (carrier, transport) = self.carrier(&section)?;
+        self.check_sip(&section, &carrier)?;
         let (from, to) = (from?, to?);
         if checked.contains(&false) {
             return None;
@@ -238,6 +239,31 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
     }
 
+    /// That users of SIP have connections where they are to share them, and time to be registered before they begin.
+    fn check_sip(&self, section: &FlowSection, carrier: &Carrier) -> Option<()> {
+        let Some(sip) = section.application.sip() else { return Some(()) };
+        let over_udp = matches!(carrier, Carrier::Udp { .. });
+        if over_udp && sip.connections.is_some() {
+            let why = "over UDP there are no connections to share: give the flow a transport of kind `tcp`";
+            return self.refuse(&["application", "connections"], why);
+        }
+        if over_udp && sip.secure {
+            let why = "TLS is over connections: give the flow a transport of kind `tcp`";
+            return self.refuse(&["application", "secure"], why);
+        }
+        if sip.prepares() && section.start.is_zero() {
+            let why = "users are registered before it starts, which takes its time: give it a `start`, such as \"5 s\"";
+            return self.refuse(&["start"], why);
+        }
+        let lasts = section.stop.unwrap_or(self.end).saturating_sub(section.start);
+        // What a plan of it cannot be beyond what its settings cannot be is known with its time.
+        let plan = sip.plan(&self.entry.key, Seeds::new(0), lasts).map_err(|error| error.why);
+        match plan.and_then(|plan| plan.check().map_err(|error| error.to_string())) {
+            Ok(()) => Some(()),
+            Err(why) => self.refuse(&["application", "users"], why),
+        }
+    }
+
     fn check_times(&self, section: &FlowSection) -> bool {
         let stop = section.stop.unwrap_or(self.end);
         if section.start >= self.end {
@@ -256,6 +282,7 @@ impl<'a> FlowFile<'a, '_> {
     /// What carries the flow, and the table in the file that says so.
     fn carrier(&self, section: &FlowSection) -> Option<(Carrier, Option<&'a Transport<'a>>)> {
         let datagrams = section.application.sends_datagrams();
+        let either = section.application.goes_over_either();
         let Some(name) = &section.transport else {
             if datagrams {
                 return Some((Carrier::Udp { headers: true }, None));
@@ -271,6 +298,13 @@ impl<'a> FlowFile<'a, '_> {
             return None;
         };
         match (&transport.carrier, datagrams) {
+            (Carrier::Udp { .. } | Carrier::Tcp(_), _) if either => {
+                Some((transport.carrier.clone(), Some(transport)))
+            }
+            (_, _) if either => self.refuse(
+                &["transport"],
+                "SIP goes over UDP or TCP here: give it a transport of kind `udp` or `tcp`, or none",
+            ),
             (Carrier::Udp { .. }, false) => self.refuse(
                 &["transport"],
                 "this application needs a connection, and a transport of kind `udp` has none",

@@ -103,7 +103,9 @@ impl Passages {
         let ends = wiring.links.iter().flat_map(|link| &link.ends);
         let owners = ends.flat_map(|end| end.addresses.iter().map(|address| (*address, end.node))).collect();
         let datagrams = scenario.flows.iter().zip(0..).filter(|(flow, _)| {
-            matches!(flow.carrier, Carrier::Udp { .. }) && flow.application.datagram().is_some()
+            let is_udp = matches!(flow.carrier, Carrier::Udp { .. });
+            // Users of SIP send again what is lost, and count what became of it.
+            is_udp && flow.application.datagram().is_some() && flow.application.sip().is_none()
         });
         let (mut flows, mut at_ends, mut on_cables) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (flow, number) in datagrams {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Duration, Instant, PacketMeta, Quantity, Sample, Sink, Subject, protocol, quantity};
-use netrig_experiment::{Carrier, Flow, Route, Scenario, server_port};
+use netrig_experiment::{Carrier, Flow, Route, Scenario};
 
 use super::parcel::Parcel;
 use crate::ftp;
@@ -41,7 +41,8 @@ impl Recognition {
             let receiver = receiver(flow);
             for path in &flow.paths {
                 let last = path.hops.last().and_then(|hop| scenario.address(flow.to, hop.link));
-                let port = if ftp::of(flow).is_some() { ftp::data_port(number) } else { server_port(number) };
+                let port =
+                    if ftp::of(flow).is_some() { ftp::data_port(number) } else { flow.server_port(number) };
                 let listens = last.map(|address: IpAddr| SocketAddr::from((address, port)));
                 flows.extend(listens.map(|at| (at, Watched { flow: number, receiver })));
             }

@@ -1,6 +1,6 @@
 //! Which delays are measured, and where each begins and ends.
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, Quantity, quantity};
 
 use super::sessions::Answered;
 use crate::load::{Record, Stamps, What};
@@ -95,6 +95,27 @@ impl Delay {
             Self::DisconnectFailed => Some("SDD (failed)"),
             Self::SessionDuration => Some("SDT"),
             _ => None,
+        }
+    }
+
+    /// As a run reports it.
+    pub const fn quantity(self) -> &'static Quantity {
+        match self {
+            Self::Registration => &quantity::SIP_REGISTRATION_DELAY,
+            Self::Unregistration => &quantity::SIP_UNREGISTRATION_DELAY,
+            Self::Connection => &quantity::SIP_CONNECTION_DELAY,
+            Self::SessionRequest => &quantity::SIP_SESSION_REQUEST_DELAY,
+            Self::SessionRequestFailed => &quantity::SIP_SESSION_REQUEST_FAILED_DELAY,
+            Self::AnswerSignal => &quantity::SIP_ANSWER_SIGNAL_DELAY,
+            Self::Disconnect => &quantity::SIP_DISCONNECT_DELAY,
+            Self::DisconnectFailed => &quantity::SIP_DISCONNECT_FAILED_DELAY,
+            Self::SessionDuration => &quantity::SIP_SESSION_DURATION,
+            Self::Redirect => &quantity::SIP_REDIRECT_DELAY,
+            Self::Total => &quantity::SIP_TOTAL_CALL_DELAY,
+            Self::Invite => &quantity::SIP_INVITE_DELAY,
+            Self::Cancel => &quantity::SIP_CANCEL_DELAY,
+            Self::Options => &quantity::SIP_OPTIONS_DELAY,
+            Self::Message => &quantity::SIP_MESSAGE_DELAY,
         }
     }
 

@@ -10,12 +10,14 @@
 
 mod delay;
 mod histogram;
+mod samples;
 mod sessions;
 mod tally;
 mod thresholds;
 
 pub use delay::Delay;
 pub use histogram::Histogram;
+pub use samples::samples_of;
 pub use sessions::{Registrations, Sessions};
 pub use tally::{Outcomes, Repetitions, Tally};
 pub use thresholds::{Bound, Statistic, Thresholds, Verdict};

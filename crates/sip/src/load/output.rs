@@ -196,45 +196,61 @@ impl What {
 }
 
 /// Why it is no success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Failure {
     /// Nobody has answered, or acknowledged, in time.
+    #[error("no answer in time (timer {0:?})")]
     TimedOut(Timer),
     /// A final response that is not what the scenario wants.
+    #[error("answered with {0}")]
     Status(u16),
     /// No final response as long as a call may ring.
+    #[error("rang longer than a call may")]
     RangTooLong,
     /// Nobody has hung up as long as a call may last.
+    #[error("nobody hung up")]
     LeftAlone,
     /// The credentials are refused, or the challenge cannot be answered.
+    #[error("the credentials were refused")]
     Authentication,
     /// The other side has ended the call.
+    #[error("the other side hung up")]
     EndedByPeer,
     /// A rule that the other side has broken, by its section.
+    #[error("broke {0}")]
     Rule(&'static str),
     /// The connection on which an answer was to come is gone: "the condition MUST be treated as a 503" (RFC 3261 section
     /// 8.1.3.1).
+    #[error("{0}")]
     Connection(Broken),
 }
 
 /// How a connection has come to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Broken {
     /// Nobody listens there.
+    #[error("nobody listened for its connection")]
     Refused,
     /// The other side has cut it off.
+    #[error("its connection was cut off")]
     Reset,
     /// The other side has closed it.
+    #[error("its connection was closed")]
     Closed,
     /// Nobody answers there, or there is no way.
+    #[error("nobody answered to its connection")]
     Unreachable,
     /// TLS was not agreed upon.
+    #[error("TLS was not agreed upon")]
     Tls,
     /// What came is no SIP.
+    #[error("what came on its connection is no SIP")]
     Garbled,
     /// The other side did not take what was sent.
+    #[error("the server did not take what was sent on its connection")]
     Stuck,
     /// This machine had no port, descriptor or memory for it: the tester's own limit.
+    #[error("the tester had no port or descriptor for its connection")]
     Unopened,
 }
 

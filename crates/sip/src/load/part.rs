@@ -162,6 +162,11 @@ impl Part {
         self.registrant.registered() >= self.registrant.len() - self.first
     }
 
+    /// How many registrations stand, and how many have to before the load begins.
+    pub const fn prepared(&self) -> [u32; 2] {
+        [self.registrant.registered(), self.registrant.len() - self.first]
+    }
+
     /// Whether registrations were asked for that are not there yet.
     pub const fn is_preparing(&self) -> bool {
         self.asked - self.first > self.registrant.registered()

@@ -28,7 +28,7 @@ fn drain(element: &mut impl Element, now: Instant) {
     }
 }
 
-impl<E: Element> Server for E {
+impl<E: Element + Send> Server for E {
     fn handle(&mut self, now: Instant, message: Message, from: Source) {
         self.transactions_mut().handle(now, message, from);
         drain(self, now);

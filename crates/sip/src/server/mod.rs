@@ -9,6 +9,7 @@ mod answering;
 mod answering_tests;
 mod authentication;
 mod bindings;
+mod delay;
 mod element;
 mod forward;
 mod hop;
@@ -16,6 +17,7 @@ mod hop;
 mod hop_tests;
 mod manners;
 mod offers;
+mod order;
 mod proxy;
 mod redirect;
 mod registrar;
@@ -35,8 +37,10 @@ use sha2::{Digest as _, Sha256};
 pub use answering::AnsweringMachine;
 pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
 pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS};
+pub use delay::{ResponseDelay, Waiting};
 pub use hop::LONGEST_OVER_UDP;
 pub use manners::{Answer, Manners, Progress};
+pub use order::{Role, RoleError, ServerOrder, User};
 pub use proxy::{Proxy, TIMER_C};
 pub use redirect::Redirect;
 pub use registrar::Registrar;
@@ -66,7 +70,7 @@ pub enum Destination {
 }
 
 /// A SIP server without I/O. After each call that changes it, [`Server::poll_transmit`] must be called until `None`.
-pub trait Server {
+pub trait Server: Send {
     /// A message came.
     fn handle(&mut self, now: Instant, message: Message, from: Source);
 

@@ -34,8 +34,8 @@ pub use offered::Offered;
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
-    failure_words,
 };
 pub use run::{Next, Readiness, run};
+pub(crate) use run::{OpenLoad, Span};
 pub use streams::LoadTls;
 pub use tester::TesterSecond;

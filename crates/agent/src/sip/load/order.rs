@@ -172,6 +172,12 @@ pub enum LoadError {
         /// Why.
         why: String,
     },
+    /// They are not registered when the load is to begin.
+    #[error(
+        "its users were not all registered when it was to start: a later `start` gives them more time, and a server that \
+         answers slowly or not at all needs it"
+    )]
+    Late,
     /// A thread ended in a panic.
     #[error("a thread of the load panicked")]
     Panicked,

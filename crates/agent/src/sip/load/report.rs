@@ -2,7 +2,7 @@
 
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
-use netrig_sip::load::{Broken, CalleeOrder, Failure, What};
+use netrig_sip::load::{CalleeOrder, Failure, What};
 use serde::Serialize;
 
 use super::control::Intervention;
@@ -239,31 +239,17 @@ pub(super) const fn name_of(what: What) -> &'static str {
     }
 }
 
-/// The kind of a failure, and why it is one.
-pub fn failure_words(failure: Failure) -> (&'static str, String) {
+/// The kind of a failure.
+const fn kind_of(failure: Failure) -> &'static str {
     match failure {
-        Failure::TimedOut(timer) => ("timer", format!("no answer in time (timer {timer:?})")),
-        Failure::Status(status) => ("status", format!("answered with {status}")),
-        Failure::RangTooLong => ("ringing", "rang longer than a call may".to_owned()),
-        Failure::LeftAlone => ("left", "nobody hung up".to_owned()),
-        Failure::Authentication => ("authentication", "the credentials were refused".to_owned()),
-        Failure::EndedByPeer => ("peer", "the other side hung up".to_owned()),
-        Failure::Rule(rule) => ("rule", format!("broke {rule}")),
-        Failure::Connection(broken) => ("connection", broken_words(broken).to_owned()),
-    }
-}
-
-/// How a connection came to its end.
-const fn broken_words(broken: Broken) -> &'static str {
-    match broken {
-        Broken::Refused => "nobody listened for its connection",
-        Broken::Reset => "its connection was cut off",
-        Broken::Closed => "its connection was closed",
-        Broken::Unreachable => "nobody answered to its connection",
-        Broken::Tls => "TLS was not agreed upon",
-        Broken::Garbled => "what came on its connection is no SIP",
-        Broken::Stuck => "the server did not take what was sent on its connection",
-        Broken::Unopened => "the tester had no port or descriptor for its connection",
+        Failure::TimedOut(_) => "timer",
+        Failure::Status(_) => "status",
+        Failure::RangTooLong => "ringing",
+        Failure::LeftAlone => "left",
+        Failure::Authentication => "authentication",
+        Failure::EndedByPeer => "peer",
+        Failure::Rule(_) => "rule",
+        Failure::Connection(_) => "connection",
     }
 }
 
@@ -510,9 +496,11 @@ fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
 }
 
 fn failures(tally: &Tally) -> Vec<FailureRow> {
-    let row = |(what, failure, count)| {
-        let (kind, why) = failure_words(failure);
-        FailureRow { what: name_of(what), kind, why, count }
+    let row = |(what, failure, count): (_, Failure, _)| FailureRow {
+        what: name_of(what),
+        kind: kind_of(failure),
+        why: failure.to_string(),
+        count,
     };
     tally.failures().map(row).collect()
 }

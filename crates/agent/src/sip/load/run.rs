@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use netrig_core::{Duration, Instant};
-use netrig_sip::load::{Course, Failure, Pace, Part};
+use netrig_core::{Duration, Instant, Sample};
+use netrig_sip::load::{Course, Pace, Part};
 
 use super::control::{Control, Steering};
 use super::order::{Connecting, LoadError, LoadOrder};
-use super::report::{Ending, LoadReport, Reporting, SecondRow, SoFar, failure_words};
+use super::report::{Ending, LoadReport, Reporting, SecondRow, SoFar};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
 use crate::sip::descriptors;
@@ -54,40 +54,11 @@ pub fn run<'a, N: Into<Next>>(
     order: &LoadOrder,
     steering: impl Into<Steering<'a>>,
     ready: impl FnOnce(&Readiness),
-    mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
+    second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
 ) -> Result<LoadReport, LoadError> {
-    order.check()?;
-    let Steering { stop, control } = steering.into();
-    let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
-    let wires = open(order, local)?;
-    let locals: Vec<_> = wires.iter().map(Wire::local).collect();
-    ready(&Readiness { local: locals.clone(), warnings: warnings(order, &wires) });
-    let shared = Shared {
-        order,
-        clock: control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock),
-        stop,
-        control,
-        begins: AtomicU64::new(0),
-        enough: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
-        at_work: AtomicUsize::new(order.shards.into()),
-    };
-    let (run, secret) = drawn()?;
-    let plan = Arc::new(order.plan.clone());
-    let server = (order.target, order.carrier.transport());
-    let setups = (0..order.shards).map(|number| plan.setup((run, number), &locals, server));
-    let parts = setups.map(|setup| Part::new(Arc::clone(&plan), setup, order.shards, secret));
-    let mut reporting = Reporting::default();
-    let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let left = carry_out(&shared, wires.into_iter().zip(parts), &mut |number, seconds| {
-        let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
-        second(row, so_far).into()
-    })?;
-    let interrupted = stop.load(Ordering::Relaxed);
-    if interrupted && reporting.is_empty() {
-        return Err(LoadError::Interrupted);
-    }
-    Ok(reporting.report(order, &ending(&shared, interrupted, left)))
+    let opened = OpenLoad::open(order.clone())?;
+    ready(&opened.readiness());
+    Ok(opened.carry_out(None, steering.into(), second)?.0)
 }
 
 /// How the plan of a load that has begun goes.
@@ -117,12 +88,105 @@ fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
     Ending { interrupted, left, paused, interventions }
 }
 
-/// Runs a thread for each socket until all have ended; how many registrations are left at the server.
+/// The run of an experiment of which a load is a part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// Whose time it is.
+    pub clock: Clock,
+    /// When the load begins: until then all is prepared.
+    pub begins: Instant,
+    /// When it ends, whatever is open.
+    pub ends: Instant,
+}
+
+/// A load whose sockets are open.
+pub(crate) struct OpenLoad {
+    order: LoadOrder,
+    wires: Vec<Wire>,
+}
+
+impl OpenLoad {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// If the load cannot be what was meant, or a socket is not to be had.
+    pub fn open(order: LoadOrder) -> Result<Self, LoadError> {
+        order.check()?;
+        let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
+        let wires = open(&order, local)?;
+        Ok(Self { order, wires })
+    }
+
+    fn locals(&self) -> Vec<SocketAddr> {
+        self.wires.iter().map(Wire::local).collect()
+    }
+
+    /// What is known of it.
+    pub fn readiness(&self) -> Readiness {
+        Readiness { local: self.locals(), warnings: warnings(&self.order, &self.wires) }
+    }
+
+    /// Carries it out; its report and, as a part of a run, what its users met.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it always grants, or users that have to be registered beforehand are not, or not in time.
+    pub fn carry_out<N: Into<Next>>(
+        self,
+        within: Option<Span>,
+        Steering { stop, control }: Steering<'_>,
+        mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
+    ) -> Result<(LoadReport, Vec<Sample>), LoadError> {
+        let locals = self.locals();
+        let Self { order, wires } = self;
+        let own = || control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock);
+        let clock = within.map_or_else(own, |within| within.clock);
+        let shared = Shared {
+            order: &order,
+            clock,
+            within,
+            stop,
+            control,
+            begins: AtomicU64::new(0),
+            enough: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            at_work: AtomicUsize::new(order.shards.into()),
+        };
+        let (run, secret) = drawn()?;
+        let plan = Arc::new(order.plan.clone());
+        let server = (order.target, order.carrier.transport());
+        let setups = (0..order.shards).map(|number| plan.setup((run, number), &locals, server));
+        let parts = setups.map(|setup| Part::new(Arc::clone(&plan), setup, order.shards, secret));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let mut reporting = Reporting::default();
+        let told = carry_out(&shared, wires.into_iter().zip(parts), &mut |number, seconds| {
+            let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
+            second(row, so_far).into()
+        })?;
+        let interrupted = stop.load(Ordering::Relaxed);
+        if interrupted && reporting.is_empty() {
+            return Err(LoadError::Interrupted);
+        }
+        Ok((reporting.report(&order, &ending(&shared, interrupted, told.left)), told.samples))
+    }
+}
+
+/// What threads have told at their end.
+#[derive(Debug, Default)]
+struct Ended {
+    /// How many registrations are left at the server.
+    left: u32,
+    /// What users met, as parts of a run.
+    samples: Vec<Sample>,
+    /// Users were not registered in time.
+    is_late: bool,
+}
+
+/// Runs a thread for each socket until all have ended; what they have told then.
 fn carry_out(
     shared: &Shared<'_>,
     parts: impl Iterator<Item = (Wire, Part)>,
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
-) -> Result<u32, LoadError> {
+) -> Result<Ended, LoadError> {
     let (told, telling) = channel();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -130,13 +194,13 @@ fn carry_out(
             threads.push(spawn(scope, shared, number, wire, part, told.clone())?);
         }
         drop(told);
-        let left = collect(shared, &telling, second);
+        let ended = collect(shared, &telling, second);
         let mut ends = Ok(());
         for thread in threads {
             let end = thread.join().map_err(|_| LoadError::Panicked).and_then(|end| end);
             ends = ends.and(end);
         }
-        ends.map(|()| left)
+        if ended.is_late { Err(LoadError::Late) } else { ends.map(|()| ended) }
     })
 }
 
@@ -177,14 +241,14 @@ fn spawn<'scope>(
 }
 
 /// Lets the load begin when all threads are ready, and gives each second when all have told of it. Comes back when no
-/// thread has any more to tell: with how many registrations are left at the server.
+/// thread has any more to tell.
 fn collect(
     shared: &Shared<'_>,
     telling: &Receiver<Told>,
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
-) -> u32 {
+) -> Ended {
     let shards = usize::from(shared.order.shards);
-    let (mut prepared, mut left) = (0, 0);
+    let (mut prepared, mut ended) = (0, Ended::default());
     let mut lasts = Vec::new();
     let mut seconds: BTreeMap<u64, Vec<SecondOfShard>> = BTreeMap::new();
     for told in telling {
@@ -192,13 +256,17 @@ fn collect(
             Told::Prepared => {
                 prepared += 1;
                 if prepared == shards {
-                    let begins = shared.clock.now() + HEAD_START;
-                    shared.begins.store(begins.as_nanos(), Ordering::Release);
+                    let now = shared.clock.now();
+                    ended.is_late = shared.within.is_some_and(|within| now > within.begins);
+                    shared.failed.fetch_or(ended.is_late, Ordering::Relaxed);
+                    let begins = shared.within.map_or(now + HEAD_START, |within| within.begins);
+                    shared.begins.store(begins.as_nanos().max(1), Ordering::Release);
                 }
             }
             Told::Second(told) => seconds.entry(told.number).or_default().push(*told),
             Told::Done(last) => lasts.push(last),
-            Told::Left(registrations) => left += registrations,
+            Told::Left(registrations) => ended.left += registrations,
+            Told::Met(samples) => ended.samples.extend(samples),
         }
         while let Some(entry) = seconds.first_entry() {
             // A thread that is done tells of no second any more.
@@ -217,7 +285,7 @@ fn collect(
     seconds.into_iter().for_each(|(number, told)| {
         second(number, told);
     });
-    left
+    ended
 }
 
 /// What each thread sends and receives by.
@@ -292,9 +360,4 @@ fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
 pub(super) fn drawn() -> Result<(u32, [u8; 16]), LoadError> {
     let both = || -> std::io::Result<_> { Ok((u32::from_ne_bytes(random()?), random()?)) };
     both().map_err(LoadError::kernel("/dev/urandom"))
-}
-
-/// Why something failed, in words.
-pub(super) fn failure_of(failure: Failure) -> String {
-    failure_words(failure).1
 }

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
-use netrig_core::{Duration, Instant};
-use netrig_sip::index::Tally;
+use netrig_core::{Duration, Instant, Sample, quantity};
+use netrig_sip::index::{Tally, samples_of};
 use netrig_sip::load::{Begun, Moment, Part, Scan, Side};
 
 use super::attention::{Attention, REST};
 use super::control::Control;
 use super::order::{LoadError, LoadOrder};
-use super::run::failure_of;
+use super::run::Span;
 use super::streams::Lost;
 use super::tester::{TesterSecond, Used};
 use super::wire::Wire;
@@ -50,6 +50,8 @@ const INTERRUPTED: Duration = Duration::from_millis(500);
 pub(super) struct Shared<'a> {
     pub order: &'a LoadOrder,
     pub clock: Clock,
+    /// The run of which it is a part, if it is one: it begins and ends with that, and what its users met is kept.
+    pub within: Option<Span>,
     pub stop: &'a AtomicBool,
     pub control: Option<&'a Control>,
     /// When the load begins, ns of the clock; zero until all are prepared.
@@ -72,6 +74,8 @@ pub(super) enum Told {
     Done(u64),
     /// So many registrations could not be taken back.
     Left(u32),
+    /// What its users met, as a part of a run.
+    Met(Vec<Sample>),
 }
 
 /// A second of one thread.
@@ -103,6 +107,8 @@ pub(super) struct Shard<'a> {
     start: Instant,
     /// How much of what a person did to the load is known here.
     known: usize,
+    /// What its users met, as a part of a run.
+    met: Vec<Sample>,
 }
 
 impl<'a> Shard<'a> {
@@ -116,6 +122,7 @@ impl<'a> Shard<'a> {
             refused: 0,
             start: Instant::NEVER,
             known: 0,
+            met: Vec::new(),
         }
     }
 
@@ -127,6 +134,12 @@ impl<'a> Shard<'a> {
         let done = self.carry_out(&mut attention, told);
         if done.is_err() {
             self.shared.failed.store(true, Ordering::Relaxed);
+        }
+        if self.shared.within.is_some() {
+            // Who serves the users of a run ends with it.
+            done?;
+            let _ = told.send(Told::Met(self.met));
+            return Ok(());
         }
         let left = self.tidy(&mut attention);
         done?;
@@ -172,6 +185,11 @@ impl<'a> Shard<'a> {
     /// Registers the users that have to be registered before the load begins.
     fn prepare(&mut self, attention: &mut Attention) -> Result<(), LoadError> {
         let mut end = Instant::NEVER;
+        if self.shared.within.is_some() && !self.part.is_prepared() {
+            // Nothing passes before the run begins.
+            std::thread::sleep(self.shared.clock.left_until(Instant::ZERO).into());
+            end = self.shared.within.map_or(end, |within| within.begins);
+        }
         while !self.part.is_prepared() {
             let now = self.shared.clock.now();
             let is_over = self.is_over();
@@ -186,7 +204,7 @@ impl<'a> Shard<'a> {
             }
             self.turn(attention, self.shared.clock.now() + Duration::from_millis(20))?;
             if let Some((user, record)) = self.part.take_aside() {
-                let why = record.failure.map_or_else(String::new, failure_of);
+                let why = record.failure.map_or_else(String::new, |failure| failure.to_string());
                 return Err(LoadError::Preparation { user, why });
             }
         }
@@ -209,6 +227,8 @@ impl<'a> Shard<'a> {
         let mut used = Used::read();
         let mut number = 0;
         let mut end = self.last_end();
+        let last = self.shared.within.map_or(Instant::NEVER, |within| within.ends);
+        let mut end = last.min(self.start + plan.duration + plan.longest());
         let mut is_done = false;
         let mut afterwards = None;
         loop {
@@ -277,7 +297,12 @@ impl<'a> Shard<'a> {
             let now = self.shared.clock.now();
             match self.part.begin(now) {
                 None => break,
-                Some(Begun::At(due)) => self.second.lateness.record(now - due),
+                Some(Begun::At(due)) => {
+                    self.second.lateness.record(now - due);
+                    if self.shared.within.is_some() {
+                        self.met.push(Sample { at: due, quantity: &quantity::SIP_BEGUN, value: 1.0 });
+                    }
+                }
                 Some(Begun::Full) => self.second.full += 1,
                 Some(Begun::Busy) => self.second.busy += 1,
             }
@@ -328,8 +353,8 @@ impl<'a> Shard<'a> {
     /// Sends what waits, tells whose connection is gone, and counts what has ended.
     fn flush(&mut self) -> Result<(), LoadError> {
         // What has ended is of the load, if that has a beginning.
-        self.has_begun();
-        let Self { wire, part, second, shared, .. } = self;
+        let keeps = self.has_begun() && self.shared.within.is_some();
+        let Self { wire, part, second, shared, met, .. } = self;
         loop {
             if !part.out.messages.is_empty() {
                 wire.send(&part.out.messages, second)?;
@@ -345,7 +370,11 @@ impl<'a> Shard<'a> {
             }
         }
         if !part.out.records.is_empty() {
-            part.settle(shared.clock.now(), |record| {
+            let now = shared.clock.now();
+            part.settle(now, |record| {
+                if keeps {
+                    samples_of(record, now, |sample| met.push(sample));
+                }
                 if record.side != Side::Callee {
                     wire.release(record.token);
                 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Abilities, Kind};
-use netrig_sip::server::{Destination, Domain, Server, Source};
+use netrig_sip::server::{Destination, Domain, ResponseDelay, Server, Source, Waiting};
 use netrig_sip::{Framed, Host, Message, Method};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -19,7 +19,6 @@ use rustls::RootCertStore;
 
 use super::connections::{Connections, FIRST_KEY, Limits, Opening, Tls};
 use super::datagrams::DatagramPoint;
-use super::delay::{ResponseDelay, Waiting};
 use super::names::Names;
 use super::tally::Tally;
 use crate::sip::ListeningPoint;

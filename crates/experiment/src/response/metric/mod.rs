@@ -14,6 +14,7 @@ mod outage;
 mod rule;
 mod run;
 mod sent;
+mod sip;
 
 use netrig_core::Quantity;
 
@@ -163,6 +164,7 @@ pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
         sent::ALL,
         observed::ALL,
         media::ALL,
+        sip::ALL,
         moments::ALL,
         outage::ALL,
         link::ALL,

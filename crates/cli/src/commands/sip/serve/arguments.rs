@@ -7,8 +7,8 @@ use std::str::FromStr;
 use crate::commands::sip::metrics::MetricsArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::sip::ListeningPoint;
-use netrig_agent::sip::server::ResponseDelay;
 use netrig_core::Duration;
+use netrig_sip::server::ResponseDelay;
 
 /// `netrig sip serve`.
 #[derive(Debug, Args)]

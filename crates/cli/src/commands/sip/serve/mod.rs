@@ -8,13 +8,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netrig_agent::sip::ListeningPoint;
-use netrig_agent::sip::server::{self as agent, Limits, Names, RoleError, ServeError, ServerOrder};
-use netrig_agent::sip::server::{Sockets, SocketsOrder};
+use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
 use netrig_agent::sip::tls::{self, Identity, Trust};
 use netrig_core::{Duration, Seeds};
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
-use netrig_sip::server::{Answer, Manners, Progress};
+use netrig_sip::server::{self, Answer, Manners, Progress, RoleError, ServerOrder};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
 use sha2::{Digest as _, Sha256};
@@ -33,7 +32,7 @@ const DISCARD: u16 = 9;
 struct Typed<'a> {
     /// As the server is called.
     name: &'static str,
-    role: agent::Role,
+    role: server::Role,
     place: &'a Place,
     ending: &'a Ending,
     users: Option<&'a Users>,
@@ -62,7 +61,7 @@ impl<'a> Typed<'a> {
                 digest: Some(&typed.digest),
                 delay: Some(&typed.delay),
                 transactions: Some(&typed.transactions),
-                ..of("registrar", agent::Role::Registrar, &typed.place, &typed.ending)
+                ..of("registrar", server::Role::Registrar, &typed.place, &typed.ending)
             },
             Role::Proxy(typed) => Self {
                 users: Some(&typed.users),
@@ -71,7 +70,7 @@ impl<'a> Typed<'a> {
                 transactions: Some(&typed.transactions),
                 ..of(
                     "proxy",
-                    agent::Role::Proxy { record_route: typed.record_route },
+                    server::Role::Proxy { record_route: typed.record_route },
                     &typed.place,
                     &typed.ending,
                 )
@@ -79,7 +78,7 @@ impl<'a> Typed<'a> {
             Role::StatelessProxy(typed) => Self {
                 users: Some(&typed.users),
                 contact: Some(&typed.contact),
-                ..of("stateless-proxy", agent::Role::StatelessProxy, &typed.place, &typed.ending)
+                ..of("stateless-proxy", server::Role::StatelessProxy, &typed.place, &typed.ending)
             },
             Role::Redirect(typed) => Self {
                 users: Some(&typed.users),
@@ -87,12 +86,12 @@ impl<'a> Typed<'a> {
                 contact: Some(&typed.contact),
                 delay: Some(&typed.delay),
                 transactions: Some(&typed.transactions),
-                ..of("redirect", agent::Role::Redirect, &typed.place, &typed.ending)
+                ..of("redirect", server::Role::Redirect, &typed.place, &typed.ending)
             },
             Role::Uas(typed) => Self {
                 delay: Some(&typed.delay),
                 transactions: Some(&typed.transactions),
-                ..of("uas", agent::Role::UserAgent(manners(typed, listen)), &typed.place, &typed.ending)
+                ..of("uas", server::Role::UserAgent(manners(typed, listen)), &typed.place, &typed.ending)
             },
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use netrig_agent::sip::server::User;
 use netrig_sip::Uri;
+use netrig_sip::server::User;
 
 use super::arguments::Users;
 use crate::failure::Failure;

@@ -1,20 +1,25 @@
 //! Responses that leave later than they could: a server that takes a known time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use netrig_core::{Duration, Instant, Stream};
-use netrig_sip::server::Destination;
-use netrig_sip::{Message, Name, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Destination;
+use crate::{Message, Name, Response};
 
 /// Responses that may wait at once. More are not sent.
 const MOST: usize = 1 << 18;
 
 /// How long each response waits before it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ResponseDelay {
     /// As long as all others.
+    #[serde(rename = "constant")]
     Fixed(Duration),
     /// Exponentially distributed with this mean, each by itself.
     Exponential(Duration),
@@ -45,21 +50,25 @@ impl fmt::Display for ResponseDelay {
 
 /// Responses that wait. Those to one request keep their order: one that draws less than the one before it leaves with it.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub struct Waiting {
     law: ResponseDelay,
     random: Stream,
     number: u64,
     due: BTreeMap<(Instant, u64), (Destination, Message)>,
     /// Of each request some of whose responses wait: when the last of them leaves, and how many there are.
-    last: HashMap<String, (Instant, u32)>,
+    last: BTreeMap<String, (Instant, u32)>,
 }
 
 impl Waiting {
+    /// None, which will wait by this law.
     pub fn new(law: ResponseDelay, random: Stream) -> Self {
-        Self { law, random, number: 0, due: BTreeMap::new(), last: HashMap::new() }
+        Self { law, random, number: 0, due: BTreeMap::new(), last: BTreeMap::new() }
     }
 
-    /// Keeps a response back; not, if too many wait.
+    /// Keeps a response back.
+    ///
+    /// # Errors
+    /// Gives it back if too many wait.
     pub fn put(&mut self, now: Instant, to: Destination, response: Response) -> Result<(), Response> {
         if self.due.len() >= MOST {
             return Err(response);
@@ -106,12 +115,11 @@ fn request_of(response: &Response) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-    use netrig_sip::header::Transport;
-    use netrig_sip::server::Source;
-    use netrig_sip::{Method, Request, Status};
-
+    use super::super::Source;
     use super::*;
+    use crate::header::Transport;
+    use crate::{Method, Request, Status};
+    use netrig_core::Seeds;
 
     fn waiting(law: &str) -> Waiting {
         Waiting::new(law.parse().unwrap(), Seeds::new(1).stream("delay"))

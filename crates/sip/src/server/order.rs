@@ -1,17 +1,18 @@
-//! Which server answers behind the sockets.
+//! Which server answers, as one orders it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use netrig_core::Seeds;
-use netrig_sip::digest::Algorithm;
-use netrig_sip::header::{NameAddr, Transport};
-use netrig_sip::server::{
+
+use super::{
     AnsweringMachine, Authenticator, Domain, Manners, Proxy, Redirect, Registrar, Registry, Server,
     StatelessProxy, Users,
 };
-use netrig_sip::transaction::Timing;
-use netrig_sip::{Host, SipUri, Uri};
+use crate::digest::Algorithm;
+use crate::header::{NameAddr, Transport};
+use crate::transaction::Timing;
+use crate::{Host, SipUri, Uri};
 
 /// What stands in a contact for the name of its user.
 const USER: &str = "{user}";

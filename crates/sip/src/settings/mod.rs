@@ -1,0 +1,21 @@
+//! What an experiment file says of SIP: a load of users at one end of a flow, and who serves them at the other.
+
+mod load;
+mod server;
+
+pub use load::{ArrivalPattern, Called, Connections, LoadSettings, ScenarioName, StageSettings};
+pub use server::{Digest, ServerRole, ServerSettings, Serving};
+
+/// A value that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}`: {why}")]
+pub struct SettingError {
+    /// The key in the file, below that of the application.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+fn wrong(field: &'static str, why: impl Into<String>) -> Result<(), SettingError> {
+    Err(SettingError { field, why: why.into() })
+}

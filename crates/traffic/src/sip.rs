@@ -1,0 +1,274 @@
+//! Users of SIP and their server, over datagrams: the machines of `netrig-sip`, one part of a load at the flow's first end and
+//! a server at its second.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use netrig_core::{Data, Duration, Instant, Sample, quantity};
+use netrig_sip::Message;
+use netrig_sip::header::Transport;
+use netrig_sip::index::samples_of;
+use netrig_sip::load::{Begun, Failure, Moment, Part, Scan};
+use netrig_sip::server::{Destination, Server, Source, Waiting};
+use netrig_sip::settings::LoadSettings;
+
+use crate::settings::Description;
+use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
+
+/// What a message of SIP takes about, bytes: a request without a session description.
+const MESSAGE: f64 = 500.0;
+
+impl Description for LoadSettings {
+    fn check(&self) -> Result<(), SettingsError> {
+        self.check_values().map_err(|error| SettingsError::new(error.field, error.why))
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        let server = SocketAddr::new(flow.server.ip(), self.port);
+        let lasts = flow.stop.since(flow.start);
+        // Settings that were checked are a plan.
+        let plan = self.plan(&flow.name, flow.seeds, lasts).ok();
+        let client: Box<dyn Application> =
+            match plan.as_ref().map(|plan| Tester::new(self, plan.clone(), server, flow)) {
+                Some(Ok(tester)) => Box::new(tester),
+                Some(Err(why)) => Box::new(Nobody(Some(why))),
+                None => Box::new(Nobody(Some("it does not say when users begin".to_owned()))),
+            };
+        let served = match (self.server.own(), &plan) {
+            (Some(own), Some(plan)) => {
+                let order = own.order(plan, server.ip(), flow.seeds);
+                order.server(&[(Transport::Udp, server)]).map_err(|error| error.to_string()).map(|server| {
+                    let waiting = own.delay.map(|law| Waiting::new(law, flow.stream("delay")));
+                    Served { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
+                })
+            }
+            _ => Err("who serves its users is a program of others".to_owned()),
+        };
+        let server: Box<dyn Application> = match served {
+            Ok(served) => Box::new(served),
+            Err(why) => Box::new(Nobody(Some(why))),
+        };
+        Ends { client, server }
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(MESSAGE)
+    }
+}
+
+/// An end that cannot be what it is to be: it says so when its flow starts.
+struct Nobody(Option<String>);
+
+impl Application for Nobody {
+    fn handle(&mut self, _now: Instant, _event: AppEvent) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.0.is_some().then_some(Instant::ZERO)
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        Some(AppAction::GiveUp { why: self.0.take()? })
+    }
+}
+
+/// All users of a load, as one part of it.
+struct Tester {
+    part: Part,
+    name: String,
+    local: SocketAddr,
+    /// When the flow starts, and with it the load.
+    start: Instant,
+    has_begun: bool,
+    /// When it wants to be asked again.
+    next: Option<Instant>,
+    actions: VecDeque<AppAction>,
+}
+
+impl Tester {
+    fn new(
+        settings: &LoadSettings,
+        plan: netrig_sip::load::Plan,
+        server: SocketAddr,
+        flow: &FlowContext,
+    ) -> Result<Self, String> {
+        let mut random = flow.stream("sip/run");
+        let run = random.bits() as u32;
+        let secret = [random.bits(), random.bits()].map(u64::to_le_bytes).concat();
+        let secret = secret.try_into().unwrap_or([0; 16]);
+        let setup = plan.setup((run, 0), &[flow.client], (server, Transport::Udp));
+        let part = Part::new(Arc::new(plan), setup, 1, secret).map_err(|error| error.to_string())?;
+        Ok(Self {
+            part,
+            name: flow.name.clone(),
+            local: flow.client,
+            start: flow.start,
+            has_begun: false,
+            // Who has to be registered is, before the flow starts.
+            next: settings.prepares().then_some(Instant::ZERO),
+            actions: VecDeque::new(),
+        })
+    }
+
+    fn record(&mut self, sample: Sample) {
+        self.actions.push_back(AppAction::Record(sample));
+    }
+
+    fn give_up(&mut self, why: &str) {
+        self.actions.push_back(AppAction::GiveUp { why: format!("flow `{}`: {why}", self.name) });
+    }
+
+    /// The load begins, if all is prepared.
+    fn begin(&mut self) {
+        if self.part.is_prepared() {
+            self.has_begun = true;
+            self.part.start(self.start);
+        } else {
+            let [done, all] = self.part.prepared();
+            self.give_up(&format!(
+                "{done} of {all} users were registered when it was to start; a later `start` gives them more time"
+            ));
+        }
+    }
+
+    /// Lets begin who is due.
+    fn users(&mut self, now: Instant) {
+        while let Some(begun) = self.part.begin(now) {
+            match begun {
+                Begun::At(at) => self.record(Sample { at, quantity: &quantity::SIP_BEGUN, value: 1.0 }),
+                Begun::Full => self.give_up("it has as many calls at once as `most_calls` allows"),
+                Begun::Busy => self.give_up("more users are needed (`users`): those there are were not done"),
+            }
+        }
+    }
+
+    /// Sends what waits, and counts what has ended. What goes to one of the users has come to them.
+    fn flush(&mut self, now: Instant) {
+        loop {
+            let own = self.local;
+            let mut looped: Vec<Vec<u8>> = Vec::new();
+            for (to, bytes) in self.part.out.messages.iter() {
+                if to == own {
+                    looped.push(bytes.to_vec());
+                } else {
+                    self.actions.push_back(AppAction::Datagram { to, data: Data::Bytes(bytes.into()) });
+                }
+            }
+            self.part.out.messages.clear();
+            self.settle(now);
+            if looped.is_empty() {
+                return;
+            }
+            for bytes in looped {
+                self.part.handle(now.into(), own, &Scan::of(&bytes));
+            }
+        }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        let Self { part, actions, has_begun, .. } = self;
+        let has_begun = *has_begun;
+        part.settle(now, |record| {
+            if has_begun {
+                samples_of(record, now, |sample| actions.push_back(AppAction::Record(sample)));
+            }
+        });
+        if let Some((user, record)) = self.part.take_aside() {
+            let why = record.failure.map_or_else(String::new, |failure: Failure| failure.to_string());
+            self.give_up(&format!("user {user} could not be registered before it starts: {why}"));
+        }
+    }
+}
+
+impl Application for Tester {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => self.begin(),
+            AppEvent::Stopped => self.part.stop(),
+            AppEvent::Datagram { from, data: Data::Bytes(bytes), .. } => {
+                self.part.handle(Moment { arrived: now, now }, from, &Scan::of(&bytes));
+            }
+            _ => {}
+        }
+        if !self.has_begun {
+            self.part.prepare(now);
+        }
+        self.part.handle_timeout(now);
+        self.users(now);
+        self.flush(now);
+        // One that is told of has come when it is due, and not before.
+        let later = |at: Instant| at.max(now + Duration::from_nanos(1));
+        self.next = [self.part.next_deadline(), self.part.due()].into_iter().flatten().min().map(later);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
+
+/// A server of netrig's.
+struct Served {
+    server: Box<dyn Server>,
+    /// Responses that are kept back.
+    waiting: Option<Waiting>,
+    /// Who alone is sent to.
+    client: IpAddr,
+    actions: VecDeque<AppAction>,
+}
+
+impl Served {
+    /// Takes what the server has to say.
+    fn transmit(&mut self, now: Instant) {
+        while let Some((to, message)) = self.server.poll_transmit() {
+            match (&mut self.waiting, message) {
+                (Some(waiting), Message::Response(response)) => {
+                    // There is no room for more than a server may forget: nobody waits so long.
+                    let _ = waiting.put(now, to, response);
+                }
+                (_, message) => self.send(now, &to, &message),
+            }
+        }
+    }
+
+    fn send(&mut self, now: Instant, to: &Destination, message: &Message) {
+        match to {
+            Destination::Address(Source { transport: Transport::Udp, address })
+                if address.ip() == self.client =>
+            {
+                let data = Data::Bytes((*message.to_bytes()).into());
+                self.actions.push_back(AppAction::Datagram { to: *address, data });
+            }
+            // Nobody else is there.
+            _ => self.server.handle_failure(now, message),
+        }
+    }
+}
+
+impl Application for Served {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        if let AppEvent::Datagram { from, data: Data::Bytes(bytes), .. } = event
+            && let Ok(message) = Message::parse(&Bytes::copy_from_slice(&bytes))
+        {
+            self.server.handle(now, message, Source { transport: Transport::Udp, address: from });
+        }
+        self.server.handle_timeout(now);
+        self.transmit(now);
+        while let Some((to, message)) = self.waiting.as_mut().and_then(|waiting| waiting.poll(now)) {
+            self.send(now, &to, &message);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let waiting = self.waiting.as_ref().and_then(Waiting::next);
+        [self.server.poll_timeout(), waiting].into_iter().flatten().min()
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.actions.pop_front()
+    }
+}
