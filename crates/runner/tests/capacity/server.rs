@@ -233,6 +233,7 @@ impl Load {
             counts: self.counts,
             delays: vec![delay],
             tester: TesterSeen { faults: (server.tester)(rate, server.state.steps), ..TesterSeen::default() },
+            unprepared: None,
         }
     }
 }
