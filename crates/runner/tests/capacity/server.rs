@@ -233,7 +233,6 @@ impl Load {
             counts: self.counts,
             delays: vec![delay],
             tester: TesterSeen { faults: (server.tester)(rate, server.state.steps), ..TesterSeen::default() },
-            unprepared: None,
         }
     }
 }
