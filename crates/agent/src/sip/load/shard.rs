@@ -227,8 +227,6 @@ impl<'a> Shard<'a> {
         let mut used = Used::read();
         let mut number = 0;
         let mut end = self.last_end();
-        let last = self.shared.within.map_or(Instant::NEVER, |within| within.ends);
-        let mut end = last.min(self.start + plan.duration + plan.longest());
         let mut is_done = false;
         let mut afterwards = None;
         loop {
@@ -282,7 +280,8 @@ impl<'a> Shard<'a> {
 
     /// When all is over, whatever is open then.
     fn last_end(&self) -> Instant {
-        self.part.end() + self.shared.order.plan.longest()
+        let last = self.shared.within.map_or(Instant::NEVER, |within| within.ends);
+        last.min(self.part.end() + self.shared.order.plan.longest())
     }
 
     /// Until when what is open is waited for, if no more is to begin.
