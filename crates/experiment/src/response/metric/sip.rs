@@ -32,6 +32,7 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &OPTIONS_DELAY,
     &MESSAGE_DELAY,
     &ATTEMPT_SUCCESS,
+    &ATTEMPTS_SERVED,
     &REGISTRATION_SUCCESS,
     &CALL_SUCCESS,
     &REDIRECT_SUCCESS,
@@ -254,6 +255,20 @@ static ATTEMPT_SUCCESS: Share = Share {
     part: &[&SIP_SUCCEEDED],
     whole: &[&SIP_SUCCEEDED, &SIP_FAILED],
     nothing: "no attempt came to an end",
+};
+
+static ATTEMPTS_SERVED: Share = Share {
+    about: About::new(
+        "attempts_served",
+        "1",
+        Flow,
+        "Share of the users' attempts that went as they should in the measuring window, of those that were begun in \
+         it: what is open when it ends was not served.",
+    )
+    .pooled(),
+    part: &[&SIP_SUCCEEDED],
+    whole: &[&SIP_BEGUN],
+    nothing: "no attempt was begun",
 };
 
 static REGISTRATION_SUCCESS: Share = Share {
@@ -561,6 +576,7 @@ mod tests {
         assert_eq!(of(&mut bench, "busy_hour_attempts"), Ok(7200.0));
         assert_eq!(of(&mut bench, "offered_attempts_per_second"), Ok(3.0));
         assert_eq!(of(&mut bench, "attempt_success"), Ok(0.75));
+        assert_eq!(of(&mut bench, "attempts_served"), Ok(12.0 / 18.0));
         assert_eq!(of(&mut bench, "retransmissions_per_attempt"), Ok(2.5));
         assert_eq!(of(&mut bench, "attempts_failed"), Ok(4.0));
     }
