@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use netrig_experiment::{
     Assignment, Experiment, LONGEST_FILE, Paper, Replications, Scenario, SetError, Substrate, with_captures,
+    with_files,
 };
 use netrig_sim::Simulator;
 use netrig_traffic::{Trace, TracedDatagram};
@@ -83,6 +84,7 @@ impl Source {
             let beside = |name: &str| path.with_file_name(name);
             let paper_path: PathBuf = beside("paper.toml");
             let text = with_captures(wanted, &read(path)?, |name| datagrams(&beside(name)))
+                .and_then(|text| with_files(wanted, &text, |name| read_beside(&beside(name))))
                 .map_err(Failure::request)?;
             return Ok(Self {
                 name: wanted.to_owned(),
@@ -95,7 +97,7 @@ impl Source {
         match studies::find(wanted) {
             Some((study, text)) => Ok(Self {
                 name: format!("{wanted} (shipped study)"),
-                text: text.to_owned(),
+                text: study.whole(wanted, text).map_err(Failure::request)?,
                 paper: study.paper.map(str::to_owned),
                 paper_name: format!("{}/paper.toml", study.name),
                 readme: study.readme.map(str::to_owned),
@@ -131,6 +133,15 @@ fn read(path: &Path) -> Result<String, Failure> {
         let at = error.utf8_error().valid_up_to();
         Failure::request(format!("{name}: byte {at} is no UTF-8 text; an experiment file is TOML"))
     })
+}
+
+/// The text of a file that an experiment gives a program.
+fn read_beside(path: &Path) -> Result<String, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > LONGEST_FILE as u64 {
+        return Err(format!("{size} bytes are too many (at most {LONGEST_FILE})"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
 /// The longest capture that is read, bytes.

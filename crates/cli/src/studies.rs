@@ -1,5 +1,7 @@
 //! The shipped studies, which run by name from any folder.
 
+use netrig_experiment::{Diagnostics, with_files};
+
 /// A study's folder, embedded.
 pub struct Study {
     /// Its name: `link-down`.
@@ -12,6 +14,8 @@ pub struct Study {
     pub paper: Option<&'static str>,
     /// What differs from the paper, and why.
     pub readme: Option<&'static str>,
+    /// Files that its experiments give to programs, by their names.
+    pub files: &'static [(&'static str, &'static str)],
 }
 
 macro_rules! text {
@@ -36,6 +40,7 @@ pub static STUDIES: &[Study] = &[
         ],
         paper: Some(text!("diffserv/paper.toml")),
         readme: Some(text!("diffserv/README.md")),
+        files: &[],
     },
     Study {
         name: "link-down",
@@ -51,6 +56,7 @@ pub static STUDIES: &[Study] = &[
         ],
         paper: Some(text!("link-down/paper.toml")),
         readme: Some(text!("link-down/README.md")),
+        files: &[],
     },
     Study {
         name: "mm1",
@@ -58,6 +64,7 @@ pub static STUDIES: &[Study] = &[
         experiments: &[("experiment", text!("mm1/experiment.toml"))],
         paper: None,
         readme: None,
+        files: &[],
     },
     Study {
         name: "sctp-mobile",
@@ -76,6 +83,7 @@ pub static STUDIES: &[Study] = &[
         ],
         paper: Some(text!("sctp-mobile/paper.toml")),
         readme: Some(text!("sctp-mobile/README.md")),
+        files: &[],
     },
 ];
 
@@ -87,6 +95,25 @@ impl Study {
             sibling => (format!("{}/{sibling}", self.name), *text),
         })
     }
+}
+
+impl Study {
+    /// The text of one of its experiments, called `name`, with the files that it names.
+    ///
+    /// # Errors
+    /// If it names one that the study does not have: a defect, which a test finds.
+    pub fn whole(&self, name: &str, text: &str) -> Result<String, Diagnostics> {
+        with_files(name, text, |wanted| {
+            let file = self.files.iter().find(|(known, _)| *known == wanted);
+            file.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "the study has no such file".to_owned())
+        })
+    }
+}
+
+/// Whether a text, with the files that it names, is that of a shipped experiment to the letter: what it runs is netrig's own.
+pub fn is_shipped(text: &str) -> bool {
+    let same = |study: &Study, name: &str, own: &str| study.whole(name, own).is_ok_and(|own| own == text);
+    STUDIES.iter().any(|study| study.names().any(|(name, own)| same(study, &name, own)))
 }
 
 /// The experiment called `name`, with the study that it belongs to.
@@ -127,6 +154,17 @@ mod tests {
             .collect();
         embedded.sort();
         assert_eq!(found, embedded);
+    }
+
+    #[test]
+    fn only_what_is_shipped_is_shipped() {
+        for study in STUDIES {
+            for (name, text) in study.names() {
+                let whole = study.whole(&name, text).unwrap_or_else(|problems| panic!("{problems}"));
+                assert!(is_shipped(&whole), "{name}");
+                assert!(!is_shipped(&(whole + "\n")), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -125,6 +125,22 @@ fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
     }
 }
 
+/// Over the cable, and over it and the line behind it, in both versions of IP.
+#[test]
+fn a_lab_has_cables_too() {
+    let Some(_alone) = alone(&["ping"]) else { return };
+    let folder = folder("mixed", &MIXED.replace("IP", ""));
+    for address in ["10.0.0.2", "fd00::2", "10.0.0.6", "fd00:0:0:1::2"] {
+        let ping =
+            ["lab", "mixed.toml", "--node", "a", "--", "ping", "-c", "2", "-i", "0.2", "-W", "20", address];
+        let ended = netrig(folder.path(), &ping);
+        let told = text(&ended.stderr) + &text(&ended.stdout);
+        assert!(ended.status.success() && told.contains(" 0% packet loss"), "{address}: {told}");
+    }
+    let left = netrig(folder.path(), &["doctor"]);
+    assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
+}
+
 /// What is refused, and in which words.
 #[test]
 fn of_a_cable_nothing_is_counted_changed_or_captured() {

@@ -225,6 +225,16 @@ quantities! {
     HOST_BUSY = "host_busy", "s", Count;
     /// Packets that a host had no room for.
     HOST_DROPPED = "host_dropped", "packets", Count;
+    /// Processors that the programs of a node kept busy, on average since the last sample: 1 is all of one.
+    PROGRAM_CPU = "program_cpu", "1", Level;
+    /// Memory of a node's programs: that of each process alone, and once what they share.
+    PROGRAM_MEMORY = "program_memory", "B", Level;
+    /// Bytes, with what the kernel keeps beside them, that wait in the UDP sockets of a node's programs.
+    PROGRAM_UDP_QUEUE = "program_udp_queue", "B", Level;
+    /// Datagrams that reached the UDP sockets of a node's programs, which had no room for them.
+    PROGRAM_UDP_DROPS = "program_udp_drops", "packets", Count;
+    /// By how much a counter of a node's programs grew.
+    COUNTER_GROWTH = "counter_growth", "1", Count;
     // The run as a whole: what the tester itself did.
     /// Time a real-time driver was late, at most, since the last sample.
     LATENESS = "lateness", "s", Value;

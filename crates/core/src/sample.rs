@@ -77,6 +77,8 @@ pub enum Subject {
     Rule(u32, Direction, u16),
     /// One node.
     Node(u32),
+    /// One counter of the programs of a node, by its place among those that the node's programs name.
+    Counter(u32, u16),
 }
 
 /// One measured value.

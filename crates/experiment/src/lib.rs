@@ -39,6 +39,7 @@ pub use figure::{
 };
 pub use file::{
     Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema, with_captures,
+    with_files,
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
@@ -46,7 +47,7 @@ pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Level, Plan, Point, Run};
-pub use program::{NotReady, Program, Ready};
+pub use program::{Counters, NotReady, Program, Ready};
 pub use reduce::{Cut, Measured, Reduction, Trace};
 pub use response::{
     AgreementSpec, Amount, AmountError, IntervalMethod, Margins, Of, OfError, Per, ResponseSpec, Statistic,

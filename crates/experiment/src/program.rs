@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use netrig_core::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::check::from_text;
 
-/// The most programs of a node, and the most files of a program.
+/// The most programs of a node, and the most files, counters and preparations of a program.
 pub(crate) const MOST: usize = 64;
+
+/// The shortest interval at which counters are read: a program is started for it each time.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 /// What a node runs beside the ends of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +29,7 @@ pub enum NodeApplication {
 /// A program of others, which runs on a node from before the run until its end. It must be allowed when the experiment is
 /// run (`--allow-programs`); the simulator has no programs.
 ///
-/// In `command` and `files` `{folder}` stands for the program's own folder, `{address}` for the node's first address, and
+/// In `command`, `before`, `counters` and `files` `{folder}` stands for the program's own folder, `{address}` for the node's first address, and
 /// `{address:NAME}` for that of node NAME.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,23 +37,81 @@ pub struct Program {
     /// The program and its arguments, without a shell: `["kamailio", "-f", "{folder}/kamailio.cfg", "-DD"]`. It must stay in
     /// the foreground.
     pub command: Vec<String>,
-    /// When the run may begin: `"udp:5060"` or `"tcp:80"` once it listens there, `"says:ready"` once it has written a line
-    /// with that text. At once if not given, and then the program may end before the run does.
+    /// Programs that are run to their ends before it starts, one after the other, as it is and in its folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Vec<String>>,
+    /// When the run may begin: `"udp:5060"` or `"tcp:80"` once it listens there, `"sip:5060"` or `"sip:5060/tcp"` once it
+    /// answers SIP there, `"says:ready"` once it has written a line with that text. At once if not given, and then the program
+    /// may end before the run does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
     /// The packages of Debian that it is part of: told where it is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
-    /// Files that are written into its folder before it starts, by their names.
+    /// Files that are written into its folder before it starts, by their names: a text, or `{ file = "x.cfg" }` for that of
+    /// a file beside the experiment's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, FileText>")]
     pub files: BTreeMap<String, String>,
+    /// What it counts itself, and how that is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counters>,
+}
+
+/// A file as it is written down. Those that are named are read before the rest is.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "it is there for its schema")]
+enum FileText {
+    /// Its text.
+    Text(String),
+    /// The name of a file beside the experiment's.
+    Named {
+        /// Its name.
+        file: String,
+    },
+}
+
+/// Counters of a program: a command that tells them, a line each, as `name = value`, `name: value` or `name:value`. They
+/// are read when the run begins and when it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Counters {
+    /// The program that tells them and its arguments: `["kamcmd", "-s", "unixs:{folder}/ctl", "stats.fetch", "all"]`.
+    pub command: Vec<String>,
+    /// Those that can be measured, as `of = "node.NAME.counter.COUNTER"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Read them in these intervals too, of at least 10 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Duration>,
 }
 
 impl Program {
     /// What is wrong with it, and where.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.command.first().is_none_or(String::is_empty) {
-            return Err(("command", "it must name a program".to_owned()));
+        let names_none = |command: &Vec<String>| command.first().is_none_or(String::is_empty);
+        let nothing = || "it must name a program".to_owned();
+        if names_none(&self.command) {
+            return Err(("command", nothing()));
+        }
+        if self.before.iter().any(names_none) {
+            return Err(("before", nothing()));
+        }
+        if self.before.len() > MOST {
+            return Err(("before", format!("{} programs; at most {MOST} can be run", self.before.len())));
+        }
+        if let Some(counters) = &self.counters {
+            if names_none(&counters.command) {
+                return Err(("counters", nothing()));
+            }
+            if counters.names.len() > MOST {
+                let why = format!("{} names; at most {MOST} can be measured", counters.names.len());
+                return Err(("counters", why));
+            }
+            if counters.every.is_some_and(|every| every < SHORTEST) {
+                return Err(("counters", format!("`every` must be at least {SHORTEST}")));
+            }
         }
         if self.files.len() > MOST {
             return Err(("files", format!("{} files; at most {MOST} can be written", self.files.len())));
@@ -115,13 +177,22 @@ pub enum Ready {
     Tcp(u16),
     /// It has a socket of UDP on this port.
     Udp(u16),
+    /// It answers SIP on this port.
+    Sip {
+        /// The port.
+        port: u16,
+        /// Whether over TCP, and not over UDP.
+        over_tcp: bool,
+    },
     /// It has written a line with this text.
     Says(String),
 }
 
 /// A text that is no [`Ready`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` does not say when a program is ready: expected `tcp:80`, `udp:5060` or `says:` and a text")]
+#[error(
+    "`{0}` does not say when a program is ready: expected `tcp:80`, `udp:5060`, `sip:5060`, `sip:5060/tcp` or `says:` and a text"
+)]
 pub struct NotReady(String);
 
 impl FromStr for Ready {
@@ -129,8 +200,15 @@ impl FromStr for Ready {
 
     fn from_str(text: &str) -> Result<Self, NotReady> {
         let (what, rest) = text.split_once(':').unwrap_or_default();
-        let port = rest.parse().ok().filter(|port| *port > 0);
+        let (number, transport) = match what {
+            "sip" => rest.split_once('/').unwrap_or((rest, "udp")),
+            _ => (rest, ""),
+        };
+        let port = number.parse().ok().filter(|port| *port > 0);
         match (what, port) {
+            ("sip", Some(port)) if ["udp", "tcp"].contains(&transport) => {
+                Ok(Self::Sip { port, over_tcp: transport == "tcp" })
+            }
             ("tcp", Some(port)) => Ok(Self::Tcp(port)),
             ("udp", Some(port)) => Ok(Self::Udp(port)),
             ("says", _) if !rest.is_empty() => Ok(Self::Says(rest.to_owned())),
@@ -144,6 +222,8 @@ impl fmt::Display for Ready {
         match self {
             Self::Tcp(port) => write!(f, "tcp:{port}"),
             Self::Udp(port) => write!(f, "udp:{port}"),
+            Self::Sip { port, over_tcp: false } => write!(f, "sip:{port}"),
+            Self::Sip { port, over_tcp: true } => write!(f, "sip:{port}/tcp"),
             Self::Says(text) => write!(f, "says:{text}"),
         }
     }
@@ -157,7 +237,7 @@ impl Serialize for Ready {
 
 impl<'de> Deserialize<'de> for Ready {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, "`tcp:80`, `udp:5060` or `says:` and a text")
+        from_text(deserializer, "`tcp:80`, `udp:5060`, `sip:5060` or `says:` and a text")
     }
 }
 
@@ -168,9 +248,9 @@ impl JsonSchema for Ready {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "pattern": "^((tcp|udp):[0-9]+|says:.+|.*\\$\\{.+)$",
-            "description": "When a program is ready: once it listens on a port, or has written a line with a text.",
-            "examples": ["tcp:80", "udp:5060", "says:ready"]
+            "pattern": "^((tcp|udp):[0-9]+|sip:[0-9]+(/udp|/tcp)?|says:.+|.*\\$\\{.+)$",
+            "description": "When a program is ready: once it listens on a port, answers SIP there, or has written a line with a text.",
+            "examples": ["tcp:80", "udp:5060", "sip:5060", "sip:5060/tcp", "says:ready"]
         })
     }
 }
@@ -181,10 +261,12 @@ mod tests {
 
     #[test]
     fn when_a_program_is_ready() {
-        for text in ["tcp:80", "udp:5060", "says:now: it listens"] {
+        for text in ["tcp:80", "udp:5060", "sip:5060", "sip:5061/tcp", "says:now: it listens"] {
             assert_eq!(text.parse::<Ready>().unwrap().to_string(), text);
         }
-        for text in ["", "tcp", "tcp:0", "tcp:65536", "sctp:1", "says:", "80"] {
+        for text in
+            ["", "tcp", "tcp:0", "tcp:65536", "sctp:1", "says:", "80", "sip:", "sip:0", "sip:5060/tls"]
+        {
             assert!(text.parse::<Ready>().is_err(), "{text}");
         }
     }
@@ -194,6 +276,9 @@ mod tests {
         let check = |text: &str| toml::from_str::<Program>(text).unwrap().check().unwrap_err().0;
         assert_eq!(check("command = []"), "command");
         assert_eq!(check("command = ['']"), "command");
+        assert_eq!(check("command = ['x']\nbefore = [['y'], []]"), "before");
+        assert_eq!(check("command = ['x']\ncounters = { command = [] }"), "counters");
+        assert_eq!(check("command = ['x']\ncounters = { command = ['y'], every = '1 ms' }"), "counters");
         for name in ["..", "a/b", ""] {
             assert_eq!(check(&format!("command = ['x']\nfiles = {{ '{name}' = '' }}")), "files");
         }

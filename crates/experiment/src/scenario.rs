@@ -49,6 +49,17 @@ pub struct Node {
     /// Programs of others that it runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
+    /// The processors of a real machine to which all that runs on it is bound, by their numbers; any if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+}
+
+impl Node {
+    /// The names of its programs' counters that can be measured, in the order in which samples number them.
+    pub fn counters(&self) -> impl Iterator<Item = &str> {
+        let counters = self.programs.iter().filter_map(|program| program.counters.as_ref());
+        counters.flat_map(|counters| &counters.names).map(String::as_str)
+    }
 }
 
 /// What it costs a host to receive packets: they wait for one processor and are served one after the other, each for

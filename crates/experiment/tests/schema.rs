@@ -50,6 +50,44 @@ fn keys_of_multipath_tcp_are_valid_for_it_alone() {
     assert!(!faults(&validator, &of("sctp")).is_empty());
 }
 
+#[test]
+fn cables_and_programs_are_valid_as_they_are_written() {
+    let text = r#"
+format = 1
+name = "served"
+duration = "1 s"
+[node.a]
+cpus = [1]
+[node.b]
+cpus = [0]
+application = { kind = "program", command = ["x"], before = [["sh", "y"]], ready = "sip:5060/tcp", files = { x = "z", y = { file = "y.sh" } }, counters = { command = ["c"], names = ["core.n"], every = "1 s" } }
+[link.lan]
+between = ["a", "b"]
+kind = "direct"
+mtu = "9000 B"
+[flow.f]
+from = "a"
+to = "b"
+application = { kind = "cbr", interval = "1 ms", size = "100 B" }
+[response.grown]
+of = "node.b.counter.core.n"
+metric = "counter_growth"
+"#;
+    let validator = validator();
+    assert_eq!(faults(&validator, text), Vec::<String>::new());
+    let whole = netrig_experiment::with_files("served.toml", text, |_| Ok(String::new())).unwrap();
+    Experiment::parse("served.toml", whole).unwrap_or_else(|problems| panic!("{problems}"));
+    for (right, wrong) in [
+        ("kind = \"direct\"", "kind = \"direct\"\nrate = \"1 Gbit/s\""),
+        ("sip:5060/tcp", "sip:5060/sctp"),
+        ("file = \"y.sh\"", "files = \"y.sh\""),
+        ("every = \"1 s\"", "each = \"1 s\""),
+        ("cpus = [1]", "cpus = [\"one\"]"),
+    ] {
+        assert!(!faults(&validator, &text.replacen(right, wrong, 1)).is_empty(), "{wrong}");
+    }
+}
+
 /// What the schema can see, it must see as the reader does.
 #[test]
 fn wrong_files_are_invalid_to_both() {

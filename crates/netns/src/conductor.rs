@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, Column, ControlError, Epoch, Reply, Request};
 use netrig_agent::{Clock, EndReport, RunOrder, Side};
-use netrig_core::{Sink, Subject, quantity};
+use netrig_core::{Quantity, Sink, Subject, quantity};
 use netrig_experiment::{Outcome, Run, RunError};
 
 use crate::interfaces::{InterfaceReport, Interfaces};
@@ -33,6 +33,14 @@ const LOOK: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_millis(5);
 /// How long an agent has to end when it was told to.
 const PARTING: Duration = Duration::from_secs(2);
+
+/// What programs take of the machine.
+static TAKEN: [&Quantity; 4] = [
+    &quantity::PROGRAM_CPU,
+    &quantity::PROGRAM_MEMORY,
+    &quantity::PROGRAM_UDP_QUEUE,
+    &quantity::PROGRAM_UDP_DROPS,
+];
 
 /// What a run is told while it lasts.
 enum Message {
@@ -150,6 +158,8 @@ impl<'a> Conductor<'a> {
         provenance::tell(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
         let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
+        let taken = TAKEN.iter().any(|quantity| sink.wants(quantity));
+        let watching = self.programs.watch(&self.run.scenario, clock, taken, &tell)?;
         let routing = Routing::start(router, clock);
         let ends = match self.listen(clock, sink, cancel) {
             Ok(ends) => ends,
@@ -161,14 +171,15 @@ impl<'a> Conductor<'a> {
         };
         let scenario = &self.run.scenario;
         let end = clock.now().min(netrig_core::Instant::ZERO + scenario.duration);
-        let (report, interfaces) = std::thread::scope(|scope| {
-            let ending = scope.spawn(|| (routing.stop(end), interfaces.stop()));
+        let (report, interfaces, watched) = std::thread::scope(|scope| {
+            let ending = scope.spawn(|| (routing.stop(end), interfaces.stop(), watching.stop()));
             while !ending.is_finished() {
                 self.told.recv_timeout(LAST_LOOK).into_iter().for_each(|message| message.tell(sink));
             }
             ending.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
         let report = report?;
+        watched?;
         self.told.try_iter().for_each(|message| message.tell(sink));
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;

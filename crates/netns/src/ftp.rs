@@ -90,6 +90,7 @@ fn server(address: SocketAddr, data_port: u16) -> Program {
         ready: Some(Ready::Tcp(address.port())),
         packages: vec!["vsftpd".to_owned()],
         files: [("vsftpd.conf".to_owned(), settings)].into(),
+        ..Program::default()
     }
 }
 

@@ -30,6 +30,7 @@
 mod build;
 mod capabilities;
 mod conductor;
+mod counters;
 mod error;
 mod ftp;
 mod interfaces;
@@ -42,6 +43,7 @@ mod netlink;
 mod orders;
 mod port;
 mod process;
+mod processors;
 mod program;
 mod provenance;
 mod ready;
@@ -54,6 +56,8 @@ mod substrate;
 mod sys;
 mod sysctl;
 mod testbed;
+mod usage;
+mod watch;
 mod wiring;
 
 pub use capabilities::{Lack, OFFLOADS, lacks, try_out};

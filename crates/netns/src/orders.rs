@@ -15,6 +15,7 @@ use crate::ftp;
 use crate::interfaces::TOO_LATE;
 use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
+use crate::processors;
 use crate::sip;
 
 /// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
@@ -100,6 +101,7 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
     if let Some(link) = scenario.links.iter().find(|link| wifi(&link.forward) || wifi(&link.backward)) {
         return unsupported(format!("link `{}` is WiFi, whose air only the simulator has", link.name));
     }
+    processors::check(scenario)?;
     if let Some(node) = scenario.nodes.iter().find(|node| node.receive.is_some()) {
         return unsupported(format!(
             "node `{}` is to take time for what it receives, and here it takes the time that it takes",

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::thread::CpuSet;
 
 use crate::error::{TestbedError, Told};
 use crate::namespace::Namespace;
-use crate::sys::die_with_starter;
+use crate::sys::{bind_to, die_with_starter};
 
 /// Every process of a testbed has this in its environment, with the testbed's identity, and so have those that it starts.
 pub(crate) const MARK: &str = "NETRIG_TESTBED";
@@ -89,11 +90,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` in `namespace`, as the leader of a process group of its own, or in that of this process.
+    /// Starts `command` in `namespace`, as the leader of a process group of its own, or in that of this process; bound to
+    /// processors, if some are given.
     pub(crate) fn start(
         namespace: &Namespace,
         id: &str,
         group: Group,
+        processors: Option<CpuSet>,
         mut command: Command,
     ) -> Result<Self, TestbedError> {
         let program = command.get_program().to_string_lossy().into_owned();
@@ -102,6 +105,9 @@ impl Process {
             command.process_group(0);
         }
         die_with_starter(&mut command);
+        if let Some(processors) = processors {
+            bind_to(&mut command, processors);
+        }
         // The thread that starts it lives in the namespace, and as long as the testbed.
         let started = namespace.run(move || command.spawn());
         let mut child = started.told(namespace.name(), || format!("start `{program}`"))?;

@@ -1,38 +1,46 @@
 //! Programs of others on nodes: what is run, where, and what came of it.
 
+mod names;
+mod output;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use netrig_agent::{Clock, monotonic_nanos};
+use netrig_agent::Clock;
+use netrig_agent::sip::{self, Transport};
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
-use netrig_experiment::{Program, RunError, Scenario, Unsupported};
+use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
 use sha2::{Digest, Sha256};
 
+use self::names::Names;
+use self::output::{LineTap, Output, Readers};
+use crate::counters::{Counting, Teller};
 use crate::ftp;
 use crate::orders::unsupported;
 use crate::process::Process;
-use crate::ready::is_so_for;
+use crate::ready::{Evidence, is_so_for};
+use crate::router::Findings;
 use crate::testbed::Testbed;
+use crate::usage::Family;
+use crate::watch::{WatchedNode, Watching};
 
-/// How long a program has to become ready.
+/// How long a program has to become ready, and one that is to answer SIP.
 const PREPARATION: Duration = Duration::from_secs(20);
+const ANSWERING: Duration = Duration::from_secs(15);
+/// How long what is run before a program may take.
+const PREPARING: Duration = Duration::from_secs(60);
+/// How long an answer is waited for before it is asked again.
+const ASKING: Duration = Duration::from_millis(20);
 /// How long it has to end when it was asked to.
 const PARTING: Duration = Duration::from_secs(2);
 /// Between two looks whether it is ready.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long what it wrote last may take to be read after its end: what it left running may still hold its output.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-
-/// Lines of a program's output that are kept, and characters of a line.
-const LINES: usize = 1000;
-const WIDTH: usize = 400;
 
 /// Where programs are looked for, beside the folders of `PATH`: servers of Debian are where only root's path leads.
 const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
@@ -59,18 +67,24 @@ impl Errand {
     /// # Errors
     /// If it is not on this machine: by name, with the packages that have it.
     pub fn new(scenario: &Scenario, node: usize, program: Program) -> Result<Self, Unsupported> {
-        let Some(executable) = find(program.name()) else {
+        let missing = |name: &str| {
             let packages = program.packages.join(" ");
             let mends = match packages.is_empty() {
                 true => String::new(),
                 false => format!("; on Debian: apt-get install {packages}"),
             };
-            return unsupported(format!(
-                "node `{}` runs `{}`, which is not on this machine{mends}",
-                scenario.nodes[node].name,
-                program.name()
-            ));
+            unsupported(format!(
+                "node `{}` runs `{name}`, which is not on this machine{mends}",
+                scenario.nodes[node].name
+            ))
         };
+        let counters = program.counters.as_ref().map(|counters| &counters.command);
+        let beside = program.before.iter().chain(counters).filter_map(|words| words.first());
+        // One of the program's own files is made when it is needed.
+        if let Some(name) = beside.filter(|name| !name.contains('{')).find(|name| find(name).is_none()) {
+            return missing(name);
+        }
+        let Some(executable) = find(program.name()) else { return missing(program.name()) };
         Ok(Self { node, executable, program, folders: Vec::new(), zeros: Vec::new(), sends: None })
     }
 
@@ -148,8 +162,14 @@ struct Running {
     errand: Errand,
     version: String,
     process: Process,
+    folder: PathBuf,
+    /// The node's first address.
+    address: Option<IpAddr>,
+    /// What was written before it started, and by itself.
+    before: Output,
     output: Output,
-    readers: Vec<JoinHandle<()>>,
+    readers: Readers,
+    counting: Option<Counting>,
 }
 
 impl Programs {
@@ -170,11 +190,44 @@ impl Programs {
                 return Err(RunError::Cancelled);
             }
             let folder = testbed.folder()?.join(format!("program-{place}"));
-            let mut program = Running::start(testbed, scenario, errand, tap.cloned(), &folder)?;
-            program.await_ready(cancel)?;
+            let mut program = Running::start(testbed, scenario, errand, tap, folder, cancel)?;
+            program.await_ready(testbed, cancel)?;
+            program.begin_counting(testbed, scenario)?;
             running.push(program);
         }
         Ok(Self(running))
+    }
+
+    /// Watches those that the file names until the run is over: what they take, if `taken` is wanted, and what they count.
+    ///
+    /// # Errors
+    /// If there are no threads for it.
+    pub fn watch(
+        &mut self,
+        scenario: &Scenario,
+        clock: Clock,
+        taken: bool,
+        tell: &(impl Fn(Findings) + Clone + Send + 'static),
+    ) -> Result<Watching, RunError> {
+        let (mut nodes, mut numbered) = (BTreeMap::new(), BTreeMap::new());
+        let mut counting = Vec::new();
+        for running in &mut self.0 {
+            let node = running.errand.node as u32;
+            if taken && scenario.nodes[running.errand.node].programs.contains(&running.errand.program) {
+                nodes
+                    .entry(node)
+                    .or_insert_with(|| WatchedNode::new(node))
+                    .families
+                    .push(Family::of(running.process.id()));
+            }
+            if let Some(mut own) = running.counting.take() {
+                let next = numbered.entry(node).or_insert(0);
+                *next = own.number_from(*next);
+                counting.push(own);
+            }
+        }
+        let end = netrig_core::Instant::ZERO + scenario.duration;
+        Watching::start(nodes.into_values().collect(), counting, (scenario.sample_every, end), clock, tell)
     }
 
     /// The place of the node that each runs on, and which program it is.
@@ -201,47 +254,65 @@ impl Running {
         testbed: &mut Testbed,
         scenario: &Scenario,
         errand: Errand,
-        tap: Option<OutputTap>,
-        folder: &Path,
+        tap: Option<&OutputTap>,
+        folder: PathBuf,
+        cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
         let version = errand.version()?;
-        let names = Names::of(scenario, errand.node, folder);
+        let names = Names::of(scenario, errand.node, &folder);
         names.furnish(&errand)?;
-        let mut command = Command::new(&errand.executable);
-        let arguments = errand.program.command.iter().skip(1);
-        command.args(arguments.map(|argument| names.put_into(argument)).collect::<Result<Vec<_>, _>>()?);
-        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let [before, output] = [(); 2].map(|()| {
+            let (node, name) = (scenario.nodes[errand.node].name.clone(), errand.program.name().to_owned());
+            let told = tap.cloned();
+            Output::heard_by(told.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) }))
+        });
+        for words in &errand.program.before {
+            run_before(testbed, errand.node, words, &names, &before, cancel)?;
+        }
+        let command = names.command(&errand.executable, &errand.program.command)?;
+        let address = names.own_address();
         let mut process = testbed.spawn(errand.node, command)?;
-        let (node, name) = (scenario.nodes[errand.node].name.clone(), errand.program.name().to_owned());
-        let heard = tap.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) });
-        let output = Output { heard, ..Output::default() };
-        let readers = [
-            process.stdout().map(|stream| output.read(stream)),
-            process.stderr().map(|stream| output.read(stream)),
-        ];
-        Ok(Self { errand, version, process, output, readers: readers.into_iter().flatten().collect() })
+        let readers = output.read_all(&mut process);
+        Ok(Self { errand, version, process, folder, address, before, output, readers, counting: None })
     }
 
-    fn await_ready(&mut self, cancel: &AtomicBool) -> Result<(), RunError> {
+    fn await_ready(&mut self, testbed: &Testbed, cancel: &AtomicBool) -> Result<(), RunError> {
         let Some(ready) = self.errand.program.ready.clone() else { return Ok(()) };
-        let deadline = Instant::now() + PREPARATION;
+        let patience = if matches!(ready, Ready::Sip { .. }) { ANSWERING } else { PREPARATION };
+        let deadline = Instant::now() + patience;
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            let has_said = |text: &str| self.output.has_said(text);
-            if is_so_for(&ready, self.process.id(), has_said).map_err(RunError::because)? {
+            if is_so_for(&ready, &Inquiry { program: self, testbed }).map_err(RunError::because)? {
                 return Ok(());
             }
             if let Some(status) = self.process.wait(LOOK)? {
-                self.await_last_words();
+                self.readers.await_last_words();
                 return Err(self.failed(&format!("ended with {status} before it was ready ({ready})")));
             }
             if Instant::now() >= deadline {
-                let seconds = PREPARATION.as_secs();
+                let seconds = patience.as_secs();
                 return Err(self.failed(&format!("was not ready ({ready}) after {seconds} s")));
             }
         }
+    }
+
+    /// Reads its counters for the first time, if it has any.
+    fn begin_counting(&mut self, testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
+        let Some(spec) = self.errand.program.counters.clone() else { return Ok(()) };
+        let names = Names::of(scenario, self.errand.node, &self.folder);
+        let opened = File::open(format!("/proc/{}/ns/net", self.process.id()));
+        let teller = Teller {
+            program: self.errand.program.name().to_owned(),
+            executable: executable(&names, &spec.command)?,
+            arguments: names.arguments(&spec.command)?,
+            folder: self.folder.clone(),
+            namespace: opened.map_err(|error| self.failed(&format!("has no namespace: {error}")))?,
+            id: testbed.id().to_owned(),
+        };
+        self.counting = Some(Counting::begin(teller, spec, self.errand.node as u32)?);
+        Ok(())
     }
 
     fn failed(&self, what: &str) -> RunError {
@@ -263,8 +334,8 @@ impl Running {
             }
             let _status = self.ask_to_end()?;
         }
-        self.await_last_words();
-        for (at, line) in self.output.take() {
+        self.readers.await_last_words();
+        for (at, line) in self.before.take().into_iter().chain(self.output.take()) {
             sink.note(note(clock.instant(at), format!("{name}: {line}")));
         }
         match early {
@@ -278,17 +349,73 @@ impl Running {
         }
     }
 
-    /// Waits until its output is read to its end.
-    fn await_last_words(&self) {
-        let deadline = Instant::now() + LAST_WORDS;
-        while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
-        }
-    }
-
     /// Asks the program to end, and kills it with all that it started if it does not.
     fn ask_to_end(&mut self) -> Result<std::process::ExitStatus, RunError> {
         Ok(self.process.ask_to_stop(PARTING)?)
+    }
+}
+
+/// The file of a command's program, once what stands for others is known.
+fn executable(names: &Names<'_>, words: &[String]) -> Result<PathBuf, RunError> {
+    let name = names.put_into(words.first().map_or("", String::as_str))?;
+    find(&name).ok_or_else(|| RunError::Failed(format!("`{name}` is not on this machine, or cannot be run")))
+}
+
+/// Runs a program to its end before another starts.
+fn run_before(
+    testbed: &mut Testbed,
+    node: usize,
+    words: &[String],
+    names: &Names<'_>,
+    output: &Output,
+    cancel: &AtomicBool,
+) -> Result<(), RunError> {
+    let executable = executable(names, words)?;
+    let mut process = testbed.spawn(node, names.command(&executable, words)?)?;
+    let readers = output.read_all(&mut process);
+    let deadline = Instant::now() + PREPARING;
+    let failed = |what: String| {
+        readers.await_last_words();
+        let last = output.last().map(|line| format!("; its last words: {line}")).unwrap_or_default();
+        RunError::Failed(format!("`{}` {what}{last}", words.join(" ")))
+    };
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        match process.wait(LOOK)? {
+            Some(status) if status.success() => break,
+            Some(status) => return Err(failed(format!("failed: it ended with {status}"))),
+            None if Instant::now() < deadline => {}
+            None => return Err(failed(format!("had not ended after {} s", PREPARING.as_secs()))),
+        }
+    }
+    readers.await_last_words();
+    Ok(())
+}
+
+/// A program that is asked whether it is ready.
+struct Inquiry<'a> {
+    program: &'a Running,
+    testbed: &'a Testbed,
+}
+
+impl Evidence for Inquiry<'_> {
+    fn pid(&self) -> u32 {
+        self.program.process.id()
+    }
+
+    fn has_said(&self, text: &str) -> bool {
+        self.program.output.has_said(text)
+    }
+
+    fn answers_sip(&self, port: u16, over_tcp: bool) -> io::Result<bool> {
+        let Some(address) = self.program.address else { return Ok(false) };
+        let at = SocketAddr::from((address, port));
+        let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
+        let asked =
+            self.testbed.in_node(self.program.errand.node, move || sip::answers(transport, at, ASKING));
+        asked.map_err(io::Error::other)?
     }
 }
 
@@ -301,152 +428,9 @@ fn sent_again(pid: u32) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// Who hears the lines of one program.
-type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// What a program has written.
-#[derive(Clone, Default)]
-struct Output {
-    /// The first lines, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
-    lines: Arc<Mutex<Vec<(u64, String)>>>,
-    /// Who is told of every line at once.
-    heard: Option<LineTap>,
-}
-
-impl Output {
-    /// Reads a stream to its end, whatever of it is kept, so that the program is never kept waiting.
-    fn read(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
-        let output = self.clone();
-        std::thread::spawn(move || {
-            let mut stream = BufReader::new(stream);
-            let mut line = Vec::new();
-            loop {
-                line.clear();
-                // What is longer than any line is cut, and goes on as another.
-                match (&mut stream).take(WIDTH as u64 * 4).read_until(b'\n', &mut line) {
-                    Ok(0) | Err(_) => break,
-                    Ok(_) => output.add(&line),
-                }
-            }
-        })
-    }
-
-    fn add(&self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
-        let text: String = text.trim_end().chars().filter(|c| !c.is_control()).take(WIDTH).collect();
-        if text.is_empty() {
-            return;
-        }
-        if let Some(heard) = &self.heard {
-            heard(&text);
-        }
-        let mut lines = self.lines();
-        if lines.len() < LINES {
-            lines.push((monotonic_nanos(), text));
-        }
-    }
-
-    fn has_said(&self, wanted: &str) -> bool {
-        self.lines().iter().any(|(_, line)| line.contains(wanted))
-    }
-
-    fn last(&self) -> Option<String> {
-        self.lines().last().map(|(_, line)| line.clone())
-    }
-
-    fn take(&self) -> Vec<(u64, String)> {
-        std::mem::take(&mut *self.lines())
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Vec<(u64, String)>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What `{folder}` and `{address}` stand for.
-struct Names<'a> {
-    folder: &'a Path,
-    own: Option<IpAddr>,
-    addresses: BTreeMap<&'a str, IpAddr>,
-}
-
-impl<'a> Names<'a> {
-    fn of(scenario: &'a Scenario, node: usize, folder: &'a Path) -> Self {
-        let address = |node: usize| (0..scenario.links.len()).find_map(|link| scenario.address(node, link));
-        let named = scenario.nodes.iter().enumerate();
-        let addresses = named.filter_map(|(place, node)| Some((node.name.as_str(), address(place)?)));
-        Self { folder, own: address(node), addresses: addresses.collect() }
-    }
-
-    fn put_into(&self, text: &str) -> Result<String, RunError> {
-        let mut rest = text;
-        let mut out = String::new();
-        while let Some((before, after)) = rest.split_once('{') {
-            out += before;
-            let (name, behind) = after.split_once('}').unwrap_or((after, ""));
-            let value = match (name, name.strip_prefix("address:")) {
-                ("folder", _) => Some(self.folder.display().to_string()),
-                ("address", _) => self.own.map(|address| address.to_string()),
-                (_, Some(node)) => {
-                    Some(self.addresses.get(node).map(IpAddr::to_string).ok_or_else(|| {
-                        RunError::Failed(format!(
-                            "`{{{name}}}` of a program: there is no node `{node}` with an address"
-                        ))
-                    })?)
-                }
-                _ => None,
-            };
-            match value {
-                Some(value) => (out, rest) = (out + &value, behind),
-                // A brace of the program's own.
-                None => {
-                    out.push('{');
-                    rest = after;
-                }
-            }
-        }
-        Ok(out + rest)
-    }
-
-    /// Makes the program's folder with all that is to be in it.
-    fn furnish(&self, errand: &Errand) -> Result<(), RunError> {
-        let at = |name: &str| self.folder.join(name);
-        let written = |path: PathBuf, made: std::io::Result<()>| {
-            made.map_err(|error| RunError::Failed(format!("cannot write {}: {error}", path.display())))
-        };
-        written(self.folder.to_owned(), std::fs::create_dir(self.folder))?;
-        for name in &errand.folders {
-            written(at(name), std::fs::create_dir(at(name)))?;
-        }
-        for (name, text) in &errand.program.files {
-            written(at(name), std::fs::write(at(name), self.put_into(text)?))?;
-        }
-        for (name, length) in &errand.zeros {
-            let made = std::fs::File::create(at(name)).and_then(|file| file.set_len(*length));
-            written(at(name), made)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names(folder: &Path) -> Names<'_> {
-        let address: IpAddr = [10, 0, 0, 2].into();
-        Names { folder, own: Some(address), addresses: [("proxy", [10, 0, 0, 9].into())].into() }
-    }
-
-    #[test]
-    fn what_stands_for_folders_and_addresses() {
-        let folder = PathBuf::from("/tmp/x");
-        let put = |text: &str| names(&folder).put_into(text).unwrap();
-        assert_eq!(put("{folder}/a {address}:{address:proxy}"), "/tmp/x/a 10.0.0.2:10.0.0.9");
-        // Braces of the program's own stay as they are.
-        assert_eq!(put("route { drop; } {x} {"), "route { drop; } {x} {");
-        assert!(names(&folder).put_into("{address:none}").is_err());
-    }
 
     #[test]
     fn a_program_is_found_or_not() {
@@ -459,16 +443,5 @@ mod tests {
     fn the_kernel_tells_what_was_sent_again() {
         assert!(sent_again(std::process::id()).is_some());
         assert_eq!(sent_again(0), None);
-    }
-
-    #[test]
-    fn output_is_kept_within_limits() {
-        let output = Output::default();
-        let text = "\n".to_owned() + &"x".repeat(10_000) + "\nready \x1b[1m\n" + &"y\n".repeat(5_000);
-        output.read(std::io::Cursor::new(text.into_bytes())).join().unwrap();
-        assert!(output.has_said("ready") && !output.has_said("\x1b"));
-        let lines = output.take();
-        assert_eq!(lines.len(), LINES);
-        assert!(lines.iter().all(|(_, line)| line.len() <= WIDTH));
     }
 }

@@ -4,11 +4,25 @@ use std::io;
 
 use netrig_experiment::Ready;
 
-/// Whether it is so for the program of process `pid`: somebody listens on that port in its namespace, or, as `has_said` knows,
-/// it has written a line with that text.
-pub(crate) fn is_so_for(ready: &Ready, pid: u32, has_said: impl FnOnce(&str) -> bool) -> io::Result<bool> {
+/// What can be found out about a program.
+pub(crate) trait Evidence {
+    /// The number of its process.
+    fn pid(&self) -> u32;
+
+    /// Whether it has written a line with this text.
+    fn has_said(&self, text: &str) -> bool;
+
+    /// Whether it answers SIP on this port.
+    fn answers_sip(&self, port: u16, over_tcp: bool) -> io::Result<bool>;
+}
+
+/// Whether it is so for a program: somebody listens on that port in its namespace, or answers there, or it has written a line
+/// with that text.
+pub(crate) fn is_so_for(ready: &Ready, program: &impl Evidence) -> io::Result<bool> {
+    let pid = program.pid();
     let (transport, socket) = match ready {
-        Ready::Says(text) => return Ok(has_said(text)),
+        Ready::Says(text) => return Ok(program.has_said(text)),
+        Ready::Sip { port, over_tcp } => return program.answers_sip(*port, *over_tcp),
         // TCP_LISTEN, and what an unconnected UDP socket has: TCP_CLOSE.
         Ready::Tcp(port) => ("tcp", Socket { port: *port, state: "0A" }),
         Ready::Udp(port) => ("udp", Socket { port: *port, state: "07" }),
@@ -64,9 +78,29 @@ mod tests {
         assert!(!is_among(22, "07"));
     }
 
+    /// A process that says one thing, and answers on one port.
+    struct Process {
+        pid: u32,
+        says: &'static str,
+    }
+
+    impl Evidence for Process {
+        fn pid(&self) -> u32 {
+            self.pid
+        }
+
+        fn has_said(&self, text: &str) -> bool {
+            text == self.says
+        }
+
+        fn answers_sip(&self, port: u16, over_tcp: bool) -> io::Result<bool> {
+            Ok(port == 5060 && over_tcp)
+        }
+    }
+
     #[test]
     fn a_process_is_ready_when_it_listens_and_not_before() {
-        let is_so = |ready: &Ready| is_so_for(ready, std::process::id(), |_| false).unwrap();
+        let is_so = |ready: &Ready| is_so_for(ready, &Process { pid: std::process::id(), says: "" }).unwrap();
         let socket = UdpSocket::bind("[::1]:0").or_else(|_| UdpSocket::bind("127.0.0.1:0")).unwrap();
         let udp = Ready::Udp(socket.local_addr().unwrap().port());
         assert!(is_so(&udp));
@@ -74,7 +108,10 @@ mod tests {
         assert!(!is_so(&udp));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(is_so(&Ready::Tcp(listener.local_addr().unwrap().port())));
-        assert!(is_so_for(&Ready::Says("go".into()), 0, |text| text == "go").unwrap());
-        assert!(!is_so_for(&Ready::Tcp(1), 0, |_| true).unwrap(), "nobody has that number");
+        let nobody = Process { pid: 0, says: "go" };
+        assert!(is_so_for(&Ready::Says("go".into()), &nobody).unwrap());
+        assert!(!is_so_for(&Ready::Tcp(1), &nobody).unwrap(), "nobody has that number");
+        let sip = |over_tcp| is_so_for(&Ready::Sip { port: 5060, over_tcp }, &nobody).unwrap();
+        assert!(sip(true) && !sip(false));
     }
 }

@@ -15,6 +15,7 @@ use crate::journal::Journals;
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
 use crate::orders::{check_topology, orders};
+use crate::processors::Elsewhere;
 use crate::program::{Errand, OutputTap, Programs, errands, errands_of_nodes};
 use crate::removal::left_behind;
 use crate::testbed::{Testbed, TestbedId};
@@ -62,6 +63,7 @@ impl Namespaces {
         }
         check_topology(&run.scenario)?;
         let errands = errands_of_nodes(&run.scenario)?;
+        let _elsewhere = Elsewhere::of(&run.scenario);
         let mut testbed = self.build(&run.scenario)?;
         let tap: OutputTap = Arc::new(tap);
         let programs = Programs::start(&mut testbed, &run.scenario, errands, Some(&tap), cancel)?;
@@ -124,6 +126,8 @@ impl Substrate for Namespaces {
         check_frames(&run.scenario, sink)?;
         let errands = errands(&run.scenario).map_err(RunError::because)?;
         let orders = orders(run).map_err(RunError::because)?;
+        // Threads run where the one runs that starts them.
+        let _elsewhere = Elsewhere::of(&run.scenario);
         let testbed = self.build(&run.scenario).map_err(RunError::because)?;
         Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
     }

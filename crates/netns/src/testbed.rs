@@ -10,6 +10,7 @@ use crate::journal::{Entry, FOLDER, Journal, Journals};
 use crate::namespace::{self, Namespace};
 use crate::netlink::Refusal;
 use crate::process::{Group, Process, ProcessId};
+use crate::processors;
 use crate::removal::undo;
 use crate::wiring::Wiring;
 
@@ -173,7 +174,7 @@ impl Testbed {
         self.node(node)?.ask(deed, job)
     }
 
-    /// Starts a program on a node, in a process group of its own. It ends with the testbed, or with this process,
+    /// Starts a program on a node, on the processors of the node, in a process group of its own. It ends with the testbed, or with this process,
     /// however that ends. Where its output goes is `command`'s to say.
     ///
     /// # Errors
@@ -191,7 +192,9 @@ impl Testbed {
     }
 
     fn start(&mut self, node: usize, group: Group, command: Command) -> Result<Process, TestbedError> {
-        let process = Process::start(self.node(node)?, self.journal.id(), group, command)?;
+        let namespace = self.node(node)?;
+        let processors = processors::set(&self.wiring.nodes[node].cpus);
+        let process = Process::start(namespace, self.journal.id(), group, processors, command)?;
         // It carries the testbed's mark since its first instruction; this line tells it even if it takes the mark off.
         // One that has ended already needs none.
         let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);

@@ -38,6 +38,8 @@ pub struct NodeWiring {
     pub forwards: bool,
     /// Where it sends packets for addresses that are not at the other end of one of its own links.
     pub ways: Vec<Way>,
+    /// The processors to which what runs on it is bound; any if empty.
+    pub cpus: Vec<u32>,
 }
 
 /// A link: two veth pairs that the router joins, or one from node to node that it does not see.
@@ -114,13 +116,12 @@ impl Wiring {
         let links: Vec<_> =
             scenario.links.iter().enumerate().map(|(n, link)| wire(n, link)).collect::<Result<_, _>>()?;
         let names: Vec<_> = scenario.nodes.iter().map(|node| node.name.as_str()).collect();
+        let cpus = scenario.nodes.iter().map(|node| node.cpus.clone());
         let paths =
             scenario.flows.iter().flat_map(|flow| flow.paths.iter().map(move |path| (flow.from, path)));
         let table = ways::Table::new(&names, &links, paths)?;
-        let nodes = table.into_nodes().zip(names).map(|((forwards, ways), name)| NodeWiring {
-            name: name.to_owned(),
-            forwards,
-            ways,
+        let nodes = table.into_nodes().zip(names).zip(cpus).map(|(((forwards, ways), name), cpus)| {
+            NodeWiring { name: name.to_owned(), forwards, ways, cpus }
         });
         Ok(Self { nodes: nodes.collect(), links })
     }

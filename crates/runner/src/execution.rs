@@ -194,8 +194,8 @@ fn notes(trace: &Trace, scenario: &Scenario) -> Vec<NoteLine> {
 }
 
 /// A subject by the names of the file, as it stands in the store: `flow/web`, `flow/web/path/primary`,
-/// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`, `node/client`, `run`. One
-/// that the scenario does not have keeps its number.
+/// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`, `node/client`,
+/// `node/client/counter/requests`, `run`. One that the scenario does not have keeps its number.
 fn name(subject: Subject, scenario: &Scenario) -> String {
     let or_number = |name: Option<&str>, number: u32| name.map_or(number.to_string(), str::to_owned);
     let flow = |number: u32| scenario.flows.get(number as usize);
@@ -225,6 +225,11 @@ fn name(subject: Subject, scenario: &Scenario) -> String {
         }
         Subject::Node(n) => {
             format!("node/{}", or_number(scenario.nodes.get(n as usize).map(|node| node.name.as_str()), n))
+        }
+        Subject::Counter(n, place) => {
+            let counter = scenario.nodes.get(n as usize).and_then(|node| node.counters().nth(place.into()));
+            let counter = or_number(counter, place.into());
+            format!("{}/counter/{counter}", name(Subject::Node(n), scenario))
         }
     }
 }

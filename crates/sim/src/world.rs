@@ -59,6 +59,12 @@ impl<'a> Simulation<'a> {
     /// [`RunError::Cancelled`] soon after `cancel` was set; [`RunError::Failed`] if packets or bytes do not balance.
     pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         self.fill_agenda();
+        for (node, number) in self.scenario.nodes.iter().zip(0..).filter(|(node, _)| !node.cpus.is_empty()) {
+            let words = || {
+                format!("`cpus` of node {} bind nothing here: what is modelled takes no processor", node.name)
+            };
+            self.timeline.note(Instant::ZERO, Subject::Node(number), words, sink);
+        }
         while let Some((now, actor)) = self.network.agenda.next(self.end) {
             if self.network.agenda.handled().is_multiple_of(CANCEL_EVERY) && cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);

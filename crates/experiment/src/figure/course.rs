@@ -135,7 +135,9 @@ fn part(scenario: &Scenario, subject: Subject, several: bool) -> String {
         Subject::Link(index, _) | Subject::Class(index, ..) | Subject::Rule(index, ..) => {
             member(scenario.links.get(index as usize).map(|link| &link.name))
         }
-        Subject::Node(index) => member(scenario.nodes.get(index as usize).map(|node| &node.name)),
+        Subject::Node(index) | Subject::Counter(index, _) => {
+            member(scenario.nodes.get(index as usize).map(|node| &node.name))
+        }
         Subject::Run => String::new(),
     }
 }

@@ -1,11 +1,11 @@
-//! The datagrams of captures that a file names, written into its text: a file that stands for itself, whatever becomes of
-//! the capture, and whose runs are known by what they send.
+//! The datagrams of captures and the texts of files that a file names, written into its own text: a file that stands for
+//! itself, whatever becomes of the others, and whose runs are known by what they send and run.
 
 use std::fmt::Write as _;
 
 use netrig_traffic::TracedDatagram;
 
-use super::diagnostic::{Diagnostic, Diagnostics};
+use super::diagnostic::{Diagnostic, Diagnostics, Span};
 use super::document::{self, Entry, Kind, LONGEST_FILE, Value};
 
 /// `text` with `datagrams = [..]` in the place of each `capture = ".."` of a trace. `read` gives the datagrams of a capture
@@ -21,6 +21,60 @@ pub fn with_captures(
     let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
     let mut named = Vec::new();
     captures(&root, &mut named);
+    replaced(file, text, named, |entry| {
+        let name = entry.value.text().unwrap_or_default();
+        let datagrams = read(name).map_err(|why| format!("the capture `{name}`: {why}"))?;
+        let mut piece = "datagrams = [".to_owned();
+        for (gap, size) in &datagrams {
+            // Writing to a string cannot fail.
+            let _ = write!(piece, "[\"{} ns\", \"{} B\"],", gap.as_nanos(), size.bytes());
+        }
+        piece.push(']');
+        let what = format!("the {} datagrams of the capture `{name}`", datagrams.len());
+        Ok(Piece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
+    })
+}
+
+/// `text` with what stands in them in the place of the files `{ file = ".." }` that programs of nodes are given. `read` gives
+/// a file's text by its name, or says why it cannot. Lines stay where they are. Of a text that is no TOML nothing is changed.
+///
+/// # Errors
+/// A file that cannot be read, and a text that would be too long with it, each where it is named.
+pub fn with_files(
+    file: &str,
+    text: &str,
+    mut read: impl FnMut(&str) -> Result<String, String>,
+) -> Result<String, Diagnostics> {
+    let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
+    let mut named = Vec::new();
+    files(&root, &mut named);
+    replaced(file, text, named, |entry| {
+        let name = file_name(&entry.value).unwrap_or_default();
+        let content = read(name).map_err(|why| format!("the file `{name}`: {why}"))?;
+        // JSON's text is TOML's, but for one character that TOML wants escaped.
+        let quoted =
+            serde_json::to_string(&content).map_err(|error| format!("the file `{name}`: {error}"))?;
+        let what = format!("the {} bytes of the file `{name}`", content.len());
+        Ok(Piece { place: entry.value.span.clone(), text: quoted.replace('\u{7f}', "\\u007f"), what })
+    })
+}
+
+/// What is written into a text.
+struct Piece {
+    /// In whose place.
+    place: Span,
+    text: String,
+    /// In words.
+    what: String,
+}
+
+/// `text` with a piece for each entry, in their order.
+fn replaced(
+    file: &str,
+    text: &str,
+    mut named: Vec<&Entry>,
+    mut piece_of: impl FnMut(&Entry) -> Result<Piece, String>,
+) -> Result<String, Diagnostics> {
     named.sort_by_key(|entry| entry.key_span.start);
     let (mut out, mut copied) = (String::new(), 0);
     for entry in named {
@@ -28,25 +82,38 @@ pub fn with_captures(
             let problem = Diagnostic::error(entry.value.span.clone(), why);
             Diagnostics::new(file, text, vec![problem])
         };
-        let name = entry.value.text().unwrap_or_default();
-        let datagrams = read(name).map_err(|why| refuse(format!("the capture `{name}`: {why}")))?;
-        out.push_str(&text[copied..entry.key_span.start]);
-        out.push_str("datagrams = [");
-        for (gap, size) in &datagrams {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "[\"{} ns\", \"{} B\"],", gap.as_nanos(), size.bytes());
-        }
-        out.push(']');
-        copied = entry.value.span.end;
+        let piece = piece_of(entry).map_err(refuse)?;
+        out.push_str(&text[copied..piece.place.start]);
+        out.push_str(&piece.text);
+        copied = piece.place.end;
         if out.len() + (text.len() - copied) > LONGEST_FILE {
-            let count = datagrams.len();
-            return Err(refuse(format!(
-                "the {count} datagrams of the capture `{name}` make the file longer than {LONGEST_FILE} bytes"
-            )));
+            return Err(refuse(format!("{} make the file longer than {LONGEST_FILE} bytes", piece.what)));
         }
     }
     out.push_str(&text[copied..]);
     Ok(out)
+}
+
+/// The entries of `files` in tables that say `kind = "program"`, of those that name a file.
+fn files<'v>(value: &'v Value, found: &mut Vec<&'v Entry>) {
+    match &value.kind {
+        Kind::Table(table) => {
+            let is_program = table.get("kind").and_then(Value::text) == Some("program");
+            let own = table.get("files").filter(|_| is_program).and_then(Value::table);
+            if let Some(own) = own {
+                found.extend(own.entries.iter().filter(|entry| file_name(&entry.value).is_some()));
+            }
+            table.entries.iter().for_each(|entry| files(&entry.value, found));
+        }
+        Kind::Array(elements) => elements.iter().for_each(|element| files(element, found)),
+        _ => {}
+    }
+}
+
+/// The file that a value names, if it is `{ file = ".." }`.
+fn file_name(value: &Value) -> Option<&str> {
+    let table = value.table().filter(|table| table.entries.len() == 1)?;
+    table.get("file")?.text()
 }
 
 /// The keys `capture` with a text in tables that say `kind = "trace"`.
@@ -129,5 +196,32 @@ mod tests {
         {
             assert_eq!(with_captures("x", text, |_| unreachable!()).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_file_is_what_stands_in_it() {
+        let node = |files: &str| {
+            let program =
+                format!("application = {{ kind = \"program\", command = [\"x\"], files = {{ {files} }} }}");
+            file(r#"{ kind = "cbr", interval = "1 ms", size = "100 B" }"#)
+                .replace("[node.b]", &format!("[node.b]\n{program}"))
+        };
+        let content = "a = \"1\"\n\tb\\c \u{7f}\u{1}ü\n";
+        let named = node(r#""x.cfg" = { file = "y.cfg" }, plain = "z""#);
+        let text = with_files("served.toml", &named, |name| {
+            assert_eq!(name, "y.cfg");
+            Ok(content.to_owned())
+        })
+        .unwrap();
+        assert_eq!(text.lines().count(), named.lines().count());
+        let experiment = Experiment::parse("x", &text).unwrap_or_else(|problems| panic!("{problems}"));
+        let program = experiment.plan().scenario(0).unwrap().nodes[1].programs[0].clone();
+        assert_eq!((program.files["x.cfg"].as_str(), program.files["plain"].as_str()), (content, "z"));
+        let missing =
+            with_files("served.toml", &named, |_| Err("no such file".into())).unwrap_err().to_string();
+        assert!(missing.contains("`y.cfg`: no such file"), "{missing}");
+        let long =
+            with_files("served.toml", &named, |_| Ok("x".repeat(LONGEST_FILE))).unwrap_err().to_string();
+        assert!(long.contains("bytes of the file `y.cfg` make the file longer"), "{long}");
     }
 }

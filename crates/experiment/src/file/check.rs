@@ -136,6 +136,7 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
         let measured = Measured {
             windows: windows(definition, header.as_ref(), design.as_ref()),
             links: links(definition, design.as_ref()),
+            counters: counters(definition, design.as_ref()),
         };
         problems.extend(try_points(definition, points, &measured, &mut warnings));
     }
@@ -157,6 +158,8 @@ struct Measured<'d> {
     windows: Vec<Window>,
     /// The names of links of which something is measured, and where in the file that stands.
     links: Vec<(&'d str, Span)>,
+    /// The names of nodes of whose programs' counters something is measured, with the counters.
+    counters: Vec<(&'d str, &'d str, Span)>,
 }
 
 impl Measured<'_> {
@@ -172,8 +175,25 @@ impl Measured<'_> {
             let why = format!("link `{name}` is a cable (`kind = \"direct\"`), of which nothing is counted");
             Diagnostic::error(span.clone(), why)
         });
-        late.chain(uncounted)
+        let unknown = self.counters.iter().filter_map(|(node, counter, span)| {
+            let mut nodes = scenario.nodes.iter().filter(|known| known.group == *node);
+            let node = nodes.find(|node| !node.counters().any(|known| known == *counter))?;
+            let why = format!("no program of node `{}` names a counter `{counter}`", node.name);
+            Some(Diagnostic::error(span.clone(), why).among(counter, node.counters()))
+        });
+        late.chain(uncounted).chain(unknown)
     }
+}
+
+/// The counters of which responses are.
+fn counters<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d str, &'d str, Span)> {
+    let responses = design.map_or(&[][..], |design| &design.responses).iter();
+    let place = |name: &str| definition.root.at(&["response", name, "of"]).span.clone();
+    let of_counters = responses.filter_map(|(name, spec)| match &spec.of {
+        Of::Counter(_, counter) => Some((spec.of.group(), counter.as_str(), place(name))),
+        _ => None,
+    });
+    of_counters.collect()
 }
 
 /// The links of which responses are.

@@ -125,6 +125,10 @@ pub(crate) struct NodeSection {
     /// Programs of others that it runs, one or a list.
     #[serde(default)]
     pub(crate) application: NodeApplications,
+    /// The processors of a real machine to which its agent and its programs are bound, by their numbers from 0; any if not
+    /// given.
+    #[serde(default)]
+    pub(crate) cpus: Vec<u32>,
 }
 
 /// The keys of a link besides those of its line.

@@ -55,6 +55,7 @@ impl Bench {
             classes: vec![[vec!["premium".to_owned(), "rest".to_owned()], Vec::new()]],
             rules: vec![[vec!["1".to_owned(), "video".to_owned()], Vec::new()]],
             nodes: vec![place("client"), place("server")],
+            counters: vec![Vec::new(), vec!["requests".to_owned(), "core.replies".to_owned()]],
             outage: None,
             sample_every: Duration::from_millis(100),
         };

@@ -4,7 +4,7 @@ use netrig_core::{Duration, Instant, LinkEvent};
 use netrig_link::LinkSettings;
 use netrig_traffic::Settings;
 
-use crate::{Action, Scenario};
+use crate::{Action, Node, Scenario};
 
 /// Names, starts and the outage of a scenario.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Layout {
     /// By link: the names of the rules of its two directions.
     pub rules: Vec<[Vec<String>; 2]>,
     pub nodes: Vec<Place>,
+    /// By node: the names of its programs' counters.
+    pub counters: Vec<Vec<String>>,
     /// The first outage, if a link or an interface goes down.
     pub outage: Option<Outage>,
     pub sample_every: Duration,
@@ -64,6 +66,7 @@ impl Layout {
             classes: of_links(scenario, classes),
             rules: of_links(scenario, rules),
             nodes: scenario.nodes.iter().map(|node| place(&node.name, &node.group)).collect(),
+            counters: scenario.nodes.iter().map(counters).collect(),
             outage: first_outage(scenario),
             sample_every: scenario.sample_every,
         }
@@ -73,6 +76,11 @@ impl Layout {
 /// By link: something of both directions.
 fn of_links<T>(scenario: &Scenario, of: impl Fn(&LinkSettings) -> T) -> Vec<[T; 2]> {
     scenario.links.iter().map(|link| [of(&link.forward), of(&link.backward)]).collect()
+}
+
+/// The names of the counters of a node's programs, in the order in which samples number them.
+fn counters(node: &Node) -> Vec<String> {
+    node.counters().map(str::to_owned).collect()
 }
 
 /// The names of a direction's rules.

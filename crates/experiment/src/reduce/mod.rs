@@ -107,6 +107,7 @@ struct Member {
 struct Routes {
     run: Vec<Route>,
     nodes: Vec<Vec<Route>>,
+    counters: Vec<Vec<Vec<Route>>>,
     flows: Vec<Vec<Route>>,
     paths: Vec<Vec<Vec<Route>>>,
     links: Vec<[Vec<Route>; 2]>,
@@ -317,6 +318,7 @@ impl Routes {
         Self {
             run: Vec::new(),
             nodes: vec![Vec::new(); layout.nodes.len()],
+            counters: layout.counters.iter().map(|names| vec![Vec::new(); names.len()]).collect(),
             flows: vec![Vec::new(); layout.flows.len()],
             paths: layout.flows.iter().map(paths).collect(),
             links: vec![[Vec::new(), Vec::new()]; layout.links.len()],
@@ -338,6 +340,9 @@ impl Routes {
             }
             (_, Subject::Run) => self.run.push(route),
             (_, Subject::Node(node)) => self.nodes[node as usize].push(route),
+            (_, Subject::Counter(node, place)) => {
+                self.counters[node as usize][usize::from(place)].push(route);
+            }
             (_, Subject::Flow(flow)) => self.flows[flow as usize].push(route),
             (_, Subject::Link(link, direction)) => self.links[link as usize][direction as usize].push(route),
             (_, Subject::Class(link, direction, class)) => {
@@ -354,6 +359,9 @@ impl Routes {
         let found = match subject {
             Subject::Run => Some(&self.run),
             Subject::Node(node) => self.nodes.get(node as usize),
+            Subject::Counter(node, place) => {
+                self.counters.get(node as usize).and_then(|node| node.get(usize::from(place)))
+            }
             Subject::Flow(flow) => self.flows.get(flow as usize),
             Subject::Link(link, direction) => {
                 self.links.get(link as usize).map(|both| &both[direction as usize])

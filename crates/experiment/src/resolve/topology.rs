@@ -16,6 +16,9 @@ use crate::file::sections::{DIRECT_KEYS, IpVersion, LINE_KEYS, LinkSection, Node
 use crate::program::{MOST, NodeApplication, NodeApplications, Program};
 use crate::{LinkSpec, Node, WifiLane, channels};
 
+/// CPU_SETSIZE of Linux's C library.
+const MOST_CPUS: u32 = 1024;
+
 /// Nodes and links with their names.
 pub(super) struct Topology {
     pub(super) nodes: Vec<Node>,
@@ -103,6 +106,19 @@ impl Topology {
             }
         }
         let programs = programs(&section.application, entry, reader)?;
+        let cpus = &section.cpus;
+        if let Some(cpu) = (1..cpus.len()).find(|n| cpus[..*n].contains(&cpus[*n])).map(|n| cpus[n]) {
+            let why = format!("processor {cpu} is named twice");
+            reader.report(reader.about(&entry.value, &["cpus"], why));
+            return None;
+        }
+        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= MOST_CPUS) {
+            let why = format!(
+                "there is no processor {cpu}: they are numbered from 0, and {MOST_CPUS} can be named"
+            );
+            reader.report(reader.about(&entry.value, &["cpus"], why));
+            return None;
+        }
         let number = section.count.unwrap_or(1) as usize;
         let total = (self.nodes.len() as u64).saturating_add(number as u64);
         if number == 0 || total > MAX_NODES {
@@ -120,6 +136,7 @@ impl Topology {
             group: entry.key.clone(),
             receive: section.receive,
             programs: programs.clone(),
+            cpus: section.cpus.clone(),
         }));
         self.node_groups.insert(entry.key.clone(), first..self.nodes.len());
         named.then_some(())

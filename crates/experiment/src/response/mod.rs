@@ -173,7 +173,7 @@ impl ResponseSpec {
             Of::Run => &[][..],
             Of::Flow(_) => subjects.flows,
             Of::Link(..) | Of::Class(..) | Of::Rule(..) => subjects.links,
-            Of::Node(_) => subjects.nodes,
+            Of::Node(_) | Of::Counter(..) => subjects.nodes,
         };
         if self.of != Of::Run && !known.contains(&self.of.group()) {
             let what = format!(

@@ -14,7 +14,7 @@ use crate::reduce::{Layout, Place};
 
 /// What a response is about: `flow.web` (all of them, if there are several), `flow.web#3` (one of them),
 /// `link.primary` or `link.primary.backward`, `link.primary.class.premium`,
-/// `link.primary.rule.1`, `node.server`, `run`.
+/// `link.primary.rule.1`, `node.server`, `node.server.counter.core.rcv_requests`, `run`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     /// The run as a whole.
@@ -29,6 +29,8 @@ pub enum Of {
     Rule(String, Direction, String),
     /// Nodes of this name.
     Node(String),
+    /// The counter of this name of the programs of nodes of this name.
+    Counter(String, String),
 }
 
 /// The classes of subjects, to which metrics apply.
@@ -46,6 +48,8 @@ pub enum SubjectKind {
     Rule,
     /// A node.
     Node,
+    /// A counter of a node's programs.
+    Counter,
 }
 
 impl fmt::Display for SubjectKind {
@@ -57,6 +61,7 @@ impl fmt::Display for SubjectKind {
             Self::Class => "a class",
             Self::Rule => "a rule",
             Self::Node => "a node",
+            Self::Counter => "a counter",
         })
     }
 }
@@ -71,6 +76,7 @@ impl Of {
             Self::Class(..) => SubjectKind::Class,
             Self::Rule(..) => SubjectKind::Rule,
             Self::Node(_) => SubjectKind::Node,
+            Self::Counter(..) => SubjectKind::Counter,
         }
     }
 
@@ -82,7 +88,8 @@ impl Of {
             | Self::Link(name, _)
             | Self::Class(name, ..)
             | Self::Rule(name, ..)
-            | Self::Node(name) => name.split_once('#').map_or(name.as_str(), |(group, _)| group),
+            | Self::Node(name)
+            | Self::Counter(name, _) => name.split_once('#').map_or(name.as_str(), |(group, _)| group),
         }
     }
 
@@ -122,6 +129,15 @@ impl Of {
                 matching(name, layout.links.iter()).into_iter().filter_map(place).collect()
             }
             Self::Node(name) => matching(name, layout.nodes.iter()).into_iter().map(Subject::Node).collect(),
+            Self::Counter(name, counter) => {
+                let place = |node: u32| {
+                    let counters = &layout.counters[node as usize];
+                    // At most 64 of each of at most 64 programs.
+                    let number = counters.iter().position(|known| known == counter)? as u16;
+                    Some(Subject::Counter(node, number))
+                };
+                matching(name, layout.nodes.iter()).into_iter().filter_map(place).collect()
+            }
         }
     }
 }
@@ -130,7 +146,7 @@ impl Of {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is nothing that can be measured: expected `flow.<name>`, `link.<name>`, `link.<name>.backward`, \
-     `link.<name>.class.<name>`, `link.<name>.rule.<name>`, `node.<name>` or `run`"
+     `link.<name>.class.<name>`, `link.<name>.rule.<name>`, `node.<name>`, `node.<name>.counter.<name>` or `run`"
 )]
 pub struct OfError(String);
 
@@ -159,6 +175,10 @@ impl FromStr for Of {
                 Ok(Self::Rule(name(link)?, Direction::Backward, name(rule)?))
             }
             ["node", node] => Ok(Self::Node(name(node)?)),
+            // Names of counters have dots of their own.
+            ["node", node, "counter", ref counter @ ..] => {
+                Ok(Self::Counter(name(node)?, name(&counter.join("."))?))
+            }
             _ => Err(OfError(text.to_owned())),
         }
     }
@@ -176,6 +196,7 @@ impl fmt::Display for Of {
             Self::Rule(name, Direction::Forward, rule) => write!(f, "link.{name}.rule.{rule}"),
             Self::Rule(name, Direction::Backward, rule) => write!(f, "link.{name}.backward.rule.{rule}"),
             Self::Node(name) => write!(f, "node.{name}"),
+            Self::Counter(name, counter) => write!(f, "node.{name}.counter.{counter}"),
         }
     }
 }
@@ -199,8 +220,8 @@ impl JsonSchema for Of {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "pattern": "^(run|(flow|node)\\.[^.]+|link\\.[^.]+(\\.(forward|backward))?(\\.(class|rule)\\.[^.]+)?)$",
-            "description": "What is measured: a flow, one direction of a link or a class or a rule of it, a node, or the run.",
+            "pattern": "^(run|(flow|node)\\.[^.]+|node\\.[^.]+\\.counter\\..+|link\\.[^.]+(\\.(forward|backward))?(\\.(class|rule)\\.[^.]+)?)$",
+            "description": "What is measured: a flow, one direction of a link or a class or a rule of it, a node or a counter of its programs, or the run.",
             "examples": ["flow.web", "link.primary", "link.primary.backward", "link.primary.class.ef", "run"]
         })
     }
@@ -223,6 +244,8 @@ mod tests {
             "link.primary#2.backward.rule.video",
             "link.primary#2.backward.class.ef",
             "node.server",
+            "node.server.counter.core.rcv_requests",
+            "node.server#2.counter.core:rcv_requests",
         ] {
             assert_eq!(text.parse::<Of>().unwrap().to_string(), text);
         }
@@ -235,6 +258,8 @@ mod tests {
             "link.a.class",
             "link.a.class.",
             "link.a.rule",
+            "node.a.counter",
+            "node.a.counter.",
             "run.x",
             "",
         ] {

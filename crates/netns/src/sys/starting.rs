@@ -1,11 +1,12 @@
 //! Where threads live, and until when processes do.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::Signal;
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_setaffinity};
 
 /// Moves the calling thread into a network namespace of its own, which ends with it unless something else holds it.
 #[expect(unsafe_code, reason = "no safe wrapper tells the harmless flags from the others")]
@@ -29,5 +30,26 @@ pub(crate) fn die_with_starter(command: &mut Command) {
     };
     // SAFETY: between fork and exec only what signal-safety(7) lists may be called. The closure makes two system calls,
     // prctl and getppid, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(bind) };
+}
+
+/// Has what `command` starts live in a network namespace.
+#[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
+pub(crate) fn start_in(command: &mut Command, namespace: OwnedFd) {
+    let enter = move || {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec only what signal-safety(7) lists may be called. The closure makes one system call, setns,
+    // allocates nothing and takes no lock.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// Binds what `command` starts, and what that starts, to processors.
+#[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
+pub(crate) fn bind_to(command: &mut Command, processors: CpuSet) {
+    let bind = move || sched_setaffinity(None, &processors).map_err(io::Error::from);
+    // SAFETY: between fork and exec only what signal-safety(7) lists may be called. The closure makes one system call,
+    // sched_setaffinity, allocates nothing and takes no lock.
     unsafe { command.pre_exec(bind) };
 }

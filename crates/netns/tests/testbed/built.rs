@@ -1,8 +1,9 @@
 //! What is built is what the wiring says, as `ip` and `/proc` tell it.
 
+use netrig_netns::Testbed;
 use serde_json::Value;
 
-use super::common::{THREE_NODES, build, has, has_root, ip, journals, namespaces, says, wiring};
+use super::common::{THREE_NODES, build, has, has_root, id, ip, journals, namespaces, says, wiring};
 
 /// One field of each.
 fn all<'a>(values: &'a [Value], field: &str) -> Vec<&'a str> {
@@ -146,7 +147,7 @@ fn a_source_has_its_own_way_where_paths_part() {
         metric = "goodput"
         "#;
     let (_folder, journals) = journals();
-    let testbed = netrig_netns::Testbed::build(&journals, &super::common::id(), wiring(text)).unwrap();
+    let testbed = Testbed::build(&journals, &id(), wiring(text)).unwrap();
     let client = testbed.namespace(0).unwrap();
     for (from, to, dev) in [
         ("10.0.0.1", "10.0.0.10", "first"),
@@ -168,7 +169,7 @@ fn two_testbeds_at_once_do_not_disturb_each_other() {
     }
     let (_folder, journals) = journals();
     let (one, two) = (build(&journals), build(&journals));
-    let names = |testbed: &netrig_netns::Testbed| namespaces(&format!("netrig-{}", testbed.id()));
+    let names = |testbed: &Testbed| namespaces(&format!("netrig-{}", testbed.id()));
     assert_eq!((names(&one).len(), names(&two).len()), (4, 4));
     let before = ip(two.namespace(0).unwrap(), &["addr"]);
     one.remove().unwrap();
@@ -215,4 +216,34 @@ fn the_wiring_is_kept() {
     }
     let (_folder, journals) = journals();
     assert_eq!(build(&journals).wiring(), &wiring(THREE_NODES));
+}
+
+/// One pair from node to node, which the router's namespace does not have, beside a line that has two.
+#[test]
+fn a_cable_is_one_pair_and_goes_with_its_testbed() {
+    if !(has_root() && has("ip")) {
+        return;
+    }
+    let (_folder, journals) = journals();
+    let primary = "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"fifo\", packets = 50 }\n";
+    let text = THREE_NODES.replacen(primary, "kind = \"direct\"\nmtu = \"9000 B\"\n", 1);
+    let testbed = Testbed::build(&journals, &id(), wiring(&text)).unwrap();
+    let router: Vec<_> = ip(testbed.router_namespace(), &["link"]);
+    assert!(
+        router.iter().all(|interface| !interface["ifname"].as_str().unwrap().starts_with("primary")),
+        "{router:?}"
+    );
+    assert_eq!(router.iter().filter(|interface| interface["linkinfo"]["info_kind"] == "veth").count(), 4);
+    for node in [0, 2] {
+        let found = ip(testbed.namespace(node).unwrap(), &["link", "show", "dev", "primary"]);
+        let (found, index) = (&found[0], if node == 0 { 0 } else { 1 });
+        let end = &testbed.wiring().links[0].ends[index];
+        assert_eq!((end.node, end.router_interface.as_deref()), (node, None));
+        assert_eq!(found["mtu"], 9000);
+        assert_eq!(found["ifindex"].as_u64().unwrap() as u32, end.index);
+        assert!(found["flags"].as_array().unwrap().contains(&"LOWER_UP".into()), "{found}");
+    }
+    let id = testbed.id().to_owned();
+    testbed.remove().unwrap();
+    assert_eq!(namespaces(&id), Vec::<String>::new());
 }

@@ -1,0 +1,204 @@
+//! What programs count themselves: a command tells it, and is read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use netrig_core::{Instant, Note, Sample, Sink, Subject, quantity};
+use netrig_experiment::{Counters, RunError};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::process::{MARK, ended_within};
+use crate::sys::{die_with_starter, start_in};
+
+/// How long a command may take to tell them.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a command tells at most, bytes, and how many counters are told of at the end of a run.
+const LONGEST: u64 = 1 << 20;
+const TOLD: usize = 1000;
+
+/// Values by the names of counters.
+type Values = BTreeMap<String, f64>;
+
+/// How the counters of a program are read.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    /// The program's name, for messages.
+    pub program: String,
+    /// What tells them, and its arguments.
+    pub executable: PathBuf,
+    pub arguments: Vec<String>,
+    /// Where it is run.
+    pub folder: PathBuf,
+    /// The network namespace of the node.
+    pub namespace: File,
+    /// The testbed.
+    pub id: String,
+}
+
+impl Teller {
+    /// What it tells now.
+    fn read(&self) -> Result<Values, RunError> {
+        let failed = |what: String| {
+            let Self { program, executable, .. } = self;
+            RunError::Failed(format!("the counters of `{program}`: {} {what}", executable.display()))
+        };
+        let refused = |error: std::io::Error| failed(format!("cannot be run: {error}"));
+        let mut command = Command::new(&self.executable);
+        command.args(&self.arguments).current_dir(&self.folder).env(MARK, &self.id);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        die_with_starter(&mut command);
+        start_in(&mut command, self.namespace.as_fd().try_clone_to_owned().map_err(refused)?);
+        let mut child = command.spawn().map_err(refused)?;
+        let stream = child.stdout.take();
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What cannot be read any more has been told.
+            let _ = stream.map(|stream| stream.take(LONGEST).read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        // Nobody has waited for it, so its number is its own.
+        let handle = Pid::from_raw(child.id().cast_signed()).ok_or(rustix::io::Errno::SRCH);
+        let handle = handle
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+            .map_err(|error| refused(error.into()));
+        let in_time = handle.and_then(|handle| ended_within(&handle, PATIENCE).map_err(refused));
+        if !matches!(in_time, Ok(true)) {
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(refused)?;
+        if !in_time? {
+            return Err(failed(format!("has told nothing for {} s", PATIENCE.as_secs())));
+        }
+        if !status.success() {
+            return Err(failed(format!("ended with {status}")));
+        }
+        let text = reader.join().map_err(|_| failed("could not be read".into()))?;
+        Ok(values(&text))
+    }
+}
+
+/// The counters of a program, from the start of a run to its end.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    teller: Teller,
+    spec: Counters,
+    node: u32,
+    /// The number of the first of its names among those of its node.
+    first: u16,
+    begun: Values,
+    last: Values,
+}
+
+impl Counting {
+    /// Reads them for the first time.
+    ///
+    /// # Errors
+    /// If they cannot be read, or one that is to be measured is not among them.
+    pub fn begin(teller: Teller, spec: Counters, node: u32) -> Result<Self, RunError> {
+        let begun = teller.read()?;
+        if let Some(missing) = spec.names.iter().find(|name| !begun.contains_key(*name)) {
+            let known: Vec<_> = begun.keys().take(TOLD).map(String::as_str).collect();
+            return Err(RunError::Failed(format!(
+                "`{}` has no counter `{missing}`; it has: {}",
+                teller.program,
+                known.join(", ")
+            )));
+        }
+        Ok(Self { teller, spec, node, first: 0, last: begun.clone(), begun })
+    }
+
+    /// That `before` names are of programs of the same node that stand before; how many there are with its own.
+    pub fn number_from(&mut self, before: u16) -> u16 {
+        self.first = before;
+        // At most 64 programs of 64 names.
+        before + self.spec.names.len() as u16
+    }
+
+    /// How often they are read beside the start and the end.
+    pub fn every(&self) -> Option<netrig_core::Duration> {
+        self.spec.every
+    }
+
+    /// Reads them at `at`, and tells by how much those grew that are to be measured.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn tick(&mut self, at: Instant, sink: &mut dyn Sink) -> Result<(), RunError> {
+        let now = self.teller.read()?;
+        for (name, place) in self.spec.names.iter().zip(self.first..) {
+            let of = |values: &Values| values.get(name).copied();
+            if let (Some(before), Some(value)) = (of(&self.last), of(&now)) {
+                let sample = Sample { at, quantity: &quantity::COUNTER_GROWTH, value: value - before };
+                sink.sample(Subject::Counter(self.node, place), sample);
+            }
+        }
+        self.last = now;
+        Ok(())
+    }
+
+    /// Tells in words of every counter that has changed since the start.
+    pub fn sum_up(&self, at: Instant, sink: &mut dyn Sink) {
+        let grown = self.last.iter().filter_map(|(name, value)| {
+            let growth = value - self.begun.get(name).copied().unwrap_or(0.0);
+            (growth != 0.0).then_some((name, growth, value))
+        });
+        for (name, growth, value) in grown.take(TOLD) {
+            let text = format!("{}: {name} grew by {growth} to {value}", self.teller.program);
+            sink.note(Note { at, subject: Subject::Node(self.node), text });
+        }
+    }
+}
+
+/// What lines of a text say: `name = value`, `name: value` or `name:value`. Others say nothing.
+fn values(text: &str) -> Values {
+    let value = |line: &str| {
+        // A name may have colons of its own, before the one that ends it.
+        let (name, value) = line.split_once('=').or_else(|| line.rsplit_once(':'))?;
+        Some((name.trim().to_owned(), value.trim().parse::<f64>().ok().filter(|value| value.is_finite())?))
+    };
+    text.lines().filter_map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_in_all_forms() {
+        let text = "{\n\tcore.rcv_requests: 12\n\tcore:drops = 3\nplain:4\nstate: up\nload = 0.25\n}\n";
+        let expected = [("core.rcv_requests", 12.0), ("core:drops", 3.0), ("plain", 4.0), ("load", 0.25)];
+        let expected: Values = expected.map(|(name, value)| (name.to_owned(), value)).into();
+        assert_eq!(values(text), expected);
+    }
+
+    fn teller(script: &str) -> Teller {
+        Teller {
+            program: "x".into(),
+            executable: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+            folder: "/".into(),
+            namespace: File::open("/proc/self/ns/net").unwrap(),
+            id: "none".into(),
+        }
+    }
+
+    #[test]
+    fn a_command_that_fails_says_so() {
+        if !crate::capabilities::lacks().is_empty() {
+            return;
+        }
+        let why = |script: &str, names: &[&str]| {
+            let names = names.iter().map(ToString::to_string).collect();
+            let spec = Counters { names, ..Counters::default() };
+            Counting::begin(teller(script), spec, 0).unwrap_err().to_string()
+        };
+        assert!(why("exit 3", &[]).contains("the counters of `x`: /bin/sh ended with"));
+        let missing = why("echo a = 1; echo b:2", &["c"]);
+        assert!(missing.contains("`x` has no counter `c`; it has: a, b"), "{missing}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Which processors what runs on: nodes that name some have these, and the testbed keeps off them if it can.
+
+use netrig_experiment::{Scenario, Unsupported};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::orders::unsupported;
+
+/// Those that `cpus` numbers; nothing if it names none.
+pub(crate) fn set(cpus: &[u32]) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(*cpu as usize));
+    (!cpus.is_empty()).then_some(set)
+}
+
+/// Those that this thread may run on.
+fn available() -> Option<Vec<u32>> {
+    let set = sched_getaffinity(None).ok()?;
+    Some((0..CpuSet::MAX_CPU as u32).filter(|cpu| set.is_set(*cpu as usize)).collect())
+}
+
+/// That there are the processors that nodes name.
+///
+/// # Errors
+/// Names one that there is not.
+pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
+    let Some(there) = available() else { return Ok(()) };
+    for node in &scenario.nodes {
+        if let Some(cpu) = node.cpus.iter().find(|cpu| !there.contains(cpu)) {
+            let numbers: Vec<_> = there.iter().map(ToString::to_string).collect();
+            return unsupported(format!(
+                "node `{}` is bound to processor {cpu}, and netrig may run on {} here",
+                node.name,
+                numbers.join(", ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Those that are left to the testbed itself: of `there` those that no node names, else those that no node with a program
+/// names. Nothing if it has all of them.
+fn left_over(scenario: &Scenario, there: &[u32]) -> Option<Vec<u32>> {
+    let without = |programs_only: bool| {
+        let nodes = scenario.nodes.iter().filter(|node| !programs_only || !node.programs.is_empty());
+        let named: Vec<u32> = nodes.flat_map(|node| &node.cpus).copied().collect();
+        let left: Vec<u32> = there.iter().copied().filter(|cpu| !named.contains(cpu)).collect();
+        (!left.is_empty() && left.len() < there.len()).then_some(left)
+    };
+    without(false).or_else(|| without(true))
+}
+
+/// Keeps the calling thread, and all threads that it starts, off the processors of nodes; until it is dropped, for the calling
+/// thread alone.
+pub(crate) struct Elsewhere {
+    before: Option<CpuSet>,
+}
+
+impl Elsewhere {
+    /// Moves.
+    pub fn of(scenario: &Scenario) -> Self {
+        let before = sched_getaffinity(None).ok();
+        let left = available().and_then(|there| left_over(scenario, &there));
+        let moved = left.and_then(|left| set(&left)).is_some_and(|set| sched_setaffinity(None, &set).is_ok());
+        Self { before: before.filter(|_| moved) }
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // Refused only if the processors are gone.
+            let _ = sched_setaffinity(None, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_experiment::Experiment;
+
+    use super::*;
+
+    fn scenario(a: &str, b: &str) -> Scenario {
+        let text = format!(
+            "format = 1\nname = \"bound\"\nduration = \"1 s\"\n[node.a]\n{a}\n[node.b]\n{b}\n\
+             application = {{ kind = \"program\", command = [\"true\"] }}\n\
+             [link.l]\nbetween = [\"a\", \"b\"]\nkind = \"direct\"\n[flow.f]\nfrom = \"a\"\nto = \"b\"\n\
+             application = {{ kind = \"cbr\", interval = \"1 ms\", size = \"100 B\" }}\n\
+             [response.r]\nof = \"flow.f\"\nmetric = \"datagram_loss\"\n"
+        );
+        let experiment =
+            Experiment::parse("bound.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+        (*experiment.plan().run(0, 1).unwrap().scenario).clone()
+    }
+
+    #[test]
+    fn the_testbed_keeps_off_programs_first_of_all() {
+        let left = |a, b, there: &[u32]| left_over(&scenario(a, b), there);
+        assert_eq!(left("", "", &[0, 1]), None);
+        assert_eq!(left("cpus = [1]", "cpus = [0]", &[0, 1, 2, 3]), Some(vec![2, 3]));
+        // The program's processor is its own, if the other must be shared with somebody.
+        assert_eq!(left("cpus = [1]", "cpus = [0]", &[0, 1]), Some(vec![1]));
+        assert_eq!(left("cpus = [0]", "cpus = [0]", &[0]), None);
+    }
+
+    #[test]
+    fn a_processor_that_is_not_there_is_named() {
+        assert!(check(&scenario("", "")).is_ok());
+        let refused = check(&scenario("cpus = [1000]", "")).unwrap_err().to_string();
+        assert!(refused.contains("node `a` is bound to processor 1000"), "{refused}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What a program writes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use netrig_agent::monotonic_nanos;
+
+use crate::process::Process;
+
+/// Lines of a program's output that are kept, and characters of a line.
+const LINES: usize = 1000;
+const WIDTH: usize = 400;
+/// How long what it wrote last may take to be read after its end: what it left running may still hold its output.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Between two looks whether all of it is read.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Who hears the lines of one program.
+pub(super) type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a program has written.
+#[derive(Clone, Default)]
+pub(super) struct Output {
+    /// The first lines, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
+    lines: Arc<Mutex<Vec<(u64, String)>>>,
+    /// Who is told of every line at once.
+    heard: Option<LineTap>,
+}
+
+/// Reads what one process writes.
+pub(super) struct Readers(Vec<JoinHandle<()>>);
+
+impl Readers {
+    /// Waits until it is read to its end.
+    pub fn await_last_words(&self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.0.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Output {
+    /// Nothing yet; every line will be told.
+    pub fn heard_by(heard: Option<LineTap>) -> Self {
+        Self { heard, ..Self::default() }
+    }
+
+    /// Reads all that a process writes, whose pipes nobody has taken.
+    pub fn read_all(&self, process: &mut Process) -> Readers {
+        let readers = [
+            process.stdout().map(|stream| self.read(stream)),
+            process.stderr().map(|stream| self.read(stream)),
+        ];
+        Readers(readers.into_iter().flatten().collect())
+    }
+
+    /// Reads a stream to its end, whatever of it is kept, so that the program is never kept waiting.
+    fn read(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
+        let output = self.clone();
+        std::thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                // What is longer than any line is cut, and goes on as another.
+                match (&mut stream).take(WIDTH as u64 * 4).read_until(b'\n', &mut line) {
+                    Ok(0) | Err(_) => break,
+                    Ok(_) => output.add(&line),
+                }
+            }
+        })
+    }
+
+    fn add(&self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let text: String = text.trim_end().chars().filter(|c| !c.is_control()).take(WIDTH).collect();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(heard) = &self.heard {
+            heard(&text);
+        }
+        let mut lines = self.lines();
+        if lines.len() < LINES {
+            lines.push((monotonic_nanos(), text));
+        }
+    }
+
+    pub fn has_said(&self, wanted: &str) -> bool {
+        self.lines().iter().any(|(_, line)| line.contains(wanted))
+    }
+
+    pub fn last(&self) -> Option<String> {
+        self.lines().last().map(|(_, line)| line.clone())
+    }
+
+    pub fn take(&self) -> Vec<(u64, String)> {
+        std::mem::take(&mut *self.lines())
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<(u64, String)>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_kept_within_limits() {
+        let output = Output::default();
+        let text = "\n".to_owned() + &"x".repeat(10_000) + "\nready \x1b[1m\n" + &"y\n".repeat(5_000);
+        output.read(std::io::Cursor::new(text.into_bytes())).join().unwrap();
+        assert!(output.has_said("ready") && !output.has_said("\x1b"));
+        let lines = output.take();
+        assert_eq!(lines.len(), LINES);
+        assert!(lines.iter().all(|(_, line)| line.len() <= WIDTH));
+    }
+}

@@ -1,0 +1,198 @@
+//! What programs take of the machine, as the kernel's lists of processes and sockets say.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A program: the process that was started, and those that have come from it.
+#[derive(Debug)]
+pub(crate) struct Family {
+    root: i32,
+    /// How long each of its threads has run, ns, when it was last looked at.
+    ran: BTreeMap<i32, u64>,
+}
+
+/// What a family took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Its processes.
+    pub processes: Vec<i32>,
+    /// How long it has run since it was last looked at, ns.
+    pub ran: u64,
+    /// Memory of each process alone, and once the most that one shares with others, bytes.
+    pub memory: u64,
+}
+
+impl Family {
+    /// What has come from the process `root`.
+    pub fn of(root: u32) -> Self {
+        Self { root: root.cast_signed(), ran: BTreeMap::new() }
+    }
+
+    /// Looks at it. What a thread did that began and ended since the last time is not known.
+    pub fn look(&mut self) -> Usage {
+        let (mut usage, mut ran, mut shared) = (Usage::default(), BTreeMap::new(), 0);
+        let mut left = vec![self.root];
+        while let Some(pid) = left.pop() {
+            for thread in numbers_in(format!("/proc/{pid}/task")) {
+                let of = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}"));
+                left.extend(of("children").iter().flat_map(|list| numbers(list)));
+                // The time that it ran, that it waited to run, and how often it ran (sched-stats.rst).
+                let Some(now) = of("schedstat").ok().and_then(|words| first(&words)) else { continue };
+                // A number that is less than before is of another thread with the same number.
+                let before = self.ran.get(&thread).filter(|before| **before <= now).copied().unwrap_or(0);
+                usage.ran += now - before;
+                ran.insert(thread, now);
+            }
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let held = |name| bytes(&status, name).unwrap_or(0);
+            usage.memory += held("RssAnon");
+            shared = shared.max(held("RssFile") + held("RssShmem"));
+            usage.processes.push(pid);
+        }
+        usage.memory += shared;
+        self.ran = ran;
+        usage
+    }
+}
+
+/// The UDP sockets of programs on a node, among all of its namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    /// By inode: the datagrams that found no room, if the socket is of a program.
+    known: BTreeMap<u64, Option<u64>>,
+}
+
+/// A line of `/proc/net/udp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    /// Bytes that wait to be received.
+    waiting: u64,
+    inode: u64,
+    /// Datagrams that found no room since the socket was opened.
+    dropped: u64,
+}
+
+impl Line {
+    /// Number, local address, remote address, state, queues, timer, retransmissions, user, time-out, inode, references,
+    /// pointer, drops (proc_net_tcp.rst; udp4_format_sock of Linux's `udp.c`).
+    fn read(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace().skip(4);
+        let waiting = u64::from_str_radix(words.next()?.split_once(':')?.1, 16).ok()?;
+        let inode = words.nth(4)?.parse().ok()?;
+        Some(Self { waiting, inode, dropped: words.nth(2)?.parse().ok()? })
+    }
+}
+
+impl Sockets {
+    /// Bytes that wait in the sockets of `processes`, the first of which lives in the namespace, and how many datagrams have
+    /// found no room there since the last time.
+    pub fn look(&mut self, processes: &[i32]) -> (u64, u64) {
+        let Some(first) = processes.first() else { return (0, 0) };
+        let list = ["udp", "udp6"].map(|list| std::fs::read_to_string(format!("/proc/{first}/net/{list}")));
+        let lines: Vec<_> =
+            list.iter().flatten().flat_map(|list| list.lines().skip(1).filter_map(Line::read)).collect();
+        // Whose a socket is does not change, so that is asked only when there is a new one.
+        if lines.iter().any(|line| !self.known.contains_key(&line.inode)) {
+            let theirs = sockets_of(processes);
+            for line in &lines {
+                let own = theirs.contains(&line.inode).then_some(0);
+                self.known.entry(line.inode).or_insert(own);
+            }
+        }
+        let (mut waiting, mut dropped) = (0, 0);
+        for line in &lines {
+            if let Some(Some(before)) = self.known.get_mut(&line.inode) {
+                waiting += line.waiting;
+                dropped += line.dropped.saturating_sub(*before);
+                *before = line.dropped;
+            }
+        }
+        (waiting, dropped)
+    }
+}
+
+/// The inodes of all sockets that processes have open.
+fn sockets_of(processes: &[i32]) -> Vec<u64> {
+    let open = processes.iter().flat_map(|pid| {
+        let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        links.filter_map(|link| {
+            let target = std::fs::read_link(link.path()).ok()?;
+            target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+        })
+    });
+    open.collect()
+}
+
+/// An amount of memory in `/proc/PID/status` (proc_pid_status(5)), which has them in KiB.
+fn bytes(status: &str, name: &str) -> Option<u64> {
+    let amount = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(amount.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+fn first(words: &str) -> Option<u64> {
+    words.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn numbers(list: &str) -> Vec<i32> {
+    list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+fn numbers_in(folder: impl AsRef<Path>) -> Vec<i32> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::net::UdpSocket;
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A line of a socket bound to port 5060, on which 768 bytes wait and that has lost 17 datagrams.
+    #[test]
+    fn lines_of_the_kernels_list_are_read() {
+        let line = "  123: 0200000A:13C4 00000000:0000 07 00000000:00000300 00:00000000 00000000     0        0 4711 2 0000000000000000 17";
+        assert_eq!(Line::read(line), Some(Line { waiting: 0x300, inode: 4711, dropped: 17 }));
+        assert_eq!(Line::read("sl local"), None);
+    }
+
+    struct Shell(Child);
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// A child of a child that has counted far enough to have taken a measurable time says so, and waits.
+    #[test]
+    fn what_children_do_is_their_familys() {
+        let script = "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read wait' & wait";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = Shell(shell.spawn().unwrap());
+        let mut family = Family::of(shell.0.id());
+        let mut said = String::new();
+        BufReader::new(shell.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let usage = family.look();
+        assert!(usage.ran > 1_000_000 && usage.memory > 10_000, "{usage:?}");
+        assert_eq!(usage.processes[0], shell.0.id().cast_signed());
+        assert_eq!(Family::of(u32::MAX >> 1).look().ran, 0, "nobody has that number");
+    }
+
+    #[test]
+    fn only_sockets_of_the_program_count() {
+        let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let me = std::process::id().cast_signed();
+        let mut sockets = Sockets::default();
+        sockets.look(&[me]);
+        sender.send_to(&[0; 1000], own.local_addr().unwrap()).unwrap();
+        // Other tests of this process have sockets too.
+        assert!(sockets.look(&[me]).0 >= 1000);
+        assert_eq!(Sockets::default().look(&[]), (0, 0));
+    }
+}
