@@ -37,8 +37,13 @@ fn mean(runs: &[Measured], response: &str) -> f64 {
     runs.iter().map(|run| run.responses[response]).sum::<f64>() / runs.len() as f64
 }
 
+/// That nobody answers any of so many, each by itself with probability `q`.
+fn unanswered(q: f64, many: usize) -> f64 {
+    std::iter::repeat_n(1.0 - q, many).product()
+}
+
 fn half(interval: &Interval) -> f64 {
-    interval.half_width().unwrap()
+    interval.half_width().expect("there are several runs")
 }
 
 /// There and back, and what a message takes on the line: less than 16 µs for 2 KB at 1 Gbit/s.
@@ -147,12 +152,12 @@ application = { kind = "sip", scenario = "register", rate = 40, users = 6000, se
         let text = network(&line, "", flow, &responses, "140 s");
         let runs = simulate(&text, None, 10, |_| true);
         let q = (1.0 - p) * (1.0 - p);
-        let lost = (1.0 - q).powi(SENT.len() as i32);
+        let lost = unanswered(q, SENT.len());
         let (mut delay, mut again) = (0.0, 0.0);
         for (number, at) in (0..).zip(SENT) {
-            let first = q * (1.0 - q).powi(number);
+            let first = q * unanswered(q, number);
             delay += first * (at + 0.020) / (1.0 - lost);
-            again += f64::from(number) * first;
+            again += number as f64 * first;
         }
         again += lost * (SENT.len() - 1) as f64;
         let theory = [

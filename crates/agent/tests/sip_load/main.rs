@@ -64,7 +64,7 @@ struct Deaf<F> {
     hears: F,
 }
 
-impl<F: FnMut(&Message) -> bool> Server for Deaf<F> {
+impl<F: FnMut(&Message) -> bool + Send> Server for Deaf<F> {
     fn handle(&mut self, now: Instant, message: Message, from: Source) {
         if (self.hears)(&message) {
             self.server.handle(now, message, from);
