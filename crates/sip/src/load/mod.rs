@@ -36,6 +36,7 @@ mod plan;
 mod recipient;
 mod registrant;
 pub mod scan;
+mod session;
 mod setup;
 pub mod slab;
 mod table;

@@ -30,14 +30,23 @@ pub enum Wish {
     Refuse,
     /// Ring, and never answer.
     Ring,
+    /// Send a session description while it rings (183), then answer.
+    Progress,
+    /// Ring reliably (RFC 3262), then answer.
+    Reliable,
+    /// Answer at two places at once.
+    Both,
 }
 
 impl Owner {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 8] = [
         Self::Registration,
         Self::Caller(Wish::Answer),
         Self::Caller(Wish::Refuse),
         Self::Caller(Wish::Ring),
+        Self::Caller(Wish::Progress),
+        Self::Caller(Wish::Reliable),
+        Self::Caller(Wish::Both),
         Self::Callee,
     ];
 }

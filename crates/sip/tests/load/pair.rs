@@ -156,6 +156,9 @@ impl<N: Network> Pair<N> {
             Recipient::Response(token, transaction) if token.owner == Owner::Registration => {
                 self.registrant.handle_response(self.now, &scan, (token, transaction), out);
             }
+            Recipient::Response(token, transaction) if token.owner == Owner::Callee => {
+                self.callee.handle_response(self.now, &scan, (token, transaction), out);
+            }
             Recipient::Response(token, transaction) => {
                 self.caller.handle_response(self.now, &scan, (token, transaction), out);
             }
