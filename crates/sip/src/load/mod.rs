@@ -55,7 +55,7 @@ pub use fault::Fault;
 pub use moment::Moment;
 pub use output::{Broken, Counts, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose};
 pub use part::{Begun, Part};
-pub use plan::{CalleeOrder, Pace, Plan, PlanError, Work};
+pub use plan::{CalleeOrder, Pace, Plan, PlanError, Portion, Work};
 pub use recipient::Recipient;
 pub use registrant::{Occupied, Registrant};
 pub use scan::Scan;

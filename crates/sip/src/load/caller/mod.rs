@@ -26,11 +26,11 @@ use super::setup::{Directory, Setup};
 use super::slab::{Key, Slab};
 use super::template::{Hole, TemplateError, Values};
 use super::text::Text;
-use super::token::{Owner, Token};
+use super::token::{Owner, Token, number_of, server_of, transaction};
 use super::wheel::Wheel;
 use crate::Method;
 use crate::transaction::Timer;
-use sending::{Sent, number_of, server_of, transaction};
+use sending::Sent;
 
 /// How often a challenge is answered within one request: once, and once more if the nonce was too old.
 const CHALLENGES: u8 = 2;

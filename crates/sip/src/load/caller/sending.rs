@@ -8,30 +8,12 @@ use super::super::digits::Decimal;
 use super::super::messages::Requests;
 use super::super::output::{Failure, Output, Way, stamp};
 use super::super::template::{Hole, Template, Values};
+use super::super::token::transaction;
 use super::{Call, Caller, Clock, Key, Phase, Scenario, Token};
 use crate::deadline::{Deadline, Repetition};
 
 /// Set in the number of an ACK's own transaction: it has the `CSeq` of its INVITE.
 const ACK: u16 = 0x8000;
-
-/// Bits of a transaction's number that are of its `CSeq`; behind them is which server was asked.
-const NUMBER: u32 = 12;
-
-/// What tells a request of a call from others: its `CSeq`, and which server is asked. "a new request which is identical to the
-/// previous, but has a different value of the Via branch ID" (RFC 3263 section 4.3) goes to the next.
-pub(in crate::load) const fn transaction(cseq: u32, server: u8) -> u16 {
-    number_of(cseq) | ((server & 7) as u16) << NUMBER
-}
-
-/// What of a `CSeq`, or of a transaction, is its number.
-pub(in crate::load) const fn number_of(cseq: u32) -> u16 {
-    cseq as u16 & ((1 << NUMBER) - 1)
-}
-
-/// Which server a transaction has asked.
-pub(in crate::load) const fn server_of(transaction: u16) -> u8 {
-    (transaction >> NUMBER) as u8 & 7
-}
 
 /// Which request of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
