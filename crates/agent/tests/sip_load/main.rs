@@ -8,6 +8,7 @@
 
 #[path = "../common/sip_server.rs"]
 mod sip_server;
+mod scenarios;
 mod streams;
 
 use std::collections::BTreeSet;
@@ -121,7 +122,7 @@ fn carried_out(order: &LoadOrder) -> LoadReport {
         let failed: u64 = failures.map(|failure| failure.count).sum();
         assert!(failed == row.failed || report.warm_up.contains(row), "{row:?}");
     }
-    let own = |row: &&OutcomeRow| row.what != "answer";
+    let own = |row: &&OutcomeRow| !matches!(row.what, "answer" | "notify");
     let all = report.outcomes.iter().chain(&report.warm_up);
     let begun: u64 = all.filter(own).map(|row| row.begun).sum();
     assert_eq!(report.seconds.iter().map(|second| second.begun).sum::<u64>(), begun);

@@ -25,7 +25,7 @@ mod tester;
 mod wire;
 
 pub use answering::{AnswerReport, answer};
-pub use order::{Carrier, Connecting, LoadError, LoadOrder, is_public};
+pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
     failure_words,

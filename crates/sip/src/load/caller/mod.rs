@@ -264,7 +264,9 @@ impl Caller {
                 let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
                 self.calls.keys().filter(is_theirs).collect()
             }
-            Whose::Attempt(token) => vec![token.key],
+            Whose::Attempt(token) => {
+                self.calls.get(token.key).filter(|call| call.token == token).map(|_| token.key).into_iter().collect()
+            }
         };
         for key in concerned {
             let Some(call) = self.calls.get_mut(key) else { continue };

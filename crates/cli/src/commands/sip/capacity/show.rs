@@ -56,7 +56,7 @@ fn form(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Rfc75
     let transport = subject.target.split(':').next().unwrap_or_default().to_uppercase();
     Rfc7502Form {
         transport: Some(transport),
-        session_duration_s: (!is_registration).then(|| subject.call.hold.as_secs_f64()),
+        session_duration_s: (!is_registration).then(|| subject.call.hold.0.mean().as_secs_f64()),
         media_streams: Some(0),
         session_establishment_rate: measured.clone().filter(|_| !is_registration),
         registration_rate: measured.filter(|_| is_registration),
