@@ -158,7 +158,8 @@ fn the_next_server_takes_over() {
     let registrar = Running::start(sockets(&["tcp:127.0.0.1:0"]), ordered(Role::Registrar));
     for connecting in [Connecting::One, Connecting::PerUser, Connecting::PerAttempt] {
         let others = vec![registrar.address(Transport::Tcp)];
-        let order = order(nobody, Work::Register, 30);
+        let domain = others[0].to_string();
+        let order = with(order(nobody, Work::Register, 30), |plan| plan.domain = Some(domain));
         let report = carried_out(&LoadOrder { others, carrier: Carrier::Tcp(connecting), ..order });
         assert_all_well(&report, What::Register, 30);
         assert_eq!(report.failed_over, 30);
