@@ -6,9 +6,9 @@
     reason = "a test of sockets has servers in threads and processes, and what cannot go on has failed"
 )]
 
+mod scenarios;
 #[path = "../common/sip_server.rs"]
 mod sip_server;
-mod scenarios;
 mod streams;
 
 use std::collections::BTreeSet;

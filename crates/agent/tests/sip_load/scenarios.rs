@@ -124,7 +124,11 @@ fn a_mix_is_the_same_for_any_number_of_threads() {
         let report = carried_out(&LoadOrder { shards, ..order });
         let whats = [What::Call, What::Busy, What::NoAnswer, What::Cancel, What::Register];
         let rows = whats.map(|what| report.outcome(what).map_or((0, 0), |row| (row.begun, row.succeeded)));
-        assert!(rows.iter().all(|(begun, succeeded)| begun == succeeded && *begun > 0), "{:?}", report.failures);
+        assert!(
+            rows.iter().all(|(begun, succeeded)| begun == succeeded && *begun > 0),
+            "{:?}",
+            report.failures
+        );
         assert_eq!(rows.iter().map(|(begun, _)| begun).sum::<u64>(), 200);
         assert!((report.per_user_and_hour * 40.0 - report.per_hour).abs() < 1e-6 * report.per_hour);
         rows
@@ -187,7 +191,10 @@ fn a_load_ends_with_its_server_if_it_is_told_to() {
         let row = report.outcome(What::Call).unwrap();
         assert!(row.succeeded > 0 && row.failed > 0, "{row:?}");
         assert_eq!(row.begun < 200, ends, "{row:?}");
-        assert_eq!(report.notes.iter().any(|note| note.contains("nothing came from the server any more")), ends);
+        assert_eq!(
+            report.notes.iter().any(|note| note.contains("nothing came from the server any more")),
+            ends
+        );
     }
 }
 
@@ -219,7 +226,11 @@ fn connections_are_opened_again_as_they_are_told_to() {
             done.store(true, Ordering::Relaxed);
             let report = report.unwrap();
             assert_eq!(report.outcome(What::Call).unwrap().failed, 40);
-            assert!(report.failures.iter().all(|failure| failure.kind == "connection"), "{:?}", report.failures);
+            assert!(
+                report.failures.iter().all(|failure| failure.kind == "connection"),
+                "{:?}",
+                report.failures
+            );
         });
         assert_eq!(taken.load(Ordering::Relaxed) > 1, again, "{reconnecting:?}");
     }

@@ -122,7 +122,8 @@ impl Delay {
     /// What a record says of it, if anything.
     pub fn of(self, record: &Record) -> Option<Duration> {
         let Record { what, stamps, failure, .. } = record;
-        let Stamps { request, ringing, answered, acknowledged, ending, ended, changing, changed, .. } = *stamps;
+        let Stamps { request, ringing, answered, acknowledged, ending, ended, changing, changed, .. } =
+            *stamps;
         let first = request;
         // What another server has failed to do is in the way of what this one takes.
         let request = if record.counts.failed_over > 0 { Instant::NEVER } else { request };

@@ -259,10 +259,12 @@ impl Part {
             (Some(Recipient::Response(token, transaction)), _) if token.owner == Owner::Registration => {
                 registrant.handle_response(moment, scan, (token, transaction), out);
             }
-            (Some(Recipient::Response(token, transaction)), callee) if token.owner == Owner::Callee => match callee {
-                Some(callee) => callee.handle_response(moment, scan, (token, transaction), out),
-                None => return false,
-            },
+            (Some(Recipient::Response(token, transaction)), callee) if token.owner == Owner::Callee => {
+                match callee {
+                    Some(callee) => callee.handle_response(moment, scan, (token, transaction), out),
+                    None => return false,
+                }
+            }
             (Some(Recipient::Response(token, transaction)), _) => {
                 caller.handle_response(moment, scan, (token, transaction), out);
             }

@@ -198,7 +198,9 @@ impl Plan {
         let span = |work| match work {
             Work::Call(Scenario::Cancel { after }) => after,
             Work::Call(Scenario::NoAnswer { patience }) => patience,
-            Work::Call(scenario) => scenario.hold().map_or(Duration::ZERO, |hold| ringing + self.longest_hold(hold)),
+            Work::Call(scenario) => {
+                scenario.hold().map_or(Duration::ZERO, |hold| ringing + self.longest_hold(hold))
+            }
             _ => Duration::ZERO,
         };
         self.works().map(span).max().unwrap_or_default()
@@ -275,7 +277,10 @@ impl Plan {
         let refuse = |why: &str| Err(PlanError(why.to_owned()));
         let shares: f64 = self.mix.iter().map(|portion| portion.share).sum();
         if !self.mix.is_empty() && (shares - 1.0).abs() > 1e-6 {
-            return Err(PlanError(format!("the shares of a mix are 100 % together, not {:.4} %", shares * 100.0)));
+            return Err(PlanError(format!(
+                "the shares of a mix are 100 % together, not {:.4} %",
+                shares * 100.0
+            )));
         }
         if self.mix.iter().any(|portion| !(portion.share > 0.0 && portion.share <= 1.0)) {
             return refuse("each share of a mix is above zero");

@@ -135,7 +135,12 @@ impl Field {
             },
             2 => among(&[(b"To", Self::To)]),
             3 => among(&[(b"Via", Self::Via)]),
-            4 => among(&[(b"From", Self::From), (b"CSeq", Self::CSeq), (b"RSeq", Self::RSeq), (b"RAck", Self::RAck)]),
+            4 => among(&[
+                (b"From", Self::From),
+                (b"CSeq", Self::CSeq),
+                (b"RSeq", Self::RSeq),
+                (b"RAck", Self::RAck),
+            ]),
             5 => among(&[(b"Event", Self::Event)]),
             7 => among(&[
                 (b"Call-ID", Self::CallId),

@@ -231,7 +231,8 @@ mod tests {
     fn what_is_drawn_is_the_same_for_any_number_of_shards() {
         let call = Work::Call(Scenario::Call { hold: Duration::ZERO });
         let portion = |work, share| Portion { work, share };
-        let mix = vec![portion(call, 0.7), portion(Work::Call(Scenario::Busy), 0.2), portion(Work::Register, 0.1)];
+        let mix =
+            vec![portion(call, 0.7), portion(Work::Call(Scenario::Busy), 0.2), portion(Work::Register, 0.1)];
         let hold = Some(SpanDistribution::Exponential(Duration::from_secs(2)));
         let open = plan(Pace::Open(Arrivals::at(2000.0, Gaps::Poisson)));
         let plan = Plan { mix, hold, ..open };

@@ -22,8 +22,10 @@ pub fn there() -> SocketAddr {
 }
 
 pub fn setup() -> Setup {
-    let description = Bytes::from_static(b"v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nt=0 0\r\n\
-        m=audio 6000 RTP/AVP 0\r\n");
+    let description = Bytes::from_static(
+        b"v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nt=0 0\r\n\
+        m=audio 6000 RTP/AVP 0\r\n",
+    );
     Setup { description, longest_call: Duration::from_secs(300), ..Setup::new(RUN, here(), there()) }
 }
 

@@ -95,12 +95,20 @@ fn sessions_are_described_as_offer_and_answer() {
         .map(|message| String::from_utf8(message.body().to_vec()).unwrap())
         .collect();
     let said = |body: &String| {
-        let version = body.lines().find(|line| line.starts_with("o=")).unwrap().split(' ').nth(2).unwrap().to_owned();
+        let version =
+            body.lines().find(|line| line.starts_with("o=")).unwrap().split(' ').nth(2).unwrap().to_owned();
         let way = body.lines().rfind(|line| line.starts_with("a=")).map(str::to_owned);
         (version, way.unwrap_or_default())
     };
     let said: Vec<_> = bodies.iter().map(said).collect();
-    let expected = [("1", ""), ("1", ""), ("2", "a=sendonly"), ("2", "a=recvonly"), ("3", "a=sendrecv"), ("3", "a=sendrecv")];
+    let expected = [
+        ("1", ""),
+        ("1", ""),
+        ("2", "a=sendonly"),
+        ("2", "a=recvonly"),
+        ("3", "a=sendrecv"),
+        ("3", "a=sendrecv"),
+    ];
     assert_eq!(said, expected.map(|(version, way)| (version.to_owned(), way.to_owned())));
 
     let (seen, network) = copied();
@@ -171,7 +179,12 @@ fn rules_that_the_other_side_breaks_are_named() {
         (Scenario::Reinvite { hold }, None, "", Failure::Rule("RFC 3261 section 13.2.1")),
         (reliably, None, sdp, Failure::Without("a provisional response to acknowledge")),
         (reliably, Some(&[contact.clone()][..]), sdp, Failure::Rule("RFC 3262 section 3")),
-        (CALL, Some(&[contact.clone(), reliable[0].clone(), reliable[1].clone()]), sdp, Failure::Rule("RFC 3262 section 3")),
+        (
+            CALL,
+            Some(&[contact.clone(), reliable[0].clone(), reliable[1].clone()]),
+            sdp,
+            Failure::Rule("RFC 3262 section 3"),
+        ),
     ] {
         let (seen, network) = recorded();
         let mut pair = Pair::new(network, RING);
@@ -208,7 +221,10 @@ fn only_the_next_reliable_response_is_acknowledged() {
     };
     ring(&mut pair, "7");
     let prack = seen.borrow()[1].clone();
-    assert_eq!((prack.headers.get(&Name::RAck), prack.uri.to_string().as_str()), (Some("7 1 INVITE"), "sip:bob@192.0.2.7"));
+    assert_eq!(
+        (prack.headers.get(&Name::RAck), prack.uri.to_string().as_str()),
+        (Some("7 1 INVITE"), "sip:bob@192.0.2.7")
+    );
     ring(&mut pair, "7");
     assert_eq!(seen.borrow().len(), 2, "it is being acknowledged");
     answer(&mut pair, &prack, 200, &[]);
@@ -235,7 +251,10 @@ fn of_two_answers_one_is_kept() {
         pair.run(until);
     };
     let asked = |from: usize| -> Vec<_> {
-        seen.borrow()[from..].iter().map(|request| (request.method.to_string(), request.uri.to_string())).collect()
+        seen.borrow()[from..]
+            .iter()
+            .map(|request| (request.method.to_string(), request.uri.to_string()))
+            .collect()
     };
     let named = |all: &[(&str, &str)]| -> Vec<_> {
         all.iter().map(|(method, tag)| ((*method).to_owned(), format!("sip:{tag}@192.0.2.7"))).collect()
@@ -294,7 +313,8 @@ fn each_place_of_a_user_is_called_by_its_name() {
     for (place, branch) in [("", "1"), ("~2", "2"), ("~3", "3"), ("", "4")] {
         let uri = format!("INVITE sip:user0002{place}@192.0.2.2 ");
         let text = invite.replacen("INVITE sip:user0002@192.0.2.2 ", &uri, 1);
-        let text = text.replacen("\r\n", &format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{branch}\r\n"), 1);
+        let text =
+            text.replacen("\r\n", &format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{branch}\r\n"), 1);
         callee.handle_request(ms(1), here(), &Scan::of(text.as_bytes()), &mut out);
     }
     let statuses: Vec<_> = out.messages.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()).collect();
@@ -310,11 +330,9 @@ fn each_place_of_a_user_is_called_by_its_name() {
 /// Several provisional responses, evenly, and one each minute at least (RFC 3261 section 13.3.1.1).
 #[test]
 fn who_rings_says_so_as_often_as_it_is_to() {
-    for (ringing, provisionals, expected) in [
-        (12, 3, vec![1, 5, 9]),
-        (0, 2, vec![1, 1]),
-        (150_000, 1, vec![1, 60_001, 120_001]),
-    ] {
+    for (ringing, provisionals, expected) in
+        [(12, 3, vec![1, 5, 9]), (0, 2, vec![1, 1]), (150_000, 1, vec![1, 60_001, 120_001])]
+    {
         let far = Setup { local: there(), server: here(), provisionals, ..setup() };
         let mut pair = Pair::new(perfect(), RING);
         pair.callee = Callee::new(far, Wish::Answer, Duration::from_millis(ringing), [7; 16]).unwrap();
@@ -372,7 +390,8 @@ fn the_next_server_takes_over() {
     let second: std::net::SocketAddr = "192.0.2.3:5060".parse().unwrap();
     let own = Setup { others: vec![second], ..setup() };
     let sent = |out: &Output| -> Vec<(std::net::SocketAddr, Request)> {
-        let of = |bytes: &[u8]| Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
+        let of =
+            |bytes: &[u8]| Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
         out.messages.iter().map(|(to, bytes)| (to, of(bytes))).collect()
     };
     let names = Directory::pattern("user", 4);
@@ -398,7 +417,10 @@ fn the_next_server_takes_over() {
         }
         let asked = sent(&out);
         let (to, again) = asked.last().unwrap();
-        assert_eq!((*to, again.method.as_str(), again.headers.cseq()), (second, "INVITE", first.headers.cseq()));
+        assert_eq!(
+            (*to, again.method.as_str(), again.headers.cseq()),
+            (second, "INVITE", first.headers.cseq())
+        );
         let branch = |request: &Request| request.headers.vias().unwrap()[0].branch().unwrap().to_owned();
         assert_ne!(branch(again), branch(&first));
         let same = [Name::CallId, Name::From, Name::To, Name::Contact];
@@ -410,7 +432,8 @@ fn the_next_server_takes_over() {
         // The first wakes up, and is not heard any more.
         reply(&mut caller, &first, 180, ms(32_001), &mut out);
         reply(&mut caller, again, 200, ms(32_010), &mut out);
-        let rest: Vec<_> = sent(&out).into_iter().map(|(to, request)| (to, request.method.to_string())).collect();
+        let rest: Vec<_> =
+            sent(&out).into_iter().map(|(to, request)| (to, request.method.to_string())).collect();
         assert_eq!(rest, [(second, "ACK".to_owned()), (second, "BYE".to_owned())]);
         let bye = sent(&out).remove(1).1;
         reply(&mut caller, &bye, 200, ms(32_020), &mut out);

@@ -121,7 +121,9 @@ impl LoadOrder {
     pub fn check(&self) -> Result<(), LoadError> {
         let refuse = |why: String| Err(LoadError::Request(why));
         let targets = std::iter::once(&self.target).chain(&self.others);
-        if let Some(public) = targets.map(SocketAddr::ip).find(|address| is_public(*address) && !self.may_test) {
+        if let Some(public) =
+            targets.map(SocketAddr::ip).find(|address| is_public(*address) && !self.may_test)
+        {
             return refuse(format!(
                 "{public} is a public address: a load of SIP is sent there only with the word of who may test it"
             ));

@@ -353,8 +353,7 @@ impl Reporting {
         let is_silent = |failure| matches!(failure, Failure::TimedOut(_) | Failure::Connection(_));
         let is_lost = tester.received == 0 && all.failures().any(|(_, failure, _)| is_silent(failure));
         self.lost = self.lost.or(is_lost.then_some(number));
-        let own =
-            || What::ALL.into_iter().filter(|what| !is_of_others(*what)).map(|what| all.outcomes(what));
+        let own = || What::ALL.into_iter().filter(|what| !is_of_others(*what)).map(|what| all.outcomes(what));
         let row = SecondRow {
             second: number,
             begun: own().map(|outcomes| outcomes.begun).sum(),
@@ -450,7 +449,9 @@ fn notes(order: &LoadOrder, left: u32, lost: Option<u64>) -> Vec<String> {
     let is_foreign = order.plan.callee == CalleeOrder::Foreign;
     let note = "who was called is not the tester's: there is no answer-signal delay";
     let lost = lost.map(|second| {
-        format!("in second {second} nothing came from the server any more, and the load was ended as it was told")
+        format!(
+            "in second {second} nothing came from the server any more, and the load was ended as it was told"
+        )
     });
     let left = (left > 0).then(|| {
         format!(

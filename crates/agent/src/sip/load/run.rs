@@ -214,7 +214,8 @@ fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
             ))
         }),
     };
-    let wire = |shard| Wire::open(&order.carrier, order.reconnecting, SocketAddr::new(local, port(shard)?), rate);
+    let wire =
+        |shard| Wire::open(&order.carrier, order.reconnecting, SocketAddr::new(local, port(shard)?), rate);
     (0..order.shards).map(wire).collect()
 }
 

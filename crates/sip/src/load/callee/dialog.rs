@@ -17,7 +17,13 @@ impl Callee {
         Some((key, self.calls.get_mut(key)?))
     }
 
-    pub(super) fn acknowledged(&mut self, now: Instant, scan: &Scan<'_>, tag: Option<Token>, out: &mut Output) {
+    pub(super) fn acknowledged(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        tag: Option<Token>,
+        out: &mut Output,
+    ) {
         let (t4, longest, arrived) = (self.setup.timing.t4, self.setup.longest_call, self.arrived);
         let Some((key, call)) = self.of_tag(tag) else {
             self.strays += 1;
@@ -60,7 +66,8 @@ impl Callee {
     ) {
         let known = self.of_tag(tag).map(|(key, call)| (key, call.rseq, call.is_unacknowledged, call.cseq));
         let said = scan.all(Field::RAck).next().unwrap_or_default();
-        let words: Vec<_> = said.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).collect();
+        let words: Vec<_> =
+            said.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).collect();
         let meant = |rseq: u32, cseq: u32| match words[..] {
             [number, of, b"INVITE"] => decimal(number) == Some(rseq) && decimal(of) == Some(cseq),
             _ => false,

@@ -9,8 +9,8 @@ use super::super::messages::copy_of;
 use super::super::scan::{Address, Field, Scan, is_loose};
 use super::super::text::put_unfolded;
 use super::{
-    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Timer, Token, Values,
-    Way, Wish, record, stamp,
+    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Timer,
+    Token, Values, Way, Wish, record, stamp,
 };
 
 /// For how long is granted what does not say for how long it asks, s: the default of RFC 3856 section 6.4.
@@ -29,12 +29,16 @@ impl Callee {
         self.arrived = arrived;
         let key = token.key;
         let is_own = self.is_own(token) && scan.from_tag.and_then(Token::read) == Some(token);
-        let call = self.calls.get_mut(key).filter(|call| is_own && call.call_id.as_bytes() == scan.call_id.unwrap_or_default());
+        let call = self
+            .calls
+            .get_mut(key)
+            .filter(|call| is_own && call.call_id.as_bytes() == scan.call_id.unwrap_or_default());
         let (Some(status), Some(call)) = (scan.status(), call) else {
             self.strays += 1;
             return;
         };
-        let Some(subscription) = call.subscription.as_mut().filter(|own| own.is_open && own.cseq as u16 == transaction)
+        let Some(subscription) =
+            call.subscription.as_mut().filter(|own| own.is_open && own.cseq as u16 == transaction)
         else {
             self.strays += 1;
             return;
@@ -102,7 +106,10 @@ impl Callee {
             parts.into_iter().for_each(|part| put_unfolded(part, &mut lines));
             lines.extend_from_slice(b"\r\n");
         };
-        routes.iter().skip(strict.iter().count()).for_each(|route: &Address<'_>| put([b"", route.whole, b""]));
+        routes
+            .iter()
+            .skip(strict.iter().count())
+            .for_each(|route: &Address<'_>| put([b"", route.whole, b""]));
         if strict.is_some() {
             put([b"<", contact, b">"]);
         }

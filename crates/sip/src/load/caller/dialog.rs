@@ -70,7 +70,9 @@ impl Caller {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
         let method = match (call.phase, call.scenario) {
-            (Phase::Asking | Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => Method::Subscribe,
+            (Phase::Asking | Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => {
+                Method::Subscribe
+            }
             (Phase::Ending, _) => Method::Bye,
             (Phase::Asking, Scenario::Options) => Method::Options,
             (Phase::Asking, _) => Method::Message,

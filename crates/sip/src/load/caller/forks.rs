@@ -89,7 +89,9 @@ impl Caller {
 
     /// Tells what became of a call when all its dialogs are ended.
     fn settle(&mut self, key: Key, out: &mut Output) {
-        let Some(call) = self.calls.get_mut(key).filter(|call| !call.is_told && call.branches == 0) else { return };
+        let Some(call) = self.calls.get_mut(key).filter(|call| !call.is_told && call.branches == 0) else {
+            return;
+        };
         if call.counts.surplus > 0 || call.failure.is_some() {
             call.is_told = true;
             out.records.push(record(call));

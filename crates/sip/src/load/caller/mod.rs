@@ -190,7 +190,9 @@ impl Caller {
             }
             b"CANCEL" => self.cancelled(key, status),
             b"PRACK" => self.pracked(now, answer, key),
-            b"BYE" | b"OPTIONS" | b"MESSAGE" | b"SUBSCRIBE" if server_of(transaction) == self.server_of(key) => {
+            b"BYE" | b"OPTIONS" | b"MESSAGE" | b"SUBSCRIBE"
+                if server_of(transaction) == self.server_of(key) =>
+            {
                 self.answered(now, scan, answer, key, out);
             }
             _ => self.strays += 1,
@@ -216,7 +218,8 @@ impl Caller {
         copy_of(scan, from, b"", &mut self.lines);
         let values = Values::default().with(Hole::Copied, &self.lines);
         let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
-        let is_subscriber = call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
+        let is_subscriber =
+            call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
         let (is_there, is_past) = (call.is_some(), self.calls.is_past(token.key));
         let is_known = is_there || is_past;
         let template = match method {
@@ -264,9 +267,13 @@ impl Caller {
                 let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
                 self.calls.keys().filter(is_theirs).collect()
             }
-            Whose::Attempt(token) => {
-                self.calls.get(token.key).filter(|call| call.token == token).map(|_| token.key).into_iter().collect()
-            }
+            Whose::Attempt(token) => self
+                .calls
+                .get(token.key)
+                .filter(|call| call.token == token)
+                .map(|_| token.key)
+                .into_iter()
+                .collect(),
         };
         for key in concerned {
             let Some(call) = self.calls.get_mut(key) else { continue };
@@ -299,7 +306,9 @@ impl Caller {
         let is_within = matches!(call.phase, Phase::Changing | Phase::Ending);
         let uri = match is_within {
             true => call.target.as_bytes().to_vec(),
-            false => [b"sip:", self.names.of(call.peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat(),
+            false => {
+                [b"sip:", self.names.of(call.peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
+            }
         };
         let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
         let first = call.authorization.is_none();

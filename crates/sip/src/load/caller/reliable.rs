@@ -68,7 +68,8 @@ impl Caller {
         if status < 300 {
             return stamp(&mut call.stamps.changed, self.arrived);
         }
-        let failure = if matches!(status, 401 | 407) { Failure::Authentication } else { Failure::Status(status) };
+        let failure =
+            if matches!(status, 401 | 407) { Failure::Authentication } else { Failure::Status(status) };
         self.abandon(now, key, failure);
     }
 

@@ -114,11 +114,9 @@ impl Caller {
         let (template, cseq, transaction) = match sent {
             Sent::Invite => (self.invite_of(call.scenario), call.invite, inviting),
             Sent::Cancel => (&self.requests.cancel, call.invite, inviting),
-            Sent::Acknowledge(cseq) => (
-                self.acknowledgement_of(call.scenario),
-                cseq,
-                transaction(cseq, call.server) | ACK,
-            ),
+            Sent::Acknowledge(cseq) => {
+                (self.acknowledgement_of(call.scenario), cseq, transaction(cseq, call.server) | ACK)
+            }
             Sent::Prack => (&self.requests.prack, call.prack, transaction(call.prack, call.server)),
             Sent::Change => (self.change_of(call), call.invite, inviting),
             Sent::Bye => (&self.requests.bye, call.cseq, own),
@@ -214,8 +212,7 @@ impl Caller {
     ) {
         let [user, peer] = [call.user, call.peer].map(|number| self.names.of(number));
         let own = Token { key, ..call.token };
-        let (name, branch, cseq) =
-            (call.token.digits(), own.branch(transaction), Decimal::new(cseq.into()));
+        let (name, branch, cseq) = (call.token.digits(), own.branch(transaction), Decimal::new(cseq.into()));
         let values = values
             .with(Hole::User, user.as_bytes())
             .with(Hole::Peer, peer.as_bytes())

@@ -13,7 +13,14 @@ const RENEWAL: u64 = 900;
 
 impl Caller {
     /// A 2xx to SUBSCRIBE.
-    pub(super) fn subscribed(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+    pub(super) fn subscribed(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        status: u16,
+        key: Key,
+        out: &mut Output,
+    ) {
         let is_first = self.calls.get(key).is_some_and(|call| call.phase == Phase::Asking);
         if is_first {
             self.take_dialog(scan, key);

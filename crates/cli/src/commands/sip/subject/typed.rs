@@ -96,7 +96,12 @@ mod tests {
     fn a_mix_names_scenarios_and_their_shares() {
         let mix: TypedMix = "call=70%, busy=25 %,re-invite=5%".parse().unwrap();
         let shares = [(ScenarioName::Call, 0.7), (ScenarioName::Busy, 0.25), (ScenarioName::ReInvite, 0.05)];
-        assert!(mix.0.iter().zip(shares).all(|(own, (name, share))| own.0 == name && (own.1 - share).abs() < 1e-12));
+        assert!(
+            mix.0
+                .iter()
+                .zip(shares)
+                .all(|(own, (name, share))| own.0 == name && (own.1 - share).abs() < 1e-12)
+        );
         for wrong in ["call", "call=x", "nobody=100%", ""] {
             assert!(wrong.parse::<TypedMix>().is_err(), "{wrong}");
         }
