@@ -171,14 +171,14 @@ impl Caller {
         let values = Values::default().with(Hole::Remote, remote.as_bytes());
         let which = (cseq, transaction(cseq, server));
         if let Some(call) = self.calls.get(key) {
-            if call.stamps.acknowledged == Instant::NEVER || call.phase == Phase::Refused {
-                self.put((call, key), &self.requests.refused, which, values, to, out);
-            } else {
+            if call.step > 0 && cseq == call.invite {
                 // Within the dialog it goes the way of its INVITE.
                 let values = values
                     .with(Hole::Target, call.target.as_bytes())
                     .with(Hole::Routes, call.routes.as_bytes());
                 self.put((call, key), &self.requests.acknowledge, which, values, call.next_hop, out);
+            } else {
+                self.put((call, key), &self.requests.refused, which, values, to, out);
             }
         }
     }
