@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_agent::sip::ListeningPoint;
-use netrig_agent::sip::load::{Carrier, Connecting, answer};
+use netrig_agent::sip::load::{Answering, Carrier, Connecting, answer};
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             stop.store(true, Ordering::Relaxed);
         });
         let listening = |local| eprintln!("listening at {local}");
-        answer(&carrier, address, Duration::from_micros(100), listening, &stop)
+        answer(&carrier, address, Answering::calls(Duration::from_micros(100)), listening, &stop)
     })?;
     println!(
         "{} calls, {} failed, {} refused, {} strays, {} dropped",

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{Failure, INTERRUPTED};
+use crate::terminal;
 
 /// A flag that the first Ctrl-C sets. The second ends the program at once.
 pub fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {
     flag(|again| {
         if again {
+            terminal::restore();
             std::process::exit(i32::from(INTERRUPTED));
         }
     })

@@ -16,6 +16,7 @@ mod progress;
 mod request;
 mod stored_run;
 mod studies;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -25,8 +26,8 @@ use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match carry_out(arguments.command) {
+    let told = commands::expanded(std::env::args_os().collect());
+    match told.and_then(|words| carry_out(Arguments::parse_from(words).command)) {
         Ok(code) => code,
         Err(failure) => failure.tell(),
     }

@@ -52,8 +52,7 @@ fn limited() -> String {
 
 /// Nine in ten must succeed, so that few calls decide.
 fn arguments(target: &str) -> Vec<&str> {
-    let quick =
-        "--scenario options --success 90% --start 60/s --least 1s --confirm 2s --arrivals constant --cpus 1";
+    let quick = "--scenario options --success 90% --start 60/s --least 1s --confirm 2s --arrivals constant --cpus 1 --highest 1000/s";
     ["sip", "capacity", target].into_iter().chain(quick.split(' ')).collect()
 }
 

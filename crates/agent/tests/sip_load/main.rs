@@ -9,6 +9,7 @@
 mod scenarios;
 #[path = "../common/sip_server.rs"]
 mod sip_server;
+mod steering;
 mod streams;
 
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netrig_agent::sip::load::{
-    Carrier, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
+    Answering, Carrier, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
 };
 use netrig_agent::sip::server::{Role, ServerOrder, SocketsOrder, User};
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution};
@@ -417,7 +418,13 @@ fn the_tester_answers_itself() {
         let (told, heard) = std::sync::mpsc::channel();
         let answering = scope.spawn(move || {
             let local = "127.0.0.1:0".parse().unwrap();
-            answer(&Carrier::Udp, local, Duration::from_millis(1), |at| told.send(at).unwrap(), stop)
+            answer(
+                &Carrier::Udp,
+                local,
+                Answering::calls(Duration::from_millis(1)),
+                |at| told.send(at).unwrap(),
+                stop,
+            )
         });
         let order = order(heard.recv().unwrap(), CALL, 100);
         let order = with(order, |plan| plan.timing = Timing::default());

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
 
-use netrig_agent::sip::load::{Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
+use netrig_agent::sip::load::{Answering, Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
 use netrig_agent::sip::server::{Limits, Role, SocketsOrder, Tally};
 use netrig_agent::sip::tls::{self, Identity, Trust};
 use netrig_core::Duration;
@@ -183,7 +183,13 @@ fn the_tester_answers_itself_along_connections() {
             let answering = scope.spawn(move || {
                 let local: SocketAddr = "[::1]:0".parse().unwrap();
                 let carrier = Carrier::Tcp(Connecting::One);
-                answer(&carrier, local, Duration::from_millis(1), |at| told.send(at).unwrap(), stop)
+                answer(
+                    &carrier,
+                    local,
+                    Answering::calls(Duration::from_millis(1)),
+                    |at| told.send(at).unwrap(),
+                    stop,
+                )
             });
             let order = order(heard.recv().unwrap(), CALL, 100);
             let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order };

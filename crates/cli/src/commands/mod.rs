@@ -31,4 +31,4 @@ pub use report::report;
 pub use run::run;
 pub use schema::schema;
 pub use show::show;
-pub use sip::{Sip, sip};
+pub use sip::{Sip, expanded, sip};

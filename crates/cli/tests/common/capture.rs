@@ -1,4 +1,5 @@
 //! What is said on the loopback interface, as tshark reads it.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

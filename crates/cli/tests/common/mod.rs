@@ -1,5 +1,6 @@
 //! The program, started as its users start it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test of a program starts it")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -68,6 +68,16 @@ pub enum Reason {
         /// By so many in the second half of the step.
         growth: u64,
     },
+    /// Failed: so many requests had to be sent again that what was answered took more than the rate says.
+    Again {
+        /// So many.
+        requests: u64,
+    },
+    /// Failed: the server could not be made ready, although it could at a lower rate.
+    Unprepared(
+        /// Why, in a sentence.
+        String,
+    ),
     /// Failed: too many calls were handled inadequately.
     NotObjective {
         /// So many: failed, still open, or too late.
@@ -132,6 +142,8 @@ impl fmt::Display for Reason {
             }
             Self::Overdue { calls } => write!(f, "{calls} were open for too long at once"),
             Self::Backlog { growth } => write!(f, "does not keep up: {growth} more were open at the end"),
+            Self::Again { requests } => write!(f, "{requests} requests had to be sent again"),
+            Self::Unprepared(why) => write!(f, "not ready: {why}"),
             Self::NotObjective { calls } => write!(f, "{calls} were handled inadequately"),
             Self::Tester(faults) => write!(f, "the tester was the limit: {}", faults.join("; ")),
             Self::CutShort => f.write_str("it ended too soon to say anything"),

@@ -21,6 +21,8 @@ pub struct Rfc7502Form {
     pub sends_on_one_connection: Option<bool>,
     /// Session attempt rate: the first value of `r`, per second.
     pub session_attempt_rate: Option<f64>,
+    /// What the tester carries against itself (section 6.1), per second.
+    pub baseline_rate: Option<f64>,
     /// How long a session lasts, s.
     pub session_duration_s: Option<f64>,
     /// Sessions attempted over the whole test.
@@ -86,6 +88,7 @@ impl fmt::Display for Rfc7502Form {
         line(f, "DUT receives requests on one connection", yes(self.receives_on_one_connection))?;
         line(f, "DUT sends requests on one connection", yes(self.sends_on_one_connection))?;
         line(f, "Session Attempt Rate (attempts/s, initial \"r\")", self.session_attempt_rate)?;
+        line(f, "Baseline of the tester (section 6.1, sessions/s)", self.baseline_rate)?;
         line(f, "Session Duration (s)", self.session_duration_s)?;
         line(f, "Total Sessions Attempted", self.total_sessions_attempted)?;
         line(f, "Media Streams per Session", self.media_streams)?;

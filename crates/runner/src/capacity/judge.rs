@@ -18,6 +18,9 @@ use super::settings::{Sequential, Settings, Threshold};
 /// Fewer open calls are never too many at once.
 const FEWEST_OVERDUE: u64 = 3;
 
+/// Fewer requests that were sent again are never too many.
+const FEWEST_AGAIN: u64 = 3;
+
 /// The tester fell short if it offered less by this share and by so many standard deviations of Poisson arrivals.
 const SHORT: (f64, f64) = (0.02, 4.0);
 
@@ -48,6 +51,9 @@ impl Running {
 
     /// The end of the step: no call is begun any more, and those that are open have been waited for.
     pub fn end(self, settings: &Settings, step: &Step, seen: &Seen) -> Decision {
+        if let Some(why) = &seen.unprepared {
+            return Decision::failed(Reason::Unprepared(why.clone()));
+        }
         if let Some(invalid) = tester(step, seen) {
             return invalid;
         }
@@ -150,6 +156,9 @@ impl Look<'_> {
         if test.judge(counts.failed, expected) == Judgement::Reject {
             return Some(Decision::failed(Reason::Failures));
         }
+        if let Some(reason) = self.again(expected) {
+            return Some(Decision::failed(reason));
+        }
         let many = counts.overdue as f64 > self.sequential.overdue * expected as f64;
         if many && counts.overdue >= FEWEST_OVERDUE {
             return Some(Decision::failed(Reason::Overdue { calls: counts.overdue }));
@@ -176,6 +185,9 @@ impl Look<'_> {
         if judgement == Judgement::Reject {
             return Decision::failed(Reason::Failures);
         }
+        if let Some(reason) = self.again(counts.begun) {
+            return Decision::failed(reason);
+        }
         if !decided && self.seen.span_s < self.step.least_s {
             return Decision::invalid(Reason::CutShort);
         }
@@ -198,6 +210,13 @@ impl Look<'_> {
     fn is_nearer_good(&self, test: &ProportionTest) -> bool {
         let counts = self.seen.counts;
         counts.begun > 0 && test.log_ratio(counts.failed + counts.open(), counts.begun) < 0.0
+    }
+
+    /// Whether too many requests were sent again, of so many calls.
+    fn again(&self, calls: u64) -> Option<Reason> {
+        let requests = self.seen.counts.again;
+        let many = requests as f64 > self.sequential.again * calls as f64;
+        (many && requests > FEWEST_AGAIN).then_some(Reason::Again { requests })
     }
 
     /// Whether open calls grow: a server with large buffers answers all of them, later and later.

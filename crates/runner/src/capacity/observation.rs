@@ -15,6 +15,9 @@ pub struct Seen {
     pub delays: Vec<DelaySeen>,
     /// The tester itself.
     pub tester: TesterSeen,
+    /// Why the server could not be made ready for the step: then none of it was offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprepared: Option<String>,
 }
 
 /// Calls of a step, in three classes: succeeded, failed, and the rest, which is open.
@@ -32,6 +35,9 @@ pub struct Counts {
     pub overdue: u64,
     /// Of those that succeeded, those of which a delay was over its own threshold.
     pub late: u64,
+    /// Requests that were sent again because nobody had answered in time.
+    #[serde(default)]
+    pub again: u64,
 }
 
 impl Counts {

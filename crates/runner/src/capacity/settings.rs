@@ -69,6 +69,9 @@ pub struct Sequential {
     /// A step fails in whose second half open calls grow by a larger share of those begun: the server does not keep up,
     /// however large its buffers.
     pub growth: f64,
+    /// A step fails in which more requests had to be sent again than this share of the calls begun: where datagrams are lost a
+    /// server does the same work twice, and a little later all of it.
+    pub again: f64,
     /// Of how many searches the capacity is the mean; at least 1.
     pub repeats: u32,
     /// The confidence of its interval.
@@ -228,6 +231,7 @@ impl Default for Sequential {
             confirm_s: 60.0,
             overdue: 0.05,
             growth: 0.01,
+            again: 0.001,
             repeats: 3,
             confidence: 0.95,
             recovery: Recovery { share: 0.2, calls: 20, most_s: 300.0 },
@@ -238,6 +242,7 @@ impl Default for Sequential {
 impl Sequential {
     fn check(&self) -> Result<(), SettingsError> {
         within("factor", self.factor, self.factor > 1.0 && self.factor.is_finite(), "above 1 and finite")?;
+        shares(&[("requests sent again", self.again)])?;
         shares(&[("precision", self.precision), ("overdue", self.overdue), ("growth", self.growth)])?;
         shares(&[("confidence", self.confidence), ("the share of recovery", self.recovery.share)])?;
         spans(&[("least span", self.least_s), ("confirmation", self.confirm_s)])?;

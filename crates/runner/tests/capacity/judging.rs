@@ -19,7 +19,7 @@ fn at_1000() -> (Search, Step) {
 }
 
 fn seen(span_s: f64, begun: u64, succeeded: u64, failed: u64, overdue: u64) -> Seen {
-    let counts = Counts { begun, succeeded, failed, overdue, late: 0 };
+    let counts = Counts { begun, succeeded, failed, overdue, ..Counts::default() };
     Seen { span_s, counts, ..Seen::default() }
 }
 
@@ -50,6 +50,36 @@ fn young_calls_are_left_out_and_overdue_ones_count_as_failed() {
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(5.0, 5000, 4999, 0, 1))), None);
     assert_eq!(enough(search.observe(&seen(5.9, 5900, 5899, 0, 1))).unwrap().0, Outcome::Passed);
+}
+
+#[test]
+fn what_has_to_be_sent_again_is_not_carried() {
+    let again = |again, of: u64| {
+        let (mut search, _) = at_1000();
+        let mut seen = seen(of as f64 / 1000.0, of, of, 0, 0);
+        seen.counts.again = again;
+        enough(search.observe(&seen)).map(|(outcome, reason, _)| (outcome, reason))
+    };
+    assert_eq!(again(5, 5000), Some((Outcome::Passed, Reason::Shown)), "one in a thousand");
+    assert_eq!(again(6, 5000), Some((Outcome::Failed, Reason::Again { requests: 6 })));
+    // Before its shortest span: all that comes could succeed at once.
+    assert_eq!(again(5, 1000), None);
+    assert_eq!(again(6, 1000), Some((Outcome::Failed, Reason::Again { requests: 6 })));
+    // What waited for the end of a step contradicts it too.
+    let (mut search, _) = at_1000();
+    let mut late = seen(5.0, 5000, 5000, 0, 0);
+    assert_eq!(enough(search.observe(&late)).unwrap().0, Outcome::Passed);
+    late.counts.again = 100;
+    assert_eq!(search.end(&late).unwrap().decision.reason, Reason::Again { requests: 100 });
+}
+
+#[test]
+fn a_server_that_cannot_be_made_ready_has_failed() {
+    let (mut search, _) = at_1000();
+    let unprepared = Seen { unprepared: Some("busy".to_owned()), ..Seen::default() };
+    let record = search.end(&unprepared).unwrap();
+    assert_eq!(record.decision.outcome, Outcome::Failed);
+    assert_eq!(record.decision.reason, Reason::Unprepared("busy".to_owned()));
 }
 
 #[test]

@@ -228,6 +228,7 @@ impl Load {
         let max_s = self.delays.iter().map(|(_, delay)| *delay).fold(0.0, f64::max);
         let delay = DelaySeen { delay: "connection".to_owned(), n, mean_s, p95_s: max_s, max_s };
         Seen {
+            unprepared: None,
             span_s: self.span_s,
             counts: self.counts,
             delays: vec![delay],

@@ -67,6 +67,11 @@ impl Histogram {
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
+    /// The sum of all spans, s.
+    pub fn sum(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+
     /// How many spans are longer than this, to 1/128 of it.
     pub fn above(&self, most: Duration) -> u64 {
         self.buckets.iter().skip(bucket_of(most.as_nanos()) + 1).sum()
@@ -141,6 +146,7 @@ mod tests {
     fn what_is_above_a_bound_is_counted() {
         let mut spans = Histogram::default();
         (1..=100).for_each(|ms| spans.record(Duration::from_millis(ms)));
+        assert_eq!(spans.sum(), 5.05);
         assert_eq!([0, 50, 100].map(|ms| spans.above(Duration::from_millis(ms))), [100, 50, 0]);
     }
 

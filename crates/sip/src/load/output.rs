@@ -67,6 +67,12 @@ impl Outbox {
         self.ends.clear();
     }
 
+    /// Puts a message behind them, as it is.
+    pub fn push(&mut self, to: SocketAddr, way: Way, message: &[u8]) {
+        self.bytes.extend_from_slice(message);
+        self.ends.push((self.bytes.len(), to, way));
+    }
+
     pub(super) fn write(&mut self, to: SocketAddr, way: Way, template: &Template, values: &Values<'_>) {
         template.write(values, &mut self.bytes);
         self.ends.push((self.bytes.len(), to, way));

@@ -8,6 +8,7 @@ use netrig_core::{Duration, Instant};
 
 use super::callee::Callee;
 use super::caller::Caller;
+use super::course::Course;
 use super::moment::Moment;
 use super::output::{Broken, Output, Record, Side, Whose};
 use super::plan::{CalleeOrder, Plan, Work};
@@ -56,6 +57,8 @@ pub struct Part {
     warm_up: Tally,
     /// When the load began.
     start: Instant,
+    /// How the plan is gone through since then.
+    course: Course,
     /// Begun and not ended.
     open: u64,
     /// When the last of it was to begin, from the beginning of the load.
@@ -136,6 +139,7 @@ impl Part {
             measured: Tally::default(),
             warm_up: Tally::default(),
             start: Instant::NEVER,
+            course: Course::default(),
             open: 0,
             until: Duration::ZERO,
             open_since: Vec::new(),
@@ -184,7 +188,19 @@ impl Part {
     /// When somebody is to begin next, if the load has a beginning.
     pub fn due(&self) -> Option<Instant> {
         let due = self.users.due()?;
-        (self.start != Instant::NEVER).then(|| self.start + (due - Instant::ZERO))
+        (self.start != Instant::NEVER).then(|| self.moment(due))
+    }
+
+    /// Goes through the plan in this way, which is as it was until now.
+    pub fn steer(&mut self, course: Course) {
+        let end = course.end(self.plan.duration);
+        self.users.end_at(if end == Instant::NEVER { end } else { course.plan(end) });
+        self.course = course;
+    }
+
+    /// From when on nobody begins, if the load has a beginning; [`Instant::NEVER`] in a pause.
+    pub fn end(&self) -> Instant {
+        self.start + (self.course.end(self.plan.duration) - Instant::ZERO)
     }
 
     /// Nobody begins any more.
@@ -209,8 +225,8 @@ impl Part {
 
     /// Lets begin who is due by now, the first of them.
     pub fn begin(&mut self, now: Instant) -> Option<Begun> {
-        let (next, due, work) = if now < self.start { None } else { self.users.take(self.relative(now)) }?;
-        let due = self.start + (due - Instant::ZERO);
+        let (next, due, work) = if now < self.start { None } else { self.users.take(self.planned(now)) }?;
+        let due = self.moment(due);
         let parts = u64::from(self.parts);
         // The user's place in this part, and its number among all.
         let user = match next {
@@ -230,7 +246,7 @@ impl Part {
             }
         };
         if let Err(missed) = begun {
-            self.users.done(self.relative(now), user);
+            self.users.done(self.planned(now), user);
             return Some(missed);
         }
         self.open += 1;
@@ -346,7 +362,7 @@ impl Part {
         *since = since.saturating_sub(1);
         let parts = u32::from(self.parts);
         let user = if record.side == Side::Caller { record.user / parts } else { record.user };
-        self.users.done(self.relative(now), user);
+        self.users.done(self.planned(now), user);
     }
 
     fn tally(&mut self, intended: Instant) -> &mut Tally {
@@ -419,8 +435,13 @@ impl Part {
         self.registrant.registered() + u32::from(self.aside.is_some())
     }
 
-    /// A moment as the time since the load began.
-    fn relative(&self, at: Instant) -> Instant {
-        Instant::ZERO + (at - self.start)
+    /// Where the plan is at a moment.
+    fn planned(&self, at: Instant) -> Instant {
+        self.course.plan(Instant::ZERO + (at - self.start))
+    }
+
+    /// When the plan is there.
+    fn moment(&self, plan: Instant) -> Instant {
+        self.start + (self.course.moment(plan) - Instant::ZERO)
     }
 }

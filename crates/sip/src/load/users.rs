@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 use super::arrivals::Schedule;
 use super::plan::{Pace, Plan, Portion, Work};
 
-/// The users of one shard as they begin, by when they were to.
+/// The users of one shard as they begin, by when they were to, in the time of the plan.
 #[derive(Debug)]
 pub(super) enum Users {
     /// One after the other, at the moments of a schedule that all shards share: each takes every so many.
@@ -86,7 +86,7 @@ impl Users {
     /// When the next is due.
     pub fn due(&self) -> Option<Instant> {
         match self {
-            Self::Open { next, .. } => next.map(|(_, due, _)| due),
+            Self::Open { next, until, .. } => next.map(|(_, due, _)| due).filter(|due| due < until),
             Self::Closed { waiting, left, until, .. } => {
                 waiting.peek().map(|Reverse((due, _))| *due).filter(|due| *left > 0 && due < until)
             }
@@ -125,13 +125,20 @@ impl Users {
         }
     }
 
+    /// Nobody begins from `end` on.
+    pub fn end_at(&mut self, end: Instant) {
+        match self {
+            Self::Open { until, .. } | Self::Closed { until, .. } => *until = end,
+        }
+    }
+
     fn advance(&mut self) {
-        let Self::Open { schedule, next, lots, number, shard, shards, most, until } = self else { return };
+        let Self::Open { schedule, next, lots, number, shard, shards, most, .. } = self else { return };
         for due in schedule {
             let place = *number;
             let work = lots.draw();
             *number += 1;
-            if place >= *most || due >= *until {
+            if place >= *most {
                 return;
             }
             if place % *shards == *shard {

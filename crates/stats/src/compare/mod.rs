@@ -2,17 +2,19 @@
 //!
 //! Replications of two points share their random streams (common random numbers), so the values belong
 //! together pair by pair and [`paired`] is the comparison to start from: it removes what both have in common.
-//! [`welch`] is for samples that share nothing, such as two substrates.
+//! [`welch`] is for samples that share nothing, such as two substrates; [`proportions`] for shares of independent trials.
 
 mod equivalence;
 mod knee;
 mod means;
+mod proportions;
 mod ranks;
 mod trend;
 
 pub use equivalence::{Equivalence, Margin, equivalent_paired, equivalent_ratio, equivalent_welch};
 pub use knee::{Knee, knee};
 pub use means::{paired, paired_ratio, welch};
+pub use proportions::{Share, design_effect, proportions};
 pub use ranks::{sign_test, wilcoxon};
 pub use trend::{Direction, Page, Trend, monotone, page};
 
@@ -36,7 +38,7 @@ pub enum Alternative {
 pub struct Comparison {
     /// The effect with its two-sided interval.
     pub interval: Interval,
-    /// The test statistic: t, or the signed-rank sum, or the count of positive signs.
+    /// The test statistic: t, the odds ratio, the signed-rank sum, or the count of positive signs.
     pub statistic: f64,
     /// The probability of an effect at least as far towards the alternative if the null value were true;
     /// `None` at n = 1, where nothing can be said.

@@ -29,6 +29,8 @@ pub enum Method {
     Fieller,
     /// Wilson's (1927) score interval for a proportion.
     Wilson,
+    /// Newcombe's (1998) interval for the difference of two proportions, from Wilson's of each.
+    Newcombe,
     /// Two order statistics, chosen by the binomial distribution.
     OrderStatistics,
     /// The Walsh averages between two ranks of Wilcoxon's signed-rank distribution (Hodges and Lehmann 1963).
@@ -51,6 +53,7 @@ impl Method {
             Self::Regression => "least squares",
             Self::Fieller => "Fieller",
             Self::Wilson => "Wilson score",
+            Self::Newcombe => "Newcombe hybrid score",
             Self::OrderStatistics => "order statistics",
             Self::SignedRank => "Hodges-Lehmann, signed rank",
             Self::BootstrapPercentile => "bootstrap, percentile",

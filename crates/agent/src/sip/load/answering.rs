@@ -8,6 +8,7 @@ use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
 
 use super::attention::{Attention, REST};
 use super::order::{Carrier, LoadError, Reconnecting};
+use super::replies::Replies;
 use super::run::drawn;
 use super::tester::TesterSecond;
 use super::wire::Wire;
@@ -36,15 +37,47 @@ pub struct AnswerReport {
     pub dropped: u64,
 }
 
-/// Answers every call that comes to an address, in one thread and with the machines of a load: 180, after ringing so long
-/// 200 (at once and without 180 if zero), and 200 for a BYE. `ready` is told where it listens.
+/// What is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answering {
+    /// Calls, by the machines of a load: 180 and, after ringing so long, 200 (at once and without 180 if zero), or what else is
+    /// wished; and 200 for a BYE.
+    Calls {
+        /// What becomes of them.
+        wish: Wish,
+        /// How long they ring.
+        ringing: Duration,
+    },
+    /// Requests, each for itself: INVITE with 302, all others with 200, and REGISTER without credentials with a challenge if they
+    /// are asked for.
+    Requests {
+        /// Whether they are; they are not looked at.
+        challenges: bool,
+    },
+}
+
+impl Answering {
+    /// Calls that ring so long.
+    pub const fn calls(ringing: Duration) -> Self {
+        Self::Calls { wish: Wish::Answer, ringing }
+    }
+}
+
+/// Who answers.
+enum Side {
+    Callee(Box<Callee>),
+    Replies(Replies),
+}
+
+/// Answers all that comes to an address, in one thread. `ready` is told where it listens. Under load it looks at what has come
+/// only each 200 µs: it is to cost little, and its delays are no measurement.
 ///
 /// # Errors
 /// If the address is not to be had, or the kernel refuses what it always grants.
 pub fn answer(
     carrier: &Carrier,
     local: SocketAddr,
-    ringing: Duration,
+    answering: Answering,
     ready: impl FnOnce(SocketAddr),
     stop: &AtomicBool,
 ) -> Result<AnswerReport, LoadError> {
@@ -53,17 +86,24 @@ pub fn answer(
     let (run, secret) = drawn()?;
     let transport = carrier.transport();
     let setup = Setup { calls: 1 << 20, transport, ..Setup::new(run, local, local) };
-    let mut callee = Callee::new(setup, Wish::Answer, ringing, secret)?;
+    let mut side = match answering {
+        Answering::Calls { wish, ringing } => {
+            Side::Callee(Box::new(Callee::new(setup, wish, ringing, secret)?))
+        }
+        Answering::Requests { challenges } => Side::Replies(Replies::new(local, challenges)),
+    };
     let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());
     let mut attention = Attention::to(&wire, clock, REST, false)?;
     let (mut out, mut counts, mut report) =
         (Output::default(), TesterSecond::default(), AnswerReport::default());
     ready(local);
     while !stop.load(Ordering::Relaxed) {
-        let now = clock.now();
-        callee.handle_timeout(now, &mut out);
+        let mut next = clock.now() + LOOK;
+        if let Side::Callee(callee) = &mut side {
+            callee.handle_timeout(clock.now(), &mut out);
+            next = callee.next_deadline().map_or(next, |timer| timer.min(next));
+        }
         settle(&mut wire, &mut out, &mut counts, &mut report)?;
-        let next = callee.next_deadline().unwrap_or(now + LOOK).min(now + LOOK);
         attention.wait(next)?;
         attention.look(1, || {
             let mut taken = 0;
@@ -71,23 +111,27 @@ pub fn answer(
                 taken += 1;
                 let scan = Scan::of(bytes);
                 let moment = Moment { arrived, now: clock.now() };
-                match Recipient::of(&scan, run, 0) {
-                    Some(Recipient::Callee) => callee.handle_request(moment, from, &scan, &mut out),
-                    Some(Recipient::Response(token, transaction)) => {
+                match (&mut side, Recipient::of(&scan, run, 0)) {
+                    (Side::Callee(callee), Some(Recipient::Callee)) => {
+                        callee.handle_request(moment, from, &scan, &mut out);
+                    }
+                    (Side::Callee(callee), Some(Recipient::Response(token, transaction))) => {
                         callee.handle_response(moment, &scan, (token, transaction), &mut out);
                     }
-                    _ => {}
+                    (Side::Callee(_), _) => {}
+                    (Side::Replies(replies), _) => replies.to(from, &scan, bytes, &mut out),
                 }
             })?;
             settle(&mut wire, &mut out, &mut counts, &mut report)?;
             Ok((taken, more))
         })?;
     }
-    Ok(AnswerReport {
-        refused: callee.refused(),
-        strays: callee.strays(),
-        dropped: wire.take_drops()?,
-        ..report
+    let dropped = wire.take_drops()?;
+    Ok(match side {
+        Side::Callee(callee) => {
+            AnswerReport { refused: callee.refused(), strays: callee.strays(), dropped, ..report }
+        }
+        Side::Replies(_) => AnswerReport { dropped, ..report },
     })
 }
 

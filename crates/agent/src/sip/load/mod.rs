@@ -10,12 +10,16 @@
 //! * Whoever was to begin and when is kept, however late it began: how late is told in each second.
 //! * The tester watches itself: how late it was, what its sockets had no room for, what the kernel would not take, what
 //!   the hypervisor took. A second with such a fault is invalid, and so is the load.
+//! * A person may make it faster or slower, let it pause and end it ([`Control`]); what was done stands in the report.
 //! * Nothing is sent but to the address of the order; one that is not of a private network needs the word of who may test
 //!   it ([`LoadOrder::may_test`]).
 
 mod answering;
 mod attention;
+mod control;
+mod offered;
 mod order;
+mod replies;
 mod report;
 mod run;
 mod shard;
@@ -24,7 +28,9 @@ mod streams;
 mod tester;
 mod wire;
 
-pub use answering::{AnswerReport, answer};
+pub use answering::{AnswerReport, Answering, answer};
+pub use control::{Control, Intervention, SPEEDS, Steering};
+pub use offered::Offered;
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,

@@ -7,6 +7,8 @@ use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
 use netrig_sip::load::{Broken, CalleeOrder, Failure, What, Work};
 use serde::Serialize;
 
+use super::control::Intervention;
+use super::offered::Offered;
 use super::order::LoadOrder;
 use super::shard::SecondOfShard;
 use super::tester::TesterSecond;
@@ -102,6 +104,8 @@ pub struct FailureRow {
 pub struct SecondRow {
     /// Counted from the beginning of the load.
     pub second: u64,
+    /// What was to begin in it by the plan of an open loop, on average: its rate, 1/s.
+    pub intended: Option<f64>,
     /// What began in it.
     pub begun: u64,
     /// What ended well in it.
@@ -158,12 +162,16 @@ pub struct TesterReport {
 pub struct LoadReport {
     /// Where it went.
     pub target: String,
+    /// What was offered.
+    pub offered: Offered,
     /// Whether the tester itself was never the limit.
     pub valid: bool,
     /// Why not, in sentences.
     pub faults: Vec<String>,
     /// Whether it was ended before its time.
     pub interrupted: bool,
+    /// What a person did to it while it went on: it is not the load that was planned any more.
+    pub interventions: Vec<Intervention>,
     /// Whether all thresholds were kept.
     pub kept: bool,
     /// How long users began that were measured, s.
@@ -228,7 +236,7 @@ const fn is_of_others(what: What) -> bool {
 }
 
 /// As it stands in tables.
-const fn name_of(what: What) -> &'static str {
+pub(super) const fn name_of(what: What) -> &'static str {
     match what {
         What::Register => "register",
         What::Renew => "renew",
@@ -285,12 +293,43 @@ const fn broken_words(broken: Broken) -> &'static str {
 pub struct SoFar<'a> {
     measured: &'a Tally,
     tester: &'a TesterSecond,
+    faulty: u64,
 }
 
 impl SoFar<'_> {
     /// Its delays.
     pub fn delays(&self) -> Vec<DelayRow> {
         delays(self.measured)
+    }
+
+    /// Its delays, span by span: their names, those of RFC 6076, and what was measured.
+    pub fn spans(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>, &Histogram)> {
+        Delay::ALL.iter().map(|delay| (delay.name(), delay.rfc_name(), self.measured.delay(*delay)))
+    }
+
+    /// The tester's record of itself.
+    pub const fn tester(&self) -> &TesterSecond {
+        self.tester
+    }
+
+    /// In how many seconds the tester was the limit.
+    pub const fn faulty(&self) -> u64 {
+        self.faulty
+    }
+
+    /// What became of what was begun.
+    pub fn outcomes(&self) -> Vec<OutcomeRow> {
+        outcomes(self.measured)
+    }
+
+    /// Why what failed.
+    pub fn failures(&self) -> Vec<FailureRow> {
+        failures(self.measured)
+    }
+
+    /// The delays held against thresholds.
+    pub fn judged(&self, thresholds: &Thresholds) -> Vec<ThresholdRow> {
+        judged(thresholds, self.measured)
     }
 
     /// How many spans of delays were above their bounds: no fewer than there were calls with such a delay.
@@ -315,6 +354,17 @@ impl SoFar<'_> {
     }
 }
 
+/// What is known of a load only when it is over.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub interrupted: bool,
+    /// Registrations that could not be taken back.
+    pub left: u32,
+    /// How long it paused.
+    pub paused: Duration,
+    pub interventions: Vec<Intervention>,
+}
+
 /// The report while it is made.
 #[derive(Debug, Default)]
 pub(super) struct Reporting {
@@ -324,6 +374,8 @@ pub(super) struct Reporting {
     seconds: Vec<SecondRow>,
     /// The first second in which something failed as nobody answered, and nothing came.
     lost: Option<u64>,
+    /// Seconds with faults of the tester.
+    faulty: u64,
 }
 
 impl Reporting {
@@ -338,7 +390,11 @@ impl Reporting {
     }
 
     /// A second of all threads.
-    pub fn second(&mut self, number: u64, shards: Vec<SecondOfShard>) -> (&SecondRow, SoFar<'_>) {
+    pub fn second(
+        &mut self,
+        (number, intended): (u64, Option<f64>),
+        shards: Vec<SecondOfShard>,
+    ) -> (&SecondRow, SoFar<'_>) {
         let (mut all, mut tester) = (Tally::default(), TesterSecond::default());
         let mut faults = Vec::new();
         for shard in &shards {
@@ -356,6 +412,7 @@ impl Reporting {
         let own = || What::ALL.into_iter().filter(|what| !is_of_others(*what)).map(|what| all.outcomes(what));
         let row = SecondRow {
             second: number,
+            intended,
             begun: own().map(|outcomes| outcomes.begun).sum(),
             succeeded: own().map(|outcomes| outcomes.succeeded).sum(),
             failed: own().map(|outcomes| outcomes.failed).sum(),
@@ -367,13 +424,14 @@ impl Reporting {
             tester_cpu: tester.cpu,
             faults,
         };
+        self.faulty += u64::from(!row.faults.is_empty());
         self.seconds.push(row);
         let last = self.seconds.len() - 1;
-        (&self.seconds[last], SoFar { measured: &self.measured, tester: &self.tester })
+        (&self.seconds[last], SoFar { measured: &self.measured, tester: &self.tester, faulty: self.faulty })
     }
 
-    /// The report, when all threads have ended and so many registrations are left.
-    pub fn report(self, order: &LoadOrder, interrupted: bool, left: u32) -> LoadReport {
+    /// The report, when all threads have ended.
+    pub fn report(self, order: &LoadOrder, ending: &Ending) -> LoadReport {
         let lost = self.lost.filter(|_| order.ends_without_server);
         let Self { measured, warm_up, tester, seconds, .. } = self;
         let faulty: Vec<_> = seconds.iter().filter(|second| !second.faults.is_empty()).collect();
@@ -386,24 +444,20 @@ impl Reporting {
                 first.second
             )
         });
-        let thresholds: Vec<_> = order
-            .plan
-            .thresholds
-            .judge(&measured)
-            .iter()
-            .map(|verdict| threshold(verdict, order.plan.thresholds.statistic.name()))
-            .collect();
-        let span = measured_span(order, &seconds);
+        let thresholds = judged(&order.plan.thresholds, &measured);
+        let span = measured_span(order, &seconds, ending.paused);
         let own: BTreeSet<What> = order.plan.works().map(Work::what).collect();
         let succeeded: u64 = own.into_iter().map(|what| measured.outcomes(what).succeeded).sum();
         let per_second = if span > 0.0 { succeeded as f64 / span } else { 0.0 };
         let (sessions, registrations, repetitions) =
             (measured.sessions(), measured.registrations(), measured.repetitions());
         LoadReport {
+            offered: Offered::of(order),
             target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
             valid: faults.is_none(),
             faults: faults.into_iter().collect(),
-            interrupted,
+            interrupted: ending.interrupted,
+            interventions: ending.interventions.clone(),
             // Of what has not happened nothing can be said.
             kept: !thresholds.is_empty() && thresholds.iter().all(|threshold| threshold.kept),
             measured: span,
@@ -431,20 +485,21 @@ impl Reporting {
             surplus: repetitions.surplus,
             failed_over: repetitions.failed_over,
             tester: tester_report(&tester, order.shards),
-            notes: notes(order, left, lost),
+            notes: notes(order, ending, lost),
             seconds,
         }
     }
 }
 
-/// How long users began that were measured, s: what the order says, or until the last second in which one did.
-fn measured_span(order: &LoadOrder, seconds: &[SecondRow]) -> f64 {
+/// How long users began that were measured, s: what the order says, or until the last second in which one did, without the pauses.
+fn measured_span(order: &LoadOrder, seconds: &[SecondRow], paused: Duration) -> f64 {
     let last = seconds.iter().rev().find(|second| second.begun > 0).map_or(0, |second| second.second + 1);
-    let end = order.plan.duration.min(Duration::from_secs(last));
+    let end = order.plan.duration.min(Duration::from_secs(last) - paused);
     (end - order.plan.warm_up.min(end)).as_secs_f64()
 }
 
-fn notes(order: &LoadOrder, left: u32, lost: Option<u64>) -> Vec<String> {
+fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>) -> Vec<String> {
+    let left = ending.left;
     let is_call = order.plan.works().any(|work| work.what().is_invite());
     let is_foreign = order.plan.callee == CalleeOrder::Foreign;
     let note = "who was called is not the tester's: there is no answer-signal delay";
@@ -458,7 +513,11 @@ fn notes(order: &LoadOrder, left: u32, lost: Option<u64>) -> Vec<String> {
             "{left} registrations could not be taken back: the server keeps them until their time is over"
         )
     });
-    (is_call && is_foreign).then(|| note.to_owned()).into_iter().chain(lost).chain(left).collect()
+    let changes = ending.interventions.len();
+    let by_hand = (changes > 0)
+        .then(|| format!("{changes} times it was changed by hand: this is not the load that was planned"));
+    let note = (is_call && is_foreign).then(|| note.to_owned());
+    note.into_iter().chain(by_hand).chain(lost).chain(left).collect()
 }
 
 fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
@@ -520,6 +579,11 @@ fn row(name: &'static str, rfc6076: Option<&'static str>, spans: &Histogram) -> 
         p999_us: quantile(0.999)?,
         max_us: us(spans.max())?,
     })
+}
+
+fn judged(thresholds: &Thresholds, tally: &Tally) -> Vec<ThresholdRow> {
+    let name = thresholds.statistic.name();
+    thresholds.judge(tally).iter().map(|verdict| threshold(verdict, name)).collect()
 }
 
 fn threshold(verdict: &Verdict, statistic: &'static str) -> ThresholdRow {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use netrig_core::Duration;
-use netrig_sip::load::{Failure, Part, Setup};
+use netrig_core::{Duration, Instant};
+use netrig_sip::load::{Course, Failure, Pace, Part, Setup};
 
+use super::control::{Control, Steering};
 use super::order::{Connecting, LoadError, LoadOrder};
-use super::report::{LoadReport, Reporting, SecondRow, SoFar, failure_words};
+use super::report::{Ending, LoadReport, Reporting, SecondRow, SoFar, failure_words};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
 use crate::sip::descriptors;
@@ -45,25 +46,27 @@ impl From<()> for Next {
 }
 
 /// Carries a load out. `ready` is told what is known before it begins, `second` of each second when it is over and of all that
-/// was measured so far; what it answers is done. `stop` ends it before its time.
+/// was measured so far; what it answers is done. `steering` ends it before its time, or changes it while it goes on.
 ///
 /// # Errors
 /// If it cannot be what was meant, a socket is not to be had, or users that have to be registered beforehand are not.
-pub fn run<N: Into<Next>>(
+pub fn run<'a, N: Into<Next>>(
     order: &LoadOrder,
-    stop: &AtomicBool,
+    steering: impl Into<Steering<'a>>,
     ready: impl FnOnce(&Readiness),
     mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
 ) -> Result<LoadReport, LoadError> {
     order.check()?;
+    let Steering { stop, control } = steering.into();
     let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
     let wires = open(order, local)?;
     let locals: Vec<_> = wires.iter().map(Wire::local).collect();
     ready(&Readiness { local: locals.clone(), warnings: warnings(order, &wires) });
     let shared = Shared {
         order,
-        clock: Clock::starting_in(Duration::ZERO),
+        clock: control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock),
         stop,
+        control,
         begins: AtomicU64::new(0),
         enough: AtomicU64::new(0),
         failed: AtomicBool::new(false),
@@ -78,7 +81,7 @@ pub fn run<N: Into<Next>>(
     let mut reporting = Reporting::default();
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let left = carry_out(&shared, wires.into_iter().zip(parts), &mut |number, seconds| {
-        let (row, so_far) = reporting.second(number, seconds);
+        let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
         let next = second(row, so_far).into();
         // What is open would wait for nobody.
         let is_over = order.ends_without_server && reporting.has_lost_server();
@@ -88,7 +91,34 @@ pub fn run<N: Into<Next>>(
     if interrupted && reporting.is_empty() {
         return Err(LoadError::Interrupted);
     }
-    Ok(reporting.report(order, interrupted, left))
+    Ok(reporting.report(order, &ending(&shared, interrupted, left)))
+}
+
+/// How the plan of a load that has begun goes.
+fn course(shared: &Shared<'_>) -> Course {
+    let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
+    shared.control.and_then(|control| control.course(begins, 0)).map(|(course, _)| course).unwrap_or_default()
+}
+
+/// How many were to begin in a second by an open loop's plan.
+fn intended(shared: &Shared<'_>, number: u64) -> Option<f64> {
+    let Pace::Open(arrivals) = &shared.order.plan.pace else { return None };
+    let course = course(shared);
+    let end = course.end(shared.order.plan.duration);
+    let until = |second| {
+        let moment = (Instant::ZERO + Duration::from_secs(second)).min(end);
+        arrivals.expected(course.plan(moment) - Instant::ZERO)
+    };
+    Some(until(number + 1) - until(number))
+}
+
+/// What is known of a load when it is over.
+fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
+    let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
+    let now = shared.clock.now();
+    let interventions = shared.control.map(|control| control.interventions(begins, now)).unwrap_or_default();
+    let paused = course(shared).paused(Instant::ZERO + (now - begins));
+    Ending { interrupted, left, paused, interventions }
 }
 
 /// Runs a thread for each socket until all have ended; how many registrations are left at the server.

@@ -9,6 +9,7 @@ use netrig_sip::index::Tally;
 use netrig_sip::load::{Begun, Moment, Part, Scan, Side};
 
 use super::attention::{Attention, REST};
+use super::control::Control;
 use super::order::{LoadError, LoadOrder};
 use super::run::failure_of;
 use super::streams::Lost;
@@ -50,6 +51,7 @@ pub(super) struct Shared<'a> {
     pub order: &'a LoadOrder,
     pub clock: Clock,
     pub stop: &'a AtomicBool,
+    pub control: Option<&'a Control>,
     /// When the load begins, ns of the clock; zero until all are prepared.
     pub begins: AtomicU64,
     /// No more is to begin, and what is open is waited for until then, ns of the clock; zero until somebody says so.
@@ -99,6 +101,8 @@ pub(super) struct Shard<'a> {
     refused: u64,
     /// When the load began.
     start: Instant,
+    /// How much of what a person did to the load is known here.
+    known: usize,
 }
 
 impl<'a> Shard<'a> {
@@ -111,6 +115,7 @@ impl<'a> Shard<'a> {
             second: TesterSecond::default(),
             refused: 0,
             start: Instant::NEVER,
+            known: 0,
         }
     }
 
@@ -200,15 +205,17 @@ impl<'a> Shard<'a> {
 
     /// The load itself: until all that was begun is done, or until it would never be. Its last second.
     fn load(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<u64, LoadError> {
-        let plan = &self.shared.order.plan;
         let clock = self.shared.clock;
         let mut used = Used::read();
         let mut number = 0;
-        let mut end = self.start + plan.duration + plan.longest();
+        let mut end = self.last_end();
         let mut is_done = false;
         let mut afterwards = None;
         loop {
             let now = clock.now();
+            if self.is_steered() {
+                end = self.last_end();
+            }
             if self.is_over() {
                 self.part.stop();
                 end = end.min(now + INTERRUPTED);
@@ -219,7 +226,7 @@ impl<'a> Shard<'a> {
             }
             let due = self.begin()?;
             let tick = self.start + SECOND * (number + 1);
-            let look = if is_done { now + LOOK } else { tick };
+            let look = if is_done || self.shared.control.is_some() { now + LOOK } else { tick };
             let next = due.map_or(tick, |due| due.min(tick)).min(look);
             self.turn(attention, next)?;
             let now = clock.now();
@@ -242,6 +249,20 @@ impl<'a> Shard<'a> {
         }
         self.tell(number, &mut used, told)?;
         Ok(number)
+    }
+
+    /// Takes a person's hand on the load; whether there was one.
+    fn is_steered(&mut self) -> bool {
+        let course = self.shared.control.and_then(|control| control.course(self.start, self.known));
+        let Some((course, known)) = course else { return false };
+        self.part.steer(course);
+        self.known = known;
+        true
+    }
+
+    /// When all is over, whatever is open then.
+    fn last_end(&self) -> Instant {
+        self.part.end() + self.shared.order.plan.longest()
     }
 
     /// Until when what is open is waited for, if no more is to begin.

@@ -52,6 +52,9 @@ const CONNECTIONS: usize = 10_000;
 /// Descriptors beside those of connections: files, sockets, the pacer's.
 const OTHER_DESCRIPTORS: u64 = 64;
 
+/// How often who watches is told.
+const GLANCE: Duration = Duration::from_secs(1);
+
 /// What a server's sockets are to be.
 #[derive(Clone, Debug)]
 pub struct SocketsOrder {
@@ -125,6 +128,9 @@ struct Listener {
     ready: bool,
 }
 
+/// Is told what a server has done so far.
+type Watcher = Box<dyn FnMut(&Tally) + Send>;
+
 /// Sockets that are open, with nobody to answer yet: [`Sockets::serve`].
 pub struct Sockets {
     clock: Clock,
@@ -143,6 +149,8 @@ pub struct Sockets {
     /// Messages that have not left, and of which the server has not been told.
     unsent: Vec<Message>,
     tally: Tally,
+    /// Who is told of it each second.
+    watcher: Option<Watcher>,
 }
 
 fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
@@ -200,6 +208,7 @@ impl Sockets {
             waiting,
             unsent: Vec::new(),
             tally: Tally::default(),
+            watcher: None,
         })
     }
 
@@ -219,19 +228,41 @@ impl Sockets {
         cancel: &AtomicBool,
     ) -> Result<Tally, ServeError> {
         let until = lasts.map_or(Instant::NEVER, |lasts| self.clock.now() + lasts);
+        let mut look = self.glance()?;
         let mut ready = Vec::new();
         while !cancel.load(Ordering::Relaxed) {
             let now = self.clock.now();
             if now >= until {
                 break;
             }
-            let next = if self.has_more() { now } else { self.next(server).min(until) };
+            if now >= look {
+                look = self.glance()?;
+            }
+            let next = if self.has_more() { now } else { self.next(server).min(until).min(look) };
             ready.clear();
             ready.extend(self.pacer.wait(next).map_err(kernel("ppoll"))?.iter().map(|(key, _)| *key));
             ready.iter().for_each(|key| self.note(*key));
             self.turn(server)?;
         }
-        self.finish()
+        self.so_far()
+    }
+
+    /// Each second `watcher` is told what the server has done so far.
+    #[must_use]
+    pub fn watched(self, watcher: impl FnMut(&Tally) + Send + 'static) -> Self {
+        Self { watcher: Some(Box::new(watcher)), ..self }
+    }
+
+    /// Tells who watches; when again.
+    fn glance(&mut self) -> Result<Instant, ServeError> {
+        if self.watcher.is_none() {
+            return Ok(Instant::NEVER);
+        }
+        let tally = self.so_far()?;
+        if let Some(watcher) = &mut self.watcher {
+            watcher(&tally);
+        }
+        Ok(self.clock.now() + GLANCE)
     }
 
     fn has_more(&self) -> bool {
@@ -489,16 +520,17 @@ impl Sockets {
         }
     }
 
-    fn finish(mut self) -> Result<Tally, ServeError> {
+    /// What it has done so far.
+    fn so_far(&mut self) -> Result<Tally, ServeError> {
         for point in &mut self.datagrams {
             self.tally.socket_drops += point.take_drops().map_err(kernel("SO_MEMINFO"))?;
         }
-        let broken = std::mem::take(&mut self.tally.connections.broken);
-        self.tally.connections = self.connections.tally;
+        let mut tally = self.tally.clone();
+        let broken = std::mem::replace(&mut tally.connections, self.connections.tally.clone()).broken;
         for (why, count) in broken.0 {
-            *self.tally.connections.broken.0.entry(why).or_default() += count;
+            *tally.connections.broken.0.entry(why).or_default() += count;
         }
-        Ok(self.tally)
+        Ok(tally)
     }
 }
 

@@ -1,16 +1,23 @@
 //! `netrig sip`: a folder for each of its verbs, and one for what they share.
 
 mod capacity;
+mod compare;
+mod environment;
 mod load;
+mod metrics;
 mod rate;
+mod screen;
 mod serve;
 mod subject;
+mod watching;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
+
+pub use environment::expanded;
 
 /// `netrig sip`.
 #[derive(Debug, Args)]
@@ -29,6 +36,8 @@ pub enum Kind {
     Load(Box<load::Load>),
     /// Look for the highest rate that a server carries
     Capacity(Box<capacity::Capacity>),
+    /// Compare two results of loads or of searches: which index is worse, and not by chance
+    Compare(compare::Compare),
 }
 
 /// SIP over real sockets.
@@ -37,5 +46,6 @@ pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
         Kind::Serve(arguments) => serve::serve(arguments),
         Kind::Load(arguments) => load::load(arguments),
         Kind::Capacity(arguments) => capacity::capacity(arguments),
+        Kind::Compare(arguments) => compare::compare(arguments),
     }
 }

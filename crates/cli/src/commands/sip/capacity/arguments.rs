@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use netrig_core::{Duration, Fraction};
 
+use crate::commands::sip::environment::EnvironmentArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps};
 use crate::commands::sip::subject::Subject;
+use crate::commands::sip::watching::Watching;
 
 /// `netrig sip capacity`.
 #[derive(Debug, Args)]
@@ -15,6 +17,10 @@ pub struct Capacity {
     pub subject: Subject,
     #[command(flatten)]
     pub search: SearchArguments,
+    #[command(flatten)]
+    pub watching: Watching,
+    #[command(flatten)]
+    pub environment: EnvironmentArguments,
     /// Where each step is written down; a search that was interrupted goes on from there
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
@@ -51,6 +57,9 @@ pub struct SearchArguments {
     /// Sequential: how often the whole is done; the capacity is the mean, with an interval if there are several
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub repeats: u32,
+    /// Sequential: a rate fails at which more requests than this share of what begins must be sent again
+    #[arg(long, value_name = "SHARE", default_value = "0.1%")]
+    pub again: Fraction,
     /// Sequential: no step is decided sooner. A server that flushes every 60 s needs 180 s
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub least: Duration,

@@ -7,6 +7,7 @@ use netrig_runner::capacity::{Journal, Search, Settings};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::Capacity;
+use super::baseline::Baseline;
 use crate::failure::Failure;
 
 /// What stands in the file.
@@ -17,19 +18,21 @@ struct Kept {
     version: String,
     /// What was offered to whom: a step answers for nothing else.
     asked: String,
+    /// What the tester carries against itself.
+    baseline: Baseline,
     journal: Journal,
 }
 
-/// A search from its beginning, or from where its journal ends.
-pub fn begun(typed: &Capacity, settings: Settings) -> Result<Search, Failure> {
+/// A search from its beginning, or from where its journal ends, with what the tester carries against itself.
+pub fn begun(typed: &Capacity, settings: Settings) -> Result<(Search, Option<Baseline>), Failure> {
     let Some(file) = typed.journal.as_deref().filter(|file| file.exists()) else {
-        return Search::new(settings).map_err(Failure::request);
+        return Ok((Search::new(settings).map_err(Failure::request)?, None));
     };
     let refuse = |why: &dyn Display| {
         Failure::request(format!("the journal {}: {why}; another file begins anew", file.display()))
     };
     let text = std::fs::read_to_string(file).map_err(|error| refuse(&error))?;
-    let Kept { version, asked: before, journal } =
+    let Kept { version, asked: before, baseline, journal } =
         serde_json::from_str(&text).map_err(|error| refuse(&error))?;
     if version != env!("CARGO_PKG_VERSION") {
         return Err(refuse(&format!("netrig {version} wrote it")));
@@ -40,12 +43,13 @@ pub fn begun(typed: &Capacity, settings: Settings) -> Result<Search, Failure> {
     let steps = journal.steps().count();
     let search = Search::resume(settings, journal).map_err(|error| refuse(&error))?;
     eprintln!("{steps} steps are in {}: the search goes on from there", file.display());
-    Ok(search)
+    Ok((search, Some(baseline)))
 }
 
 /// Writes a journal as a whole: who is killed leaves the one before.
-pub fn write(typed: &Capacity, file: &Path, journal: Journal) -> Result<(), Failure> {
-    let kept = Kept { version: env!("CARGO_PKG_VERSION").to_owned(), asked: asked(typed), journal };
+pub fn write(typed: &Capacity, file: &Path, baseline: &Baseline, journal: Journal) -> Result<(), Failure> {
+    let (version, baseline) = (env!("CARGO_PKG_VERSION").to_owned(), baseline.clone());
+    let kept = Kept { version, asked: asked(typed), baseline, journal };
     let text = serde_json::to_string_pretty(&kept).map_err(Failure::failed)?;
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");

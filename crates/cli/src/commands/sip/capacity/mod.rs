@@ -1,21 +1,28 @@
 //! `netrig sip capacity`.
 
 mod arguments;
+mod baseline;
 mod journal;
 mod offer;
 mod settings;
 mod show;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{Drain, Order, Search, Verdict};
 
+use super::screen::{Hand, State};
+use super::watching::Watchers;
+use crate::commands::sip::subject::work;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Capacity;
+use baseline::Baseline;
 
 /// How often a silence looks whether it is interrupted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -25,26 +32,50 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let search = &typed.search;
     // What cannot be is refused before the first call.
     let order = offer::order(typed, search.start.0, 1.0, Some(1))?;
+    typed.environment.save()?;
     let settings = settings::settings(typed, &order);
-    let mut search = journal::begun(typed, settings)?;
+    let (mut search, known) = journal::begun(typed, settings)?;
     let stop = until_interrupted()?;
-    let verdict = searched(typed, &mut search, &stop)?;
+    let baseline = match known {
+        Some(known) => Some(known),
+        None => baseline::find(typed, &stop)?,
+    };
+    let verdict = match &baseline {
+        Some(baseline) => {
+            eprintln!("{}", baseline.sentence(settings::unit(work(&typed.subject))));
+            let hand = Hand { stop: Arc::clone(&stop), control: None };
+            let state = State { title: typed.subject.target.clone(), is_search: true, ..State::default() };
+            let watchers = Watchers::open(&typed.watching, state, hand)?;
+            let verdict = searched(typed, &mut search, baseline, &stop, &watchers)?;
+            watchers.finish()?;
+            verdict
+        }
+        None => None,
+    };
     let journal = search.journal();
     if typed.json {
-        print(show::document(typed, &journal, verdict.as_ref())?)?;
+        print(show::document(typed, Offered::of(&order), &journal, baseline.as_ref(), verdict.as_ref())?)?;
     } else {
-        print(show::table(typed, &journal, verdict.as_ref()).trim_end())?;
+        print(show::table(typed, &journal, baseline.as_ref(), verdict.as_ref()).trim_end())?;
     }
     Ok(exit_code(verdict.as_ref()))
 }
 
 /// Does what the search orders until it is finished; `None` if it was interrupted.
-fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<Option<Verdict>, Failure> {
+fn searched(
+    typed: &Capacity,
+    search: &mut Search,
+    baseline: &Baseline,
+    stop: &AtomicBool,
+    watchers: &Watchers,
+) -> Result<Option<Verdict>, Failure> {
     let mut is_warned = false;
     loop {
         match search.next() {
             Order::Finished(verdict) => return Ok(Some(verdict)),
             Order::Drain(drain) => {
+                let title = format!("{}: left alone for {} s", typed.subject.target, drain.span_s);
+                watchers.show(|state| state.title = title);
                 if !is_silent(drain, stop) {
                     return Ok(None);
                 }
@@ -53,17 +84,22 @@ fn searched(typed: &Capacity, search: &mut Search, stop: &AtomicBool) -> Result<
             Order::Step(step) => {
                 let warn = |warnings: &[String]| {
                     if !std::mem::replace(&mut is_warned, true) {
-                        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+                        watchers.warn(warnings);
                     }
                 };
-                let Some(seen) = offer::offer(typed, &step, search, stop, warn)? else { return Ok(None) };
+                let seen = match baseline.refuses(step.rate) {
+                    Some(refused) => Some(refused),
+                    None => offer::offer(typed, &step, search, (stop, watchers), warn)?,
+                };
+                let Some(seen) = seen else { return Ok(None) };
                 if let Some(record) = search.end(&seen) {
-                    eprintln!("{}", show::step(record));
+                    watchers.show(|state| state.end_step(show::step(record)));
+                    watchers.say(|| show::step(record));
                 }
             }
         }
         if let Some(file) = &typed.journal {
-            journal::write(typed, file, search.journal())?;
+            journal::write(typed, file, baseline, search.journal())?;
         }
     }
 }

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_agent::sip::load::{DelayRow, LoadOrder, LoadReport, Next, OutcomeRow, SecondRow, SoFar, run};
+use netrig_agent::sip::load::{
+    DelayRow, LoadError, LoadOrder, LoadReport, Next, OutcomeRow, SecondRow, SoFar, run,
+};
 use netrig_core::Duration;
-use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
+use netrig_runner::capacity::{Counts, DelaySeen, Outcome, Progress, Search, Seen, Step, TesterSeen};
 use netrig_sip::load::{Arrivals, Pace, Work};
 
 use super::arguments::Capacity;
 use crate::commands::sip::load;
 use crate::commands::sip::subject::{Span, order_of};
+use crate::commands::sip::watching::Watchers;
 use crate::failure::Failure;
 
 /// The load that a step is.
@@ -18,7 +21,8 @@ pub fn order(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) ->
     let search = &typed.search;
     let pace = Pace::Open(Arrivals::at(rate, search.arrivals.0));
     let lasts = Duration::from_secs_f64(at_most_s);
-    order_of(&typed.subject, pace, Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed })
+    let span = Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed, is_step: true };
+    order_of(&typed.subject, pace, span)
 }
 
 /// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
@@ -26,18 +30,39 @@ pub fn offer(
     typed: &Capacity,
     step: &Step,
     search: &mut Search,
-    stop: &AtomicBool,
+    (stop, watchers): (&AtomicBool, &Watchers),
     warn: impl FnOnce(&[String]),
 ) -> Result<Option<Seen>, Failure> {
     let order = order(typed, step.rate, step.at_most_s, step.calls)?;
+    // What was checked with the first rate can only be too fast for the users that there are.
+    if let Err(LoadError::Request(why)) = order.check() {
+        let tester = TesterSeen { faults: vec![why], ..TesterSeen::default() };
+        return Ok(Some(Seen { tester, ..Seen::default() }));
+    }
     let mut watched = Watched::new(&order, step);
-    let second = |row: &SecondRow, so_far: SoFar<'_>| watched.second(row, so_far, search);
+    let title = format!("{}: {:.1}/s ({})", typed.subject.target, step.rate, step.purpose);
+    watchers.show(|state| state.begin_step(title, &order));
+    let second = |row: &SecondRow, so_far: SoFar<'_>| {
+        watchers.second(row, so_far, &order);
+        watched.second(row, so_far, search)
+    };
     let report = run(&order, stop, |ready| warn(&ready.warnings), second);
-    let report = report.map_err(load::failure)?;
+    let report = match report {
+        // What could be made ready at a lower rate cannot because of the rate.
+        Err(error @ LoadError::Preparation { .. }) if has_passed(search) => {
+            return Ok(Some(Seen { unprepared: Some(error.to_string()), ..Seen::default() }));
+        }
+        report => report.map_err(load::failure)?,
+    };
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
     Ok(Some(watched.end(&report)))
+}
+
+/// Whether the server has carried any rate.
+fn has_passed(search: &Search) -> bool {
+    search.journal().steps().any(|record| record.decision.outcome == Outcome::Passed)
 }
 
 /// A step while it is offered.
@@ -60,6 +85,7 @@ impl<'a> Watched<'a> {
         counts.begun += row.begun;
         counts.succeeded += row.succeeded;
         counts.failed += row.failed;
+        counts.again += row.retransmissions;
         counts.overdue = row.overdue;
         counts.late = so_far.late(&self.order.plan.thresholds).min(counts.succeeded);
         self.seen.delays = so_far.delays().iter().map(delay).collect();
@@ -101,6 +127,7 @@ impl<'a> Watched<'a> {
             failed: sum(|row| row.failed),
             overdue: sum(|row| row.open),
             late: counts.late.min(succeeded),
+            again: counts.again,
         };
         self.seen
     }

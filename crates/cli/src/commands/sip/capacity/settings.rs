@@ -63,6 +63,7 @@ fn sequential(typed: &Capacity, search: &SearchArguments) -> Sequential {
         least_s,
         most_s: own.most_s.max(least_s),
         confirm_s: search.confirm.as_secs_f64(),
+        again: search.again.get(),
         repeats: search.repeats,
         ..own
     }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{Journal, Record, Rfc7502Form, Verdict};
 use serde::Serialize;
 
 use super::arguments::{Capacity, ModeName};
+use super::baseline::Baseline;
 use super::settings::unit;
 use crate::commands::sip::subject::work;
 use crate::failure::Failure;
@@ -21,7 +23,12 @@ pub fn step(record: &Record) -> String {
 }
 
 /// All that was found.
-pub fn table(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> String {
+pub fn table(
+    typed: &Capacity,
+    journal: &Journal,
+    baseline: Option<&Baseline>,
+    verdict: Option<&Verdict>,
+) -> String {
     let unit = unit(work(&typed.subject));
     let mut text = String::new();
     let sentence = verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit));
@@ -34,6 +41,9 @@ pub fn table(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> 
             "  a rate passes if {success} succeed, and {statistic} of every delay is within its threshold"
         );
     }
+    if let Some(baseline) = baseline {
+        let _ = writeln!(text, "  {}", baseline.sentence(unit));
+    }
     let weak = journal.by_share();
     if weak > 0 {
         let _ = writeln!(text, "  {weak} steps were decided by less evidence than was asked for");
@@ -43,13 +53,18 @@ pub fn table(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> 
         let _ = writeln!(text, "  {}", step(record));
     }
     if typed.search.mode == ModeName::Rfc7502 {
-        let _ = write!(text, "\n{}", form(typed, journal, verdict));
+        let _ = write!(text, "\n{}", form(typed, journal, baseline, verdict));
     }
     text
 }
 
 /// The report that RFC 7502 asks for.
-fn form(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Rfc7502Form {
+fn form(
+    typed: &Capacity,
+    journal: &Journal,
+    baseline: Option<&Baseline>,
+    verdict: Option<&Verdict>,
+) -> Rfc7502Form {
     let subject = &typed.subject;
     let measured = verdict.map(Rfc7502Form::measured);
     let is_registration = !matches!(work(subject), netrig_sip::load::Work::Call(_));
@@ -58,6 +73,7 @@ fn form(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Rfc75
         transport: Some(transport),
         session_duration_s: (!is_registration).then(|| subject.call.hold.0.mean().as_secs_f64()),
         media_streams: Some(0),
+        baseline_rate: baseline.and_then(|baseline| baseline.carried),
         session_establishment_rate: measured.clone().filter(|_| !is_registration),
         registration_rate: measured.filter(|_| is_registration),
         is_media_relay: Some(false),
@@ -70,24 +86,36 @@ fn form(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Rfc75
 struct Document<'a> {
     target: &'a str,
     unit: &'static str,
+    /// What was offered, but for the rate.
+    offered: Offered,
     /// Per second, if it is a number.
     capacity: Option<f64>,
     sentence: String,
     verdict: Option<&'a Verdict>,
+    /// What the tester carries against itself.
+    baseline: Option<&'a Baseline>,
     rfc7502: Option<Rfc7502Form>,
     journal: &'a Journal,
 }
 
 /// One JSON document.
-pub fn document(typed: &Capacity, journal: &Journal, verdict: Option<&Verdict>) -> Result<String, Failure> {
+pub fn document(
+    typed: &Capacity,
+    offered: Offered,
+    journal: &Journal,
+    baseline: Option<&Baseline>,
+    verdict: Option<&Verdict>,
+) -> Result<String, Failure> {
     let unit = unit(work(&typed.subject));
     let document = Document {
         target: &typed.subject.target,
         unit,
+        offered,
         capacity: verdict.and_then(Verdict::rate),
         sentence: verdict.map_or_else(|| "interrupted".to_owned(), |verdict| verdict.sentence(unit)),
         verdict,
-        rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, journal, verdict)),
+        baseline,
+        rfc7502: (typed.search.mode == ModeName::Rfc7502).then(|| form(typed, journal, baseline, verdict)),
         journal,
     };
     serde_json::to_string_pretty(&document).map_err(Failure::failed)

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use netrig_core::Duration;
 
+use crate::commands::sip::environment::EnvironmentArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
 use crate::commands::sip::subject::Subject;
+use crate::commands::sip::watching::Watching;
 
 /// `netrig sip load`.
 #[derive(Debug, Args)]
@@ -15,6 +17,10 @@ pub struct Load {
     pub subject: Subject,
     #[command(flatten)]
     pub arrivals: ArrivalArguments,
+    #[command(flatten)]
+    pub watching: Watching,
+    #[command(flatten)]
+    pub environment: EnvironmentArguments,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,

@@ -5,28 +5,48 @@ mod order;
 mod show;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use netrig_agent::sip::load::{LoadError, LoadReport, Readiness, SoFar, run};
+use netrig_agent::sip::load::{Control, LoadError, LoadOrder, LoadReport, SecondRow, SoFar, Steering, run};
 
+use super::screen::{Hand, State};
+use super::subject::scenario;
+use super::watching::Watchers;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Load;
+pub use show::{Table, micros, words};
 
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     let order = order::order(arguments)?;
-    let ready = |readiness: &Readiness| {
-        readiness.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    };
-    let second = |second: &_, _: SoFar<'_>| eprintln!("{}", show::second(second));
-    let report = run(&order, &*until_interrupted()?, ready, second).map_err(failure)?;
+    arguments.environment.save()?;
+    let report = watched(arguments, &order)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
     } else {
         print(show::table(&report).trim_end())?;
     }
     Ok(exit_code(&report))
+}
+
+/// Carries the load out, before the eyes of those who watch it.
+fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
+    let stop = until_interrupted()?;
+    let control = Arc::new(Control::default());
+    let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)) };
+    let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
+    let watchers = Watchers::open(&arguments.watching, State::of(title, order), hand)?;
+    // Whom nobody can steer goes its way with nobody looking for it.
+    let steering = Steering { stop: &stop, control: watchers.has_screen().then_some(&*control) };
+    let second = |row: &SecondRow, so_far: SoFar<'_>| {
+        watchers.second(row, so_far, order);
+        watchers.say(|| show::second(row));
+    };
+    let report = run(order, steering, |ready| watchers.warn(&ready.warnings), second).map_err(failure)?;
+    watchers.finish()?;
+    Ok(report)
 }
 
 /// Whether the thresholds were kept, and whether that can be said.

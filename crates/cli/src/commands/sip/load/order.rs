@@ -16,7 +16,7 @@ const RATE: f64 = 10.0;
 /// What was typed, as the agent takes it.
 pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
     let ArrivalArguments { lasts, count, warm_up, seed, .. } = arguments.arrivals;
-    let span = Span { lasts, count, warm_up, seed };
+    let span = Span { lasts, count, warm_up, seed, is_step: false };
     let mut order = order_of(&arguments.subject, pace(&arguments.arrivals)?, span)?;
     if let Some(attempts) = arguments.arrivals.bhca {
         // How many users there are is known now.

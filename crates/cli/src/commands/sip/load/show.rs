@@ -152,33 +152,35 @@ fn tester(report: &LoadReport, text: &mut String) {
 }
 
 /// `answer signal` for `answer_signal`.
-fn words(name: &str) -> String {
+pub fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
 /// A span in the unit that suits it.
-fn micros(span: f64) -> String {
+pub fn micros(span: f64) -> String {
     let seconds = span / 1e6;
     let unit = Unit::fitting("s", [seconds]);
     unit.behind(&plain(unit.convert(seconds)))
 }
 
 /// Columns of text: the first to the left, the others to the right but for the last, if that has no heading or is words.
-struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    fn new<const N: usize>(headings: [&str; N]) -> Self {
+    /// Without rows.
+    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
         Self { rows: vec![headings.map(str::to_owned).to_vec()] }
     }
 
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// A row of it.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// With an empty line before it; nothing without rows.
-    fn write(&self, text: &mut String) {
+    pub fn write(&self, text: &mut String) {
         if self.rows.len() < 2 {
             return;
         }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::commands::sip::metrics::MetricsArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::sip::ListeningPoint;
 use netrig_agent::sip::server::ResponseDelay;
@@ -91,6 +92,8 @@ impl FromStr for NamedHost {
 /// When it ends, and what is told then.
 #[derive(Debug, Args)]
 pub struct Ending {
+    #[command(flatten)]
+    pub metrics: MetricsArguments,
     /// End by itself after this time
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<Duration>,

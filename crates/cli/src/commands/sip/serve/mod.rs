@@ -5,6 +5,7 @@ mod show;
 mod users;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use netrig_agent::sip::ListeningPoint;
 use netrig_agent::sip::server::{self as agent, Limits, Names, RoleError, ServeError, ServerOrder};
@@ -18,6 +19,7 @@ use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
 use sha2::{Digest as _, Sha256};
 
+use crate::commands::sip::metrics::{Metrics, of_server};
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
@@ -181,8 +183,20 @@ pub fn serve(Serve { role }: &Serve) -> Result<ExitCode, Failure> {
     let cancel = until_interrupted()?;
     let certificate =
         shown.map(|sha| format!("; a certificate of its own, SHA-256 {sha}")).unwrap_or_default();
-    eprintln!("ready: {} at {}{certificate}", typed.name, points.join(", "));
+    let mut at = String::new();
+    let metrics = Metrics::open(&typed.ending.metrics, |place| at = format!("; {place}"))?.map(Arc::new);
+    eprintln!("ready: {} at {}{certificate}{at}", typed.name, points.join(", "));
+    let (name, watching) = (typed.name, metrics.clone());
+    let sockets = match watching {
+        Some(metrics) => sockets.watched(move |tally| metrics.show(of_server(name, tally))),
+        None => sockets,
+    };
     let tally = sockets.serve(server.as_mut(), typed.ending.lasts, &cancel).map_err(failure)?;
+    // The sockets are gone, and with them who watched them.
+    if let Some(metrics) = metrics.and_then(Arc::into_inner) {
+        metrics.show(of_server(name, &tally));
+        metrics.finish()?;
+    }
     if typed.ending.json {
         let document = show::document(typed.name, &points, &tally);
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;

@@ -80,7 +80,8 @@ pub enum ScenarioName {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Users")]
 pub struct Population {
-    /// How many users there are; as many as the scenario needs if not given, and 1000 where it needs no number
+    /// How many users there are; as many as the scenario needs if not given, and 1000 where it needs no number. In a search for a
+    /// capacity of registrations each step takes as many of them as its rate needs
     #[arg(long, value_name = "N")]
     pub users: Option<u32>,
     /// The first user's name: it ends with zeros, which count the users that follow, and the peers behind them

@@ -6,4 +6,4 @@ mod order;
 mod typed;
 
 pub use arguments::Subject;
-pub use order::{Span, order_of, read, thresholds, work};
+pub use order::{Span, order_of, read, scenario, thresholds, work};

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use clap::ValueEnum;
 use netrig_agent::sip::load::{LoadOrder, Reconnecting, is_public};
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
@@ -32,6 +33,8 @@ pub struct Span {
     pub warm_up: Duration,
     /// Of the arrivals.
     pub seed: u64,
+    /// It is one of several at different rates: those who register are as many as its rate needs, and no more.
+    pub is_step: bool,
 }
 
 /// What was typed, as the agent takes it: users begin at this pace.
@@ -114,6 +117,21 @@ fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
     }
 }
 
+/// The scenario, or the mix of them, as it was typed.
+pub fn scenario(subject: &Subject) -> String {
+    let name = |scenario: ScenarioName| {
+        scenario.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+    };
+    match &subject.mix {
+        None => name(subject.scenario),
+        Some(mix) => {
+            let part =
+                |(scenario, share): &(ScenarioName, f64)| format!("{}={}%", name(*scenario), share * 100.0);
+            mix.0.iter().map(part).collect::<Vec<_>>().join(",")
+        }
+    }
+}
+
 /// What all users do, or most of them.
 pub fn work(subject: &Subject) -> Work {
     let most = subject.mix.iter().flat_map(|mix| &mix.0).max_by(|one, other| one.1.total_cmp(&other.1));
@@ -182,7 +200,9 @@ fn users(
         return listed(path, password, subject.call.callee == CalleeName::Own);
     }
     let names = pattern(&population.names)?;
-    let users = population.users.unwrap_or_else(|| wanted(subject, work, pace, span));
+    let wanted = wanted(subject, work, pace, span);
+    let follows = span.is_step && !matches!(work, Work::Call(_));
+    let users = population.users.map_or(wanted, |users| if follows { users.min(wanted) } else { users });
     Ok((names, Directory::Fixed(password.unwrap_or_default().into_bytes().into()), users))
 }
 

@@ -1,0 +1,272 @@
+//! Two loads.
+//!
+//! Calls of one second share the server's state, and so do neighbouring seconds: a test over all calls would take them to be
+//! independent and find what is not there. So each second gives one value, seconds are joined into as many batches as look
+//! independent, and the batches are compared by Welch's test. Shares are too rare for that: they are compared exactly,
+//! after as many of them are left out of account as their clusters ask for.
+
+use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
+use netrig_stats::compare::{Alternative, Share, design_effect, proportions, welch};
+
+use super::document::{Delay, Load, Second};
+use super::{Index, Settings, Verdict};
+use crate::commands::sip::load::words;
+use crate::failure::Failure;
+
+/// Clusters of seconds for the design effect of a share.
+const CLUSTERS: usize = 20;
+
+/// A second's 95th percentile is one only of so many.
+const FOR_P95: f64 = 20.0;
+
+/// All indices of both.
+pub fn indices(before: &Load, now: &Load, settings: Settings) -> Result<Vec<Index>, Failure> {
+    let mut all = vec![success(before, now, settings)?];
+    let names = before.delays.iter().chain(now.delays.iter().filter(|row| before.delay(&row.name).is_none()));
+    for name in names.map(|row| &*row.name) {
+        all.push(delay(before, now, (name, "mean", |row| row.mean_us), settings)?);
+        all.push(delay(before, now, (name, "p95", |row| row.p95_us), settings)?);
+    }
+    all.push(retransmissions(before, now, settings)?);
+    Ok(all)
+}
+
+impl Load {
+    fn delay(&self, name: &str) -> Option<&Delay> {
+        self.delays.iter().find(|row| row.name == name)
+    }
+
+    /// Seconds that are measured and in which something began: what ends afterwards ends in no steady state.
+    fn measured(&self) -> impl Iterator<Item = &Second> {
+        self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up && second.begun > 0)
+    }
+
+    /// What of its own was done, and of that what went as it should.
+    fn share(&self) -> Share {
+        let own = self.outcomes.iter().find(|row| row.what == self.offered.scenario);
+        own.map_or(Share { successes: 0, trials: 0 }, |own| Share {
+            successes: own.succeeded,
+            trials: own.succeeded + own.failed,
+        })
+    }
+
+    /// The same, with what failed together counted for as much as it tells.
+    fn effective(&self) -> Share {
+        // Failures by time-out end after all has begun.
+        let seconds: Vec<_> =
+            self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up).collect();
+        let each = seconds.len().div_ceil(CLUSTERS).max(1);
+        let cluster = |seconds: &[&Second]| Share {
+            successes: seconds.iter().map(|second| second.succeeded).sum(),
+            trials: seconds.iter().map(|second| second.succeeded + second.failed).sum(),
+        };
+        let clusters: Vec<_> =
+            seconds.chunks(each).map(cluster).filter(|cluster| cluster.trials > 0).collect();
+        // Of too few clusters nothing is known of how they vary.
+        let effect = design_effect(&clusters).unwrap_or(1.0);
+        let Share { successes, trials } = self.share();
+        // What is rare, failures, is not rounded away.
+        let failures = ((trials - successes) as f64 / effect).ceil();
+        let trials = (trials as f64 / effect).round().max(failures);
+        Share { successes: (trials - failures) as usize, trials: trials as usize }
+    }
+}
+
+fn success(before: &Load, now: &Load, settings: Settings) -> Result<Index, Failure> {
+    let name = format!("success of {}", before.offered.scenario);
+    let shares = [before, now].map(|load| {
+        let Share { successes, trials } = load.share();
+        (trials > 0).then(|| successes as f64 / trials as f64)
+    });
+    if shares.contains(&None) {
+        return Ok(Index::untested(name, "1", shares, "nothing came to an end"));
+    }
+    let test =
+        proportions(now.effective(), before.effective(), settings.confidence).map_err(Failure::failed)?;
+    Ok(Index {
+        low: test.interval.low,
+        high: test.interval.high,
+        p: test.p_value,
+        verdict: Verdict::NoDifference,
+        more_is_better: true,
+        ..Index::untested(name, "1", shares, "Fisher's exact test, clusters of seconds")
+    })
+}
+
+type Statistic = fn(&Delay) -> f64;
+
+fn delay(
+    before: &Load,
+    now: &Load,
+    (name, statistic, of): (&str, &str, Statistic),
+    settings: Settings,
+) -> Result<Index, Failure> {
+    let title = format!("{}, {statistic}", words(name));
+    let told = [before, now].map(|load| load.delay(name).map(of));
+    if told.contains(&None) {
+        return Ok(Index::untested(title, "us", told, "only one of them has it"));
+    }
+    let rows = [before, now].map(|load| {
+        let row = |second: &Second| second.delays.iter().find(|row| row.name == name).cloned();
+        load.measured().filter_map(row).collect::<Vec<_>>()
+    });
+    let fewest = rows.iter().map(|rows| {
+        let all: u64 = rows.iter().map(|row| row.n).sum();
+        all as f64 / rows.len().max(1) as f64
+    });
+    if statistic == "p95" && fewest.fold(f64::INFINITY, f64::min) < FOR_P95 {
+        let why = format!("fewer than {FOR_P95} in a second have no 95th percentile");
+        return Ok(Index::untested(title, "us", told, why));
+    }
+    let values = rows.map(|rows| rows.iter().map(of).collect::<Vec<_>>());
+    let margin = settings.margin * told[0].unwrap_or(0.0);
+    batches(Index::untested(title, "us", told, ""), &values, margin, settings)
+}
+
+fn retransmissions(before: &Load, now: &Load, settings: Settings) -> Result<Index, Failure> {
+    let values = [before, now]
+        .map(|load| load.measured().map(|second| second.retransmissions as f64).collect::<Vec<_>>());
+    let means = values
+        .each_ref()
+        .map(|values| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64));
+    let index = Index::untested("requests sent again".to_owned(), "1/s", means, "");
+    batches(index, &values, 0.0, settings)
+}
+
+/// Compares values of seconds by their batches, beyond a margin to either side.
+fn batches(index: Index, values: &[Vec<f64>; 2], margin: f64, settings: Settings) -> Result<Index, Failure> {
+    if values.iter().any(|values| values.len() < FEWEST_BATCHES) {
+        let how = format!("fewer than {FEWEST_BATCHES} seconds");
+        return Ok(Index { how, ..index });
+    }
+    let cut = |values: &Vec<f64>| BatchMeans::choose(values).map_err(Failure::failed);
+    let (before, now) = (cut(&values[0])?, cut(&values[1])?);
+    if !(before.independent() && now.independent()) {
+        let how = "its seconds depend on each other for longer than the loads lasted".to_owned();
+        return Ok(Index { how, ..index });
+    }
+    let test = |null, alternative| {
+        welch(&now.means, &before.means, null, alternative, settings.confidence).map_err(Failure::failed)
+    };
+    let two_sided = test(0.0, Alternative::TwoSided)?;
+    // To which side was not known beforehand.
+    let beyond = if two_sided.interval.estimate >= 0.0 {
+        test(margin, Alternative::Greater)?
+    } else {
+        test(-margin, Alternative::Less)?
+    };
+    let p = beyond.p_value.map(|p| (2.0 * p).min(1.0));
+    let how = format!("Welch's test, {} and {} batches of seconds", before.means.len(), now.means.len());
+    Ok(Index {
+        difference: Some(two_sided.interval.estimate),
+        low: two_sided.interval.low,
+        high: two_sided.interval.high,
+        p,
+        how,
+        verdict: Verdict::NoDifference,
+        ..index
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::Seeds;
+    use serde_json::json;
+
+    use super::super::judge;
+    use super::*;
+
+    const SETTINGS: Settings = Settings { confidence: 0.95, margin: 0.0 };
+
+    /// A load whose seconds are drawn: delays around a mean, failures of a share, in bursts of so many.
+    fn load(seed: u64, mean_us: f64, share: f64, burst: usize) -> Load {
+        let mut draws = Seeds::new(seed).stream("compare");
+        let mut failures = 0;
+        let seconds: Vec<_> = (0..60)
+            .map(|second| {
+                let failed = if draws.uniform() < share * 100.0 / burst as f64 { burst } else { 0 };
+                failures += failed;
+                let us = mean_us * (0.9 + 0.2 * draws.uniform());
+                let delay = json!({"name": "connection", "n": 100, "mean_us": us, "p95_us": 2.0 * us});
+                json!({"second": second, "begun": 100, "succeeded": 100 - failed, "failed": failed,
+                       "retransmissions": 0, "delays": [delay]})
+            })
+            .collect();
+        let offered = json!({"scenario": "call", "transport": "udp", "connections": null, "pace": "100/s",
+            "users": 1000, "own_callees": false, "own_span": 0.0, "description": 300, "t1": 0.5,
+            "duration": 60.0, "warm_up": 0.0});
+        let delay = json!({"name": "connection", "n": 6000, "mean_us": mean_us, "p95_us": 2.0 * mean_us});
+        let outcome = json!({"what": "call", "succeeded": 6000 - failures, "failed": failures});
+        serde_json::from_value(json!({"target": "udp:192.0.2.1:5060", "offered": offered, "valid": true,
+            "interrupted": false, "interventions": [], "outcomes": [outcome], "delays": [delay],
+            "seconds": seconds}))
+        .unwrap()
+    }
+
+    fn verdicts(before: &Load, now: &Load, settings: Settings) -> Vec<(String, Verdict)> {
+        let mut all = indices(before, now, settings).unwrap();
+        judge(&mut all, settings).unwrap();
+        all.into_iter().map(|index| (index.name, index.verdict)).collect()
+    }
+
+    fn of(verdicts: &[(String, Verdict)], name: &str) -> Verdict {
+        verdicts.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("{name} in {verdicts:?}")).1
+    }
+
+    #[test]
+    fn what_is_slower_is_worse_and_what_is_quicker_better() {
+        let (quick, slow) = (load(1, 1000.0, 0.0, 1), load(2, 1150.0, 0.0, 1));
+        let found = verdicts(&quick, &slow, SETTINGS);
+        assert_eq!(of(&found, "connection, mean"), Verdict::Worse);
+        assert_eq!(of(&found, "connection, p95"), Verdict::Worse);
+        assert_eq!(of(&found, "success of call"), Verdict::NoDifference);
+        assert_eq!(of(&found, "requests sent again"), Verdict::NoDifference);
+        assert_eq!(of(&verdicts(&slow, &quick, SETTINGS), "connection, mean"), Verdict::Better);
+        let wide = Settings { margin: 0.2, ..SETTINGS };
+        assert_eq!(of(&verdicts(&quick, &slow, wide), "connection, mean"), Verdict::NoDifference);
+    }
+
+    #[test]
+    fn failures_count_and_bursts_of_them_for_less() {
+        let whole = load(1, 1000.0, 0.0, 1);
+        assert_eq!(
+            of(&verdicts(&whole, &load(2, 1000.0, 0.01, 1), SETTINGS), "success of call"),
+            Verdict::Worse
+        );
+        assert_eq!(
+            of(&verdicts(&load(2, 1000.0, 0.01, 1), &whole, SETTINGS), "success of call"),
+            Verdict::Better
+        );
+        // One burst says as much as one failure does.
+        let burst =
+            (3..50).map(|seed| load(seed, 1000.0, 0.005, 30)).find(|load| load.outcomes[0].failed == 30);
+        let found = verdicts(&whole, &burst.unwrap(), SETTINGS);
+        assert_eq!(of(&found, "success of call"), Verdict::NoDifference);
+    }
+
+    /// Of 200 pairs of loads of the same server at most some 5 % differ in anything: Holm holds over all indices. 18 of
+    /// 200 are more than a binomial of 5 % shows in one of a hundred.
+    #[test]
+    fn the_same_is_seldom_told_apart() {
+        let errs = |pair: u64| {
+            let (one, other) = (load(1000 + 2 * pair, 1e3, 0.002, 1), load(1001 + 2 * pair, 1e3, 0.002, 1));
+            let found = verdicts(&one, &other, SETTINGS);
+            found.iter().any(|(_, verdict)| *verdict != Verdict::NoDifference)
+        };
+        let errors = (0..200).filter(|pair| errs(*pair)).count();
+        assert!(errors <= 18, "{errors} of 200");
+    }
+
+    #[test]
+    fn of_too_little_nothing_is_said() {
+        let mut short = load(1, 1000.0, 0.0, 1);
+        short.seconds.truncate(9);
+        let found = verdicts(&short, &load(2, 1000.0, 0.0, 1), SETTINGS);
+        assert_eq!(of(&found, "connection, mean"), Verdict::NotTested);
+        let mut other = load(2, 1000.0, 0.0, 1);
+        other.delays[0].name = "disconnect".to_owned();
+        let found = verdicts(&load(1, 1000.0, 0.0, 1), &other, SETTINGS);
+        assert_eq!(of(&found, "connection, mean"), Verdict::NotTested);
+        assert_eq!(of(&found, "disconnect, mean"), Verdict::NotTested);
+    }
+}

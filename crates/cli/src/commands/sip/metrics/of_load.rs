@@ -1,0 +1,107 @@
+//! What a load says of itself to Prometheus.
+
+use netrig_agent::sip::load::{LoadOrder, OutcomeRow, SecondRow, SoFar};
+
+use super::text::{Kind, Page};
+
+/// A page on all that was measured until the end of a second.
+pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) -> Page {
+    let mut page = Page::default();
+    let labels = vec![("load", title), ("version", env!("CARGO_PKG_VERSION"))];
+    page.family(("netrig_sip_load_info", "What is offered to whom", Kind::Gauge), [(labels, 1.0)]);
+    outcomes(&mut page, so_far);
+    now(&mut page, row);
+    let spans = so_far.spans();
+    let labelled = spans.map(|(name, rfc6076, spans)| {
+        (vec![("delay", name), ("rfc6076", rfc6076.unwrap_or_default())], spans)
+    });
+    page.histograms(("netrig_sip_delay_seconds", "Delays as their index defines them"), labelled);
+    thresholds(&mut page, so_far, order);
+    tester(&mut page, row, so_far);
+    page
+}
+
+fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
+    type Count = fn(&OutcomeRow) -> u64;
+    let all: [(&str, &str, Count); 2] = [
+        ("netrig_sip_begun_total", "Calls, registrations and questions that were begun", |row| row.begun),
+        ("netrig_sip_succeeded_total", "Those that went as they should", |row| row.succeeded),
+    ];
+    let rows = so_far.outcomes();
+    for (name, help, count) in all {
+        let values = rows.iter().map(|row| (vec![("what", row.what)], count(row) as f64));
+        page.family((name, help, Kind::Counter), values);
+    }
+    // Those of which nothing failed stand at zero: a rate is known from the first failure on.
+    let failures = so_far.failures();
+    let none = rows.iter().filter(|row| !failures.iter().any(|failure| failure.what == row.what));
+    let none = none.map(|row| (vec![("what", row.what), ("kind", ""), ("why", "")], 0.0));
+    let some = failures.iter().map(|row| {
+        (vec![("what", row.what), ("kind", row.kind), ("why", row.why.as_str())], row.count as f64)
+    });
+    let family = ("netrig_sip_failed_total", "Those that did not, by what was the matter", Kind::Counter);
+    page.family(family, none.chain(some));
+}
+
+fn now(page: &mut Page, row: &SecondRow) {
+    let open = ("netrig_sip_open", "What is begun and not ended", Kind::Gauge);
+    page.value(open, row.open as f64);
+    let overdue = ("netrig_sip_overdue", "Of that, what has been for too long", Kind::Gauge);
+    page.value(overdue, row.overdue as f64);
+    if let Some(rate) = row.intended {
+        let intended =
+            ("netrig_sip_intended_per_second", "What was to begin in the last second", Kind::Gauge);
+        page.value(intended, rate);
+    }
+}
+
+fn thresholds(page: &mut Page, so_far: SoFar<'_>, order: &LoadOrder) {
+    let rows = so_far.judged(&order.plan.thresholds);
+    let delays = || rows.iter().filter(|row| row.unit == "us");
+    let bounds = delays()
+        .map(|row| (vec![("delay", row.name.as_str()), ("statistic", row.statistic)], row.bound / 1e6));
+    page.family(("netrig_sip_threshold_seconds", "The most that a delay may be", Kind::Gauge), bounds);
+    let least = rows.iter().filter(|row| row.unit != "us");
+    let least = least.map(|row| (vec![("what", row.name.as_str())], row.bound));
+    page.family(
+        ("netrig_sip_threshold_success_ratio", "The least share that must succeed", Kind::Gauge),
+        least,
+    );
+    let kept = rows.iter().map(|row| {
+        (vec![("of", row.name.as_str()), ("statistic", row.statistic)], f64::from(u8::from(row.kept)))
+    });
+    page.family(("netrig_sip_threshold_kept", "1 while a threshold is kept", Kind::Gauge), kept);
+}
+
+/// The tester's own faults are never the server's.
+fn tester(page: &mut Page, row: &SecondRow, so_far: SoFar<'_>) {
+    let tester = so_far.tester();
+    let is_valid = f64::from(u8::from(row.faults.is_empty()));
+    let valid = ("netrig_tester_valid", "1 if the tester was not the limit in the last second", Kind::Gauge);
+    page.value(valid, is_valid);
+    let faulty = so_far.faulty() as f64;
+    page.value(
+        ("netrig_tester_faulty_seconds_total", "Seconds in which the tester was the limit", Kind::Counter),
+        faulty,
+    );
+    let counters = [
+        ("netrig_tester_sent_total", "Messages sent", tester.sent),
+        ("netrig_tester_received_total", "Messages received", tester.received),
+        ("netrig_tester_unsent_total", "Messages that could not be sent", tester.unsent),
+        (
+            "netrig_tester_dropped_total",
+            "Datagrams that the tester's sockets had no room for",
+            tester.dropped,
+        ),
+        ("netrig_tester_omitted_total", "What could not begin for want of room", tester.full + tester.busy),
+    ];
+    for (name, help, count) in counters {
+        page.value((name, help, Kind::Counter), count as f64);
+    }
+    let cpu = ("netrig_tester_cpu_seconds_total", "The tester's time on cores", Kind::Counter);
+    page.value(cpu, tester.cpu);
+    let late = ("netrig_tester_lateness_seconds", "How late began what was to begin");
+    page.histograms(late, [(Vec::new(), &tester.lateness)]);
+    let own = ("netrig_tester_own_time_seconds", "From the arrival of a message until it was handled");
+    page.histograms(own, [(Vec::new(), &tester.own_time)]);
+}
