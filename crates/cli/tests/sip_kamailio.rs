@@ -198,6 +198,48 @@ fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
     for scenario in ["cancel", "busy", "no-answer", "message"] {
         server.carries(scenario, "", &[&own[..], &["--scenario", scenario]].concat());
     }
+    for scenario in ["early-media", "delayed-offer", "re-invite", "prack", "subscribe"] {
+        server.carries(scenario, "", &[&own[..], &["--scenario", scenario, "--hold", "60ms"]].concat());
+    }
+}
+
+/// Kamailio calls all places at which a peer is registered, forwards each 2xx, and cancels who has not answered.
+#[test]
+fn calls_that_kamailio_forks_keep_one_dialog() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let own = ["--callee", "own", "--contacts", "3", "--hold", "50ms"];
+    for (scenario, surplus) in [("fork", 200), ("call", 0)] {
+        let told = server.load("udp", "", &[&own[..], &["--scenario", scenario]].concat());
+        let row = |what: &str| {
+            told["outcomes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|row| row["what"] == what)
+                .cloned()
+                .unwrap_or_default()
+        };
+        assert_eq!(row(scenario)["succeeded"], 200, "{told:#}");
+        assert_eq!(
+            (&row("answer")["succeeded"], &told["surplus"]),
+            (&Value::from(600), &Value::from(surplus))
+        );
+    }
+}
+
+/// Each scenario of a mix has its own row.
+#[test]
+fn a_mix_through_kamailio_is_told_by_its_parts() {
+    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let mix = "call=60%,busy=10%,no-answer=10%,cancel=10%,register=10%";
+    let told = server.load("udp", "", &["--callee", "own", "--ring", "20ms", "--mix", mix]);
+    let rows = told["outcomes"].as_array().unwrap();
+    let of = |what: &str, which: &str| {
+        rows.iter().find(|row| row["what"] == what).map_or(0, |row| row[which].as_u64().unwrap())
+    };
+    let whats = ["call", "busy", "no-answer", "cancel", "register"];
+    assert!(whats.iter().all(|what| of(what, "begun") > 0), "{told:#}");
+    assert_eq!(whats.iter().map(|what| of(what, "succeeded")).sum::<u64>(), 200, "{told:#}");
 }
 
 #[test]

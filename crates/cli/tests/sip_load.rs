@@ -51,6 +51,22 @@ fn calls_are_told_in_a_document_and_in_tables() {
     }
 }
 
+/// Attempts of each user in an hour are a rate of all, and are told as such.
+#[test]
+fn busy_hour_call_attempts_are_a_rate() {
+    let (_server, target) = answering();
+    // 720 × 100 / 3600: 20 per second, one each 50 ms.
+    let arguments =
+        ["--bhca", "720", "--users", "100", "--arrivals", "constant", "--for", "1s", "--cpus", "1"];
+    let output = load(&[&[&*target][..], &arguments, &["--json"]].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["outcomes"][0]["begun"], 20, "{}", text(&output.stderr));
+    let (hour, each) = (told["per_hour"].as_f64().unwrap(), told["per_user_and_hour"].as_f64().unwrap());
+    assert_eq!(hour, each * 100.0);
+    let table = text(&load(&[&[&*target][..], &arguments].concat()).stdout);
+    assert!(table.contains("BHCA (in an hour)"), "{table}");
+}
+
 #[test]
 fn thresholds_that_are_not_kept_are_an_exit_code() {
     // It answers every call: nobody is busy.
@@ -112,6 +128,17 @@ fn what_cannot_be_meant_is_refused() {
             "users will be wanted",
         ),
         (&["udp:127.0.0.1", "--names", "user"], "ends with zeros"),
+        (&["udp:127.0.0.1", "--mix", "call=70%"], "100 % together"),
+        (&["udp:127.0.0.1", "--mix", "call=70%,nothing=30%"], "is no scenario"),
+        (&["udp:127.0.0.1", "--mix", "call=100%", "--scenario", "busy"], "cannot be used with"),
+        (&["udp:127.0.0.1", "--hold", "normal:3s"], "is no time"),
+        (&["udp:127.0.0.1", "--bhca", "0"], "above zero"),
+        (&["udp:127.0.0.1", "--reconnect", "never"], "of loads over TCP and TLS"),
+        (&["udp:127.0.0.1", "--fail-over", "tcp:127.0.0.2"], "not of the transport"),
+        (&["udp:127.0.0.1", "--fail-over", "udp:8.8.8.8"], "public address"),
+        (&["udp:127.0.0.1", "--scenario", "fork", "--callee", "own"], "several places"),
+        (&["udp:127.0.0.1", "--contacts", "2"], "several places"),
+        (&["udp:127.0.0.1", "--scenario", "re-invite", "--sdp", "0B"], "session description"),
         (&["udp:127.0.0.1", "--users-from", "nobody.csv"], "nobody.csv"),
     ] {
         let output = load(arguments);

@@ -166,6 +166,16 @@ quantities! {
     SIP_OPTIONS_DELAY = "sip_options_delay", "s", Value;
     /// MESSAGE to its 2xx.
     SIP_MESSAGE_DELAY = "sip_message_delay", "s", Value;
+    /// PRACK to its 2xx.
+    SIP_PRACK_DELAY = "sip_prack_delay", "s", Value;
+    /// The INVITE that puts a call on hold to its 2xx.
+    SIP_REINVITE_DELAY = "sip_reinvite_delay", "s", Value;
+    /// SUBSCRIBE to its 2xx.
+    SIP_SUBSCRIPTION_DELAY = "sip_subscription_delay", "s", Value;
+    /// SUBSCRIBE to the first NOTIFY.
+    SIP_NOTIFICATION_DELAY = "sip_notification_delay", "s", Value;
+    /// The first request to the first response but 100 of the server that took over.
+    SIP_FAIL_OVER_DELAY = "sip_fail_over_delay", "s", Value;
     // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
     // delivered what goes onto the line.
     /// Packets offered to the line.

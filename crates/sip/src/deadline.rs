@@ -3,27 +3,39 @@
 use netrig_core::{Duration, Instant};
 
 /// A timer, running or not.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Deadline(Option<Instant>);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Instant);
+
+impl Default for Deadline {
+    /// It does not run.
+    fn default() -> Self {
+        Self(Instant::NEVER)
+    }
+}
 
 impl Deadline {
     pub(crate) fn after(now: Instant, span: Duration) -> Self {
-        Self(Some(now + span))
+        Self(now + span)
     }
 
     pub(crate) const fn at(self) -> Option<Instant> {
-        self.0
+        if self.0.as_nanos() == Instant::NEVER.as_nanos() { None } else { Some(self.0) }
     }
 
-    pub(crate) fn stop(&mut self) {
-        self.0 = None;
+    pub(crate) const fn stop(&mut self) {
+        self.0 = Instant::NEVER;
+    }
+
+    /// Whether it runs.
+    pub(crate) fn is_running(self) -> bool {
+        self.at().is_some()
     }
 
     /// Whether it has come. It does not run any more then.
     pub(crate) fn has_come(&mut self, now: Instant) -> bool {
-        let due = self.0.is_some_and(|at| at <= now);
+        let due = self.at().is_some_and(|at| at <= now);
         if due {
-            self.0 = None;
+            self.stop();
         }
         due
     }

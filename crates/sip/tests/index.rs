@@ -19,8 +19,18 @@ fn span(n: u64) -> Duration {
 /// A record in which the times of `[request, ringing, answered, acknowledged, ending, ended]` are as given.
 fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]) -> Record {
     let [request, ringing, answered, acknowledged, ending, ended] = times;
-    let stamps =
-        Stamps { intended: request, request, trying: NEVER, ringing, answered, acknowledged, ending, ended };
+    let stamps = Stamps {
+        intended: request,
+        request,
+        trying: NEVER,
+        ringing,
+        answered,
+        acknowledged,
+        ending,
+        ended,
+        changing: NEVER,
+        changed: NEVER,
+    };
     let key = Key { index: 0, generation: 0 };
     let token = Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key };
     let side = match what {
@@ -34,7 +44,7 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
 fn tally_of(records: &[Record]) -> Tally {
     let mut tally = Tally::default();
     for record in records {
-        if !matches!(record.what, What::Renew | What::Answer) {
+        if !record.what.is_unasked() {
             tally.begun(record.what);
         }
         tally.record(record);

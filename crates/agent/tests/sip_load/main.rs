@@ -6,6 +6,7 @@
     reason = "a test of sockets has servers in threads and processes, and what cannot go on has failed"
 )]
 
+mod scenarios;
 #[path = "../common/sip_server.rs"]
 mod sip_server;
 mod steering;
@@ -124,7 +125,7 @@ fn carried_out(order: &LoadOrder) -> LoadReport {
         let failed: u64 = failures.map(|failure| failure.count).sum();
         assert!(failed == row.failed || report.warm_up.contains(row), "{row:?}");
     }
-    let own = |row: &&OutcomeRow| row.what != "answer";
+    let own = |row: &&OutcomeRow| !matches!(row.what, "answer" | "notify");
     let all = report.outcomes.iter().chain(&report.warm_up);
     let begun: u64 = all.filter(own).map(|row| row.begun).sum();
     assert_eq!(report.seconds.iter().map(|second| second.begun).sum::<u64>(), begun);

@@ -42,11 +42,22 @@ pub enum Delay {
     Options,
     /// MESSAGE to its 200.
     Message,
+    /// PRACK to its 2xx.
+    Prack,
+    /// The INVITE that puts a call on hold to its 2xx.
+    Reinvite,
+    /// SUBSCRIBE to its 2xx.
+    Subscription,
+    /// SUBSCRIBE to the first NOTIFY.
+    Notification,
+    /// The first request to the first response but 100 of the server that took over, of what another server had failed to
+    /// do. It is in no other delay that begins with that request.
+    FailOver,
 }
 
 impl Delay {
     /// All that there are.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::Registration,
         Self::Unregistration,
         Self::Connection,
@@ -62,6 +73,11 @@ impl Delay {
         Self::Cancel,
         Self::Options,
         Self::Message,
+        Self::Prack,
+        Self::Reinvite,
+        Self::Subscription,
+        Self::Notification,
+        Self::FailOver,
     ];
 
     /// As it stands in tables and in JSON: `answer_signal`.
@@ -82,6 +98,11 @@ impl Delay {
             Self::Cancel => "cancel",
             Self::Options => "options",
             Self::Message => "message",
+            Self::Prack => "prack",
+            Self::Reinvite => "reinvite",
+            Self::Subscription => "subscription",
+            Self::Notification => "notification",
+            Self::FailOver => "fail_over",
         }
     }
 
@@ -116,13 +137,22 @@ impl Delay {
             Self::Cancel => &quantity::SIP_CANCEL_DELAY,
             Self::Options => &quantity::SIP_OPTIONS_DELAY,
             Self::Message => &quantity::SIP_MESSAGE_DELAY,
+            Self::Prack => &quantity::SIP_PRACK_DELAY,
+            Self::Reinvite => &quantity::SIP_REINVITE_DELAY,
+            Self::Subscription => &quantity::SIP_SUBSCRIPTION_DELAY,
+            Self::Notification => &quantity::SIP_NOTIFICATION_DELAY,
+            Self::FailOver => &quantity::SIP_FAIL_OVER_DELAY,
         }
     }
 
     /// What a record says of it, if anything.
     pub fn of(self, record: &Record) -> Option<Duration> {
         let Record { what, stamps, failure, .. } = record;
-        let Stamps { request, ringing, answered, acknowledged, ending, ended, .. } = *stamps;
+        let Stamps { request, ringing, answered, acknowledged, ending, ended, changing, changed, .. } =
+            *stamps;
+        let first = request;
+        // What another server has failed to do is in the way of what this one takes.
+        let request = if record.counts.failed_over > 0 { Instant::NEVER } else { request };
         let went_well = failure.is_none();
         let answer = Answered::of(record);
         let is_call = what.is_invite();
@@ -138,13 +168,13 @@ impl Delay {
             Self::AnswerSignal if *what == What::Answer && answer == Answered::Accepted => {
                 between(answered, acknowledged)
             }
-            Self::Disconnect if *what == What::Call && went_well => between(ending, ended),
-            Self::DisconnectFailed if *what == What::Call && !went_well => {
+            Self::Disconnect if what.is_call() && went_well => between(ending, ended),
+            Self::DisconnectFailed if what.is_call() && !went_well => {
                 between(ending, ended).filter(|_| answer == Answered::Accepted)
             }
             Self::SessionDuration if is_call && answer == Answered::Accepted => between(answered, ending),
             Self::Redirect if *what == What::Redirect && went_well => between(request, answered),
-            Self::Total if *what == What::Call && went_well => {
+            Self::Total if what.is_call() && went_well => {
                 Some(between(request, answered)? + between(ending, ended)?)
             }
             Self::Invite if is_call => between(request, answered),
@@ -153,6 +183,13 @@ impl Delay {
             }
             Self::Options if *what == What::Options && went_well => between(request, ended),
             Self::Message if *what == What::Message && went_well => between(request, ended),
+            Self::Prack if *what == What::Prack => between(changing, changed),
+            Self::Reinvite if *what == What::Reinvite => between(changing, changed),
+            Self::Subscription if *what == What::Subscribe && answer == Answered::Accepted => {
+                between(request, answered)
+            }
+            Self::Notification if *what == What::Subscribe => between(request, changed),
+            Self::FailOver if record.counts.failed_over > 0 && record.status > 0 => between(first, status),
             _ => None,
         }
     }

@@ -33,7 +33,15 @@ impl Answered {
 impl What {
     /// Whether it begins with an INVITE, at the side that sends it.
     pub const fn is_invite(self) -> bool {
-        matches!(self, Self::Call | Self::Cancel | Self::Busy | Self::NoAnswer | Self::Redirect)
+        self.is_call() || matches!(self, Self::Cancel | Self::Busy | Self::NoAnswer | Self::Redirect)
+    }
+
+    /// Whether it is to be answered, held and hung up.
+    pub const fn is_call(self) -> bool {
+        matches!(
+            self,
+            Self::Call | Self::EarlyMedia | Self::DelayedOffer | Self::Reinvite | Self::Prack | Self::Fork
+        )
     }
 }
 

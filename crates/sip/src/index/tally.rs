@@ -50,6 +50,10 @@ pub struct Repetitions {
     pub reordered: u64,
     /// Challenges that were answered.
     pub challenges: u64,
+    /// Dialogs beside the first that forked calls came to, acknowledged and hung up.
+    pub surplus: u64,
+    /// Servers that were given up for the next.
+    pub failed_over: u64,
 }
 
 impl Repetitions {
@@ -61,6 +65,8 @@ impl Repetitions {
         self.received += u64::from(counts.repeated);
         self.reordered += u64::from(counts.reordered);
         self.challenges += u64::from(counts.challenges);
+        self.surplus += u64::from(counts.surplus);
+        self.failed_over += u64::from(counts.failed_over);
     }
 
     const fn merge(&mut self, other: &Self) {
@@ -70,6 +76,8 @@ impl Repetitions {
         self.received += other.received;
         self.reordered += other.reordered;
         self.challenges += other.challenges;
+        self.surplus += other.surplus;
+        self.failed_over += other.failed_over;
     }
 }
 
@@ -91,11 +99,11 @@ impl Tally {
     }
 
     /// Something has come to an end. What the machines begin by themselves, and what others begin, was begun with its
-    /// record: renewals of registrations, and calls as the one sees them who is called.
+    /// record ([`What::is_unasked`]).
     pub fn record(&mut self, record: &Record) {
         let what = record.what;
         let outcomes = &mut self.outcomes[what as usize];
-        outcomes.begun += u64::from(matches!(what, What::Renew | What::Answer));
+        outcomes.begun += u64::from(what.is_unasked());
         match record.failure {
             None => outcomes.succeeded += 1,
             Some(failure) => {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, Instant};
 
 use super::output::{Counts, Failure, Stamps, What};
+use super::session::Session;
 use super::text::Text;
 use super::token::{Token, Wish};
 use crate::deadline::{Deadline, Repetition, earliest};
@@ -14,6 +15,32 @@ use crate::deadline::{Deadline, Repetition, earliest};
 pub enum Scenario {
     /// Calls, is answered, and hangs up after holding so long.
     Call {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// The same, and hears before the answer what is played to it: a session description in a 183.
+    EarlyMedia {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// The same with an INVITE that has no offer: the 2xx brings it, and the ACK answers it (RFC 3261 section 13.2.1).
+    DelayedOffer {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// The same, puts the other side on hold after a third of the time, and takes the call up again after two.
+    Reinvite {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// The same with provisional responses that are acknowledged (RFC 3262).
+    Prack {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// The same to one who is reached at several places and answers at two: each 2xx is acknowledged, and all but the
+    /// first are hung up at once (RFC 3261 section 13.2.2.4).
+    Fork {
         /// From the ACK to the BYE.
         hold: Duration,
     },
@@ -35,6 +62,13 @@ pub enum Scenario {
     Options,
     /// Sends a text (MESSAGE).
     Message,
+    /// Subscribes to the other's presence, is notified, renews that in time and takes it back (RFC 6665).
+    Subscribe {
+        /// From the 2xx until it is taken back.
+        hold: Duration,
+        /// What is asked for, s.
+        expires: u32,
+    },
 }
 
 impl Scenario {
@@ -43,7 +77,16 @@ impl Scenario {
         match self {
             Self::Busy => Wish::Refuse,
             Self::Cancel { .. } | Self::NoAnswer { .. } => Wish::Ring,
-            Self::Call { .. } | Self::Redirect | Self::Options | Self::Message => Wish::Answer,
+            Self::EarlyMedia { .. } => Wish::Progress,
+            Self::Prack { .. } => Wish::Reliable,
+            Self::Fork { .. } => Wish::Both,
+            Self::Call { .. }
+            | Self::DelayedOffer { .. }
+            | Self::Reinvite { .. }
+            | Self::Redirect
+            | Self::Options
+            | Self::Message
+            | Self::Subscribe { .. } => Wish::Answer,
         }
     }
 
@@ -51,13 +94,62 @@ impl Scenario {
     pub const fn what(self) -> What {
         match self {
             Self::Call { .. } => What::Call,
+            Self::EarlyMedia { .. } => What::EarlyMedia,
+            Self::DelayedOffer { .. } => What::DelayedOffer,
+            Self::Reinvite { .. } => What::Reinvite,
+            Self::Prack { .. } => What::Prack,
+            Self::Fork { .. } => What::Fork,
             Self::Cancel { .. } => What::Cancel,
             Self::Busy => What::Busy,
             Self::NoAnswer { .. } => What::NoAnswer,
             Self::Redirect => What::Redirect,
             Self::Options => What::Options,
             Self::Message => What::Message,
+            Self::Subscribe { .. } => What::Subscribe,
         }
+    }
+
+    /// How long it is held, if it is answered at all.
+    pub const fn hold(self) -> Option<Duration> {
+        match self {
+            Self::Call { hold }
+            | Self::EarlyMedia { hold }
+            | Self::DelayedOffer { hold }
+            | Self::Reinvite { hold }
+            | Self::Prack { hold }
+            | Self::Fork { hold }
+            | Self::Subscribe { hold, .. } => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// A third of that: how long a call goes on before it is put on hold, is on hold, and goes on after it.
+    pub(super) const fn third(self) -> Duration {
+        match self.hold() {
+            Some(hold) => Duration::from_nanos(hold.as_nanos() / 3),
+            None => Duration::ZERO,
+        }
+    }
+
+    /// The same, held for so long if it is held at all.
+    #[must_use]
+    pub const fn held_for(mut self, span: Duration) -> Self {
+        match &mut self {
+            Self::Call { hold }
+            | Self::EarlyMedia { hold }
+            | Self::DelayedOffer { hold }
+            | Self::Reinvite { hold }
+            | Self::Prack { hold }
+            | Self::Fork { hold }
+            | Self::Subscribe { hold, .. } => *hold = span,
+            _ => {}
+        }
+        self
+    }
+
+    /// Whether it cannot be without a session description.
+    pub const fn needs_description(self) -> bool {
+        matches!(self, Self::EarlyMedia { .. } | Self::DelayedOffer { .. } | Self::Reinvite { .. })
     }
 }
 
@@ -70,14 +162,21 @@ pub(super) enum Phase {
     Proceeding,
     /// CANCEL sent.
     Cancelling,
-    /// A 2xx has come and is acknowledged.
+    /// A 2xx has come and is acknowledged, or a subscription lasts.
     Holding,
-    /// BYE sent.
+    /// An INVITE sent within the dialog, or a SUBSCRIBE.
+    Changing,
+    /// BYE sent, or the SUBSCRIBE that takes a subscription back.
     Ending,
-    /// OPTIONS or MESSAGE sent.
+    /// OPTIONS, MESSAGE or the first SUBSCRIBE sent.
     Asking,
     /// Another final response has come: it is acknowledged as often as it comes again, for the time of timer D.
     Refused,
+    /// All of its own is done, and another 2xx may come, for 64·T1 after the first; the record is out, or waits for what
+    /// that brings.
+    Forked,
+    /// One of several dialogs that a call came to: it is over, and its 2xx may come again.
+    Released,
 }
 
 /// When something is to be done without being asked.
@@ -112,6 +211,22 @@ pub(super) struct Call {
     pub(super) invite: u32,
     /// The final response to it.
     pub(super) status: u16,
+    /// Which of the servers is asked.
+    pub(super) server: u8,
+    /// How often the session, or the subscription, was changed or kept alive.
+    pub(super) step: u8,
+    /// Other dialogs of a forked call that are not ended.
+    pub(super) branches: u8,
+    /// Challenges that were answered of the last request.
+    pub(super) challenged: u8,
+    /// Whether the scenario's own condition has been met: early media, a reliable response, a NOTIFY, a second answer.
+    pub(super) is_met: bool,
+    /// Whether its record is out.
+    pub(super) is_told: bool,
+    /// `CSeq` of the PRACK that is not answered; 0 for none.
+    pub(super) prack: u32,
+    /// `RSeq` of the last response that was acknowledged; 0 for none.
+    pub(super) rseq: u32,
     pub(super) counts: Counts,
     pub(super) clock: Clock,
     pub(super) stamps: Stamps,
@@ -130,6 +245,8 @@ pub(super) struct Call {
 /// How far one who is called is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answering {
+    /// Subscribed to.
+    Notifying,
     /// 180 sent.
     Ringing,
     /// 200 sent.
@@ -160,10 +277,48 @@ pub(super) struct Answer {
     /// Of the Call-ID.
     pub(super) hash: u64,
     pub(super) call_id: Text<62>,
+    /// Of the branch of its INVITE.
+    pub(super) branch: u64,
+    /// When it is to be answered; of a subscription, when it is over.
+    pub(super) answers: Instant,
+    /// How many provisional responses are to come before that.
+    pub(super) provisionals: u16,
+    /// What the last final response says of the session.
+    pub(super) session: Session,
+    /// `RSeq` of the last reliable response; 0 for none.
+    pub(super) rseq: u32,
+    /// Whether that waits for its PRACK.
+    pub(super) is_unacknowledged: bool,
+    /// Whether its ACK is to bring the answer to an offer of this side.
+    pub(super) has_offered: bool,
+    /// Of one who is subscribed to.
+    pub(super) subscription: Option<Box<Subscription>>,
     /// Where the INVITE has come from and its responses go.
     pub(super) from: SocketAddr,
     /// What its responses repeat of it, as lines.
     pub(super) copied: Text<0>,
+}
+
+/// What is kept of a subscription by the one who notifies.
+#[derive(Clone, Debug)]
+pub(super) struct Subscription {
+    /// The subscriber, with its tag.
+    pub(super) remote: Box<[u8]>,
+    /// Its own address, with the own tag.
+    pub(super) local: Box<[u8]>,
+    /// Where the subscriber is found.
+    pub(super) target: Box<[u8]>,
+    /// The route set, as lines.
+    pub(super) routes: Box<[u8]>,
+    /// `Event`.
+    pub(super) event: Box<[u8]>,
+    pub(super) next_hop: SocketAddr,
+    /// Of the last NOTIFY.
+    pub(super) cseq: u32,
+    /// Whether that is not answered.
+    pub(super) is_open: bool,
+    /// Whether another is to follow when it is.
+    pub(super) is_due: bool,
 }
 
 // What a million of them may take.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use super::scan::{Field, Scan};
+use super::session::{Direction, changed};
 use super::setup::Setup;
 use super::template::{Hole, Template, TemplateError};
 use super::text::put_unfolded;
@@ -15,29 +16,59 @@ use crate::{Message, Method, Status};
 pub(super) struct Requests {
     pub(super) register: Template,
     pub(super) invite: Template,
+    /// Without an offer.
+    pub(super) invite_bare: Template,
+    /// For provisional responses that are to be acknowledged.
+    pub(super) invite_reliably: Template,
+    /// Within the dialog: the other side is put on hold.
+    pub(super) hold: Template,
+    /// It is taken up again.
+    pub(super) resume: Template,
     pub(super) cancel: Template,
+    pub(super) prack: Template,
     /// For what is no 2xx: of the INVITE's transaction.
     pub(super) refused: Template,
     /// For a 2xx: within the dialog.
     pub(super) acknowledge: Template,
+    /// The same with the answer to the offer of the 2xx.
+    pub(super) answer: Template,
     pub(super) bye: Template,
     pub(super) options: Template,
     pub(super) message: Template,
+    pub(super) subscribe: Template,
+    /// Within the dialog.
+    pub(super) resubscribe: Template,
 }
 
 /// What is answered.
 #[derive(Clone, Debug)]
 pub(super) struct Responses {
     pub(super) ringing: Template,
+    /// 183 with a session description.
+    pub(super) progress: Template,
+    /// The same, to be acknowledged by PRACK.
+    pub(super) reliable: Template,
     /// To an INVITE.
     pub(super) accepted: Template,
+    /// The same, where the session has been described before.
+    pub(super) accepted_bare: Template,
+    /// To an INVITE that puts this side on hold.
+    pub(super) held: Template,
+    /// To one that takes the call up again.
+    pub(super) resumed: Template,
     /// To any other request.
     pub(super) ok: Template,
+    /// To SUBSCRIBE.
+    pub(super) subscribed: Template,
     pub(super) busy: Template,
     pub(super) unavailable: Template,
     pub(super) terminated: Template,
+    pub(super) unacknowledged: Template,
     pub(super) unknown: Template,
+    pub(super) merged: Template,
     pub(super) not_acceptable: Template,
+    pub(super) bad_event: Template,
+    pub(super) out_of_order: Template,
     pub(super) full: Template,
 }
 
@@ -75,51 +106,67 @@ fn request(
         To::Dialog => (target.to_owned(), remote.to_owned(), routes.as_str()),
         To::Domain => (format!("sip:{domain}"), format!("<sip:{user}@{domain}>"), ""),
     };
-    let kind = if body.is_empty() { "" } else { more };
     template(format!(
         "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\n{routes}\
-         From: <sip:{user}@{domain}>;tag={}\r\nTo: {to}\r\nCall-ID: {}\r\nCSeq: {} {method}\r\n{}\
-         Authorization: {}\r\n{kind}Content-Length: {}\r\n\r\n{}",
+         From: <sip:{user}@{domain}>;tag={}\r\nTo: {to}\r\nCall-ID: {}\r\nCSeq: {} {method}\r\n\
+         Authorization: {}\r\n{more}Content-Length: {}\r\n\r\n{}",
         transport.name(),
         Hole::Branch.text(),
         Hole::Tag.text(),
         Hole::CallId.text(),
         Hole::CSeq.text(),
-        if body.is_empty() { more.to_owned() } else { contact(setup, method) },
         Hole::Authorization.text(),
         body.len(),
         String::from_utf8_lossy(body),
     ))
 }
 
-/// An INVITE begins a dialog: where the other side finds this one.
-fn contact(setup: &Setup, method: &Method) -> String {
-    match method {
-        Method::Invite => {
-            format!("Contact: <sip:{}@{}{}>\r\n", Hole::User.text(), setup.local, setup.transport_parameter())
-        }
-        _ => String::new(),
-    }
-}
-
 const DESCRIPTION: &str = "Content-Type: application/sdp\r\n";
+
+/// What subscriptions are to.
+const EVENT: &str = "Event: presence\r\nAccept: application/pidf+xml\r\n";
+
+/// With `more`, and a session description if that is not empty.
+fn described(more: &str, description: &[u8]) -> String {
+    if description.is_empty() { more.to_owned() } else { format!("{more}{DESCRIPTION}") }
+}
 
 impl Requests {
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
         let plain = |method, to: To| request(setup, &method, &to, "", b"");
-        let own = contact(setup, &Method::Invite);
-        let invite = if setup.description.is_empty() { own.as_str() } else { DESCRIPTION };
-        let registering = format!("{own}Expires: {}\r\n", Hole::Expires.text());
+        let Setup { local, description, .. } = setup;
+        // A request that begins a dialog, or changes it, says where the other side finds this one.
+        let at = |place: &str| {
+            format!("Contact: <sip:{}{place}@{local}{}>\r\n", Hole::User.text(), setup.transport_parameter())
+        };
+        let own = at("");
+        let invite = |to: To, more: &str, description: &[u8]| {
+            request(setup, &Method::Invite, &to, &described(more, description), description)
+        };
+        let expires = format!("Expires: {}\r\n", Hole::Expires.text());
+        let places = (2..=setup.contacts).map(|number| at(&format!("~{number}")));
+        let registering = places.fold(own.clone(), |lines, place| lines + &place) + &expires;
+        let subscribing = format!("{own}{EVENT}{expires}");
+        let reliably = format!("{own}Require: 100rel\r\n");
+        let acknowledged = format!("RAck: {}\r\n", Hole::Reliable.text());
         let text = "Content-Type: text/plain\r\n";
         Ok(Self {
             register: request(setup, &Method::Register, &To::Domain, &registering, b"")?,
-            invite: request(setup, &Method::Invite, &To::Peer, invite, &setup.description)?,
+            invite: invite(To::Peer, &own, description)?,
+            invite_bare: invite(To::Peer, &own, b"")?,
+            invite_reliably: invite(To::Peer, &reliably, description)?,
+            hold: invite(To::Dialog, &own, &changed(description, Direction::SendOnly))?,
+            resume: invite(To::Dialog, &own, &changed(description, Direction::Both))?,
             cancel: plain(Method::Cancel, To::Peer)?,
+            prack: request(setup, &Method::Prack, &To::Dialog, &acknowledged, b"")?,
             refused: plain(Method::Ack, To::Refusing)?,
             acknowledge: plain(Method::Ack, To::Dialog)?,
+            answer: request(setup, &Method::Ack, &To::Dialog, &described("", description), description)?,
             bye: plain(Method::Bye, To::Dialog)?,
             options: plain(Method::Options, To::Peer)?,
             message: request(setup, &Method::Message, &To::Peer, text, b"Watson, come here.")?,
+            subscribe: request(setup, &Method::Subscribe, &To::Peer, &subscribing, b"")?,
+            resubscribe: request(setup, &Method::Subscribe, &To::Dialog, &subscribing, b"")?,
         })
     }
 }
@@ -135,20 +182,56 @@ impl Responses {
                 String::from_utf8_lossy(body),
             ))
         };
+        let Setup { description, .. } = setup;
         let own = format!("Contact: <sip:{}{}>\r\n", setup.local, setup.transport_parameter());
-        let described = if setup.description.is_empty() { own.clone() } else { own.clone() + DESCRIPTION };
+        let within = |status, more: &str, description: &[u8]| {
+            response(status, &described(&format!("{own}{more}"), description), description)
+        };
+        let reliably = format!("Require: 100rel\r\nRSeq: {}\r\n", Hole::Reliable.text());
+        let expires = format!("Expires: {}\r\n", Hole::Expires.text());
+        let plain = |status| response(status, "", b"");
         Ok(Self {
-            ringing: response(Status::RINGING, &own, b"")?,
-            accepted: response(Status::OK, &described, &setup.description)?,
-            ok: response(Status::OK, "", b"")?,
-            busy: response(Status::BUSY_HERE, "", b"")?,
-            unavailable: response(Status::TEMPORARILY_UNAVAILABLE, "", b"")?,
-            terminated: response(Status::REQUEST_TERMINATED, "", b"")?,
-            unknown: response(Status::CALL_DOES_NOT_EXIST, "", b"")?,
-            not_acceptable: response(Status::NOT_ACCEPTABLE_HERE, "", b"")?,
-            full: response(Status::SERVICE_UNAVAILABLE, "", b"")?,
+            ringing: within(Status::RINGING, "", b"")?,
+            progress: within(Status::SESSION_PROGRESS, "", description)?,
+            reliable: within(Status::SESSION_PROGRESS, &reliably, description)?,
+            accepted: within(Status::OK, "", description)?,
+            accepted_bare: within(Status::OK, "", b"")?,
+            held: within(Status::OK, "", &changed(description, Direction::ReceiveOnly))?,
+            resumed: within(Status::OK, "", &changed(description, Direction::Both))?,
+            ok: plain(Status::OK)?,
+            subscribed: within(Status::OK, &expires, b"")?,
+            busy: plain(Status::BUSY_HERE)?,
+            unavailable: plain(Status::TEMPORARILY_UNAVAILABLE)?,
+            terminated: plain(Status::REQUEST_TERMINATED)?,
+            unacknowledged: plain(Status::SERVER_TIMEOUT)?,
+            unknown: plain(Status::CALL_DOES_NOT_EXIST)?,
+            merged: plain(Status::LOOP_DETECTED)?,
+            not_acceptable: plain(Status::NOT_ACCEPTABLE_HERE)?,
+            bad_event: response(Status::BAD_EVENT, "Allow-Events: presence\r\n", b"")?,
+            out_of_order: plain(Status::SERVER_INTERNAL_ERROR)?,
+            full: plain(Status::SERVICE_UNAVAILABLE)?,
         })
     }
+}
+
+/// NOTIFY, by the one who is subscribed to.
+pub(super) fn notice(setup: &Setup) -> Result<Template, TemplateError> {
+    let Setup { local, transport, .. } = setup;
+    template(format!(
+        "NOTIFY {} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\nRoute: {}\r\n\
+         From: {}\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {} NOTIFY\r\nContact: <sip:{local}{}>\r\n\
+         X: {}\r\nContent-Length: 0\r\n\r\n",
+        Hole::Target.text(),
+        transport.name(),
+        Hole::Branch.text(),
+        Hole::Routes.text(),
+        Hole::Local.text(),
+        Hole::Remote.text(),
+        Hole::CallId.text(),
+        Hole::CSeq.text(),
+        setup.transport_parameter(),
+        Hole::Copied.text(),
+    ))
 }
 
 /// What a response repeats of its request (RFC 3261 section 8.2.6.2, and 12.1.1 for `Record-Route`), as lines. `tag` is
@@ -170,6 +253,14 @@ pub(super) fn copy_of(request: &Scan<'_>, from: SocketAddr, tag: &[u8], out: &mu
                 let more: [&[u8]; 5] = [b"=", port.as_bytes(), b";received=", address.as_bytes(), behind];
                 line(b"Via: ", before, &more);
             }
+            // "If the host portion of the "sent-by" parameter contains a domain name, or if it contains an IP address that
+            // differs from the packet source address, the server MUST add a "received" parameter to that Via header field
+            // value" (RFC 3261 section 18.2.1).
+            None if place == 0 && !sent_from(via, from.ip()) => {
+                let (top, behind) = via.split_at(request.via.map_or(0, <[u8]>::len));
+                let address = from.ip().to_string();
+                line(b"Via: ", top, &[b";received=", address.as_bytes(), behind]);
+            }
             _ => line(b"Via: ", via, &[]),
         }
     }
@@ -189,4 +280,13 @@ pub(super) fn copy_of(request: &Scan<'_>, from: SocketAddr, tag: &[u8], out: &mu
     for cseq in request.all(Field::CSeq).take(1) {
         line(b"CSeq: ", cseq, &[]);
     }
+}
+
+/// Whether a `Via` names the address from which its request has come.
+fn sent_from(via: &[u8], address: std::net::IpAddr) -> bool {
+    let sent_by = via.split(|byte| byte.is_ascii_whitespace()).filter(|part| !part.is_empty()).nth(1);
+    let host = sent_by.unwrap_or_default().split(|byte| *byte == b';').next().unwrap_or_default();
+    let text = std::str::from_utf8(host).unwrap_or_default();
+    let named = text.parse::<SocketAddr>().map(|named| named.ip()).ok();
+    named.or_else(|| text.trim_matches(['[', ']']).parse().ok()) == Some(address)
 }

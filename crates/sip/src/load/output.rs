@@ -98,6 +98,10 @@ pub struct Stamps {
     pub ending: Instant,
     /// Its final response.
     pub ended: Instant,
+    /// The first request of the scenario's own within the dialog: PRACK, or the INVITE that puts the call on hold.
+    pub changing: Instant,
+    /// Its 2xx; of a subscription the first NOTIFY.
+    pub changed: Instant,
 }
 
 impl Stamps {
@@ -112,6 +116,8 @@ impl Stamps {
             acknowledged: never,
             ending: never,
             ended: never,
+            changing: never,
+            changed: never,
         }
     }
 }
@@ -138,6 +144,10 @@ pub struct Counts {
     pub reordered: u16,
     /// Challenges that were answered.
     pub challenges: u16,
+    /// Dialogs beside the first that a forked call came to, acknowledged and hung up.
+    pub surplus: u16,
+    /// Servers that were given up for the next.
+    pub failed_over: u16,
 }
 
 /// Who saw it.
@@ -162,6 +172,16 @@ pub enum What {
     Unregister,
     /// A call that is answered and hung up.
     Call,
+    /// The same, with a session description while it rings.
+    EarlyMedia,
+    /// The same, in which the one who is called makes the offer.
+    DelayedOffer,
+    /// The same, put on hold and taken up again.
+    Reinvite,
+    /// The same, whose ringing is acknowledged (RFC 3262).
+    Prack,
+    /// The same, answered at several places.
+    Fork,
     /// A call that is taken back.
     Cancel,
     /// A call to one who refuses.
@@ -174,25 +194,41 @@ pub enum What {
     Options,
     /// MESSAGE.
     Message,
+    /// A subscription, from its beginning to its end (RFC 6665).
+    Subscribe,
+    /// A subscription as the one sees it who notifies.
+    Notify,
     /// A call as the one sees it who is called.
     Answer,
 }
 
 impl What {
     /// All that there are.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 18] = [
         Self::Register,
         Self::Renew,
         Self::Unregister,
         Self::Call,
+        Self::EarlyMedia,
+        Self::DelayedOffer,
+        Self::Reinvite,
+        Self::Prack,
+        Self::Fork,
         Self::Cancel,
         Self::Busy,
         Self::NoAnswer,
         Self::Redirect,
         Self::Options,
         Self::Message,
+        Self::Subscribe,
+        Self::Notify,
         Self::Answer,
     ];
+
+    /// Whether it was begun with its record: what the machines do by themselves, and what others ask of them.
+    pub const fn is_unasked(self) -> bool {
+        matches!(self, Self::Renew | Self::Notify | Self::Answer)
+    }
 }
 
 /// Why it is no success.
@@ -219,6 +255,9 @@ pub enum Failure {
     /// A rule that the other side has broken, by its section.
     #[error("broke {0}")]
     Rule(&'static str),
+    /// What the scenario is about has not come: by its name.
+    #[error("came without {0}")]
+    Without(&'static str),
     /// The connection on which an answer was to come is gone: "the condition MUST be treated as a 503" (RFC 3261 section
     /// 8.1.3.1).
     #[error("{0}")]

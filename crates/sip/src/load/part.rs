@@ -10,7 +10,7 @@ use super::callee::Callee;
 use super::caller::Caller;
 use super::course::Course;
 use super::moment::Moment;
-use super::output::{Broken, Output, Record, Side, What, Whose};
+use super::output::{Broken, Output, Record, Side, Whose};
 use super::plan::{CalleeOrder, Plan, Work};
 use super::recipient::Recipient;
 use super::registrant::Registrant;
@@ -48,6 +48,8 @@ pub struct Part {
     registrant: Registrant,
     /// Its users.
     own: u32,
+    /// The number of the first user who is registered, among all.
+    before: u32,
     users: Users,
     /// To be sent, and what has come to its end.
     pub out: Output,
@@ -109,17 +111,19 @@ impl Part {
         };
         // Of a load of calls the peers are registered, whose names stand behind those of the users. Who does nothing stands
         // behind all who do.
-        let is_call = matches!(plan.work, Work::Call(_));
-        let (before, active) = match (is_call, callee.is_some()) {
-            (true, true) => (plan.users, plan.users),
-            (true, false) => (plan.users, 0),
-            (false, _) => (0, plan.users),
+        let registers = plan.works().any(Work::registers);
+        let (before, active) = match (registers, callee.is_some()) {
+            (false, true) => (plan.users, plan.users),
+            (false, false) => (plan.users, 0),
+            (true, true) => (0, plan.users * 2),
+            (true, false) => (0, plan.users),
         };
         let first_name = before + u32::from(number);
         let [names, passwords] =
             [&plan.names, &plan.passwords].map(|texts| texts.part(first_name, u32::from(parts)));
         // Who registers in the load itself is not registered before it.
-        let first = if plan.work == Work::Register { own } else { 0 };
+        let is_there = |work| matches!(work, Work::ReRegister | Work::Unregister);
+        let first = if registers && !plan.works().any(is_there) { own } else { 0 };
         Ok(Self {
             registrant: Registrant::new(setup.clone(), names, passwords, part(active + plan.population))?,
             run: setup.run,
@@ -130,6 +134,7 @@ impl Part {
             number,
             parts,
             own,
+            before,
             out: Output::default(),
             measured: Tally::default(),
             warm_up: Tally::default(),
@@ -175,10 +180,8 @@ impl Part {
     /// What has failed before the load or after it, and whose it is; once.
     pub fn take_aside(&mut self) -> Option<(String, Record)> {
         let record = self.aside.take()?;
-        let calls = matches!(self.plan.work, Work::Call(_));
-        let before = if calls { self.plan.users } else { 0 };
         let place = record.user * u32::from(self.parts) + u32::from(self.number);
-        let name = self.plan.names.of(before + place);
+        let name = self.plan.names.of(self.before + place);
         Some((String::from_utf8_lossy(name.as_bytes()).into_owned(), record))
     }
 
@@ -227,17 +230,17 @@ impl Part {
 
     /// Lets begin who is due by now, the first of them.
     pub fn begin(&mut self, now: Instant) -> Option<Begun> {
-        let (next, due) = if now < self.start { None } else { self.users.take(self.planned(now)) }?;
+        let (next, due, work) = if now < self.start { None } else { self.users.take(self.planned(now)) }?;
         let due = self.moment(due);
         let parts = u64::from(self.parts);
         // The user's place in this part, and its number among all.
         let user = match next {
             Next::User(user) => user,
-            Next::Arrival(number) => self.idle((number / parts % u64::from(self.own)) as u32),
+            Next::Arrival(number) => self.idle(work, (number / parts % u64::from(self.own)) as u32),
         };
         let global = (u64::from(user) * parts + u64::from(self.number)) as u32;
         let Self { plan, out, .. } = self;
-        let begun = match plan.work {
+        let begun = match work {
             Work::Register | Work::ReRegister => {
                 self.registrant.register(now, due, user, plan.expires, out).map_err(|_| Begun::Busy)
             }
@@ -254,15 +257,15 @@ impl Part {
         self.open += 1;
         *self.since(due) += 1;
         self.until = self.until.max(due - self.start);
-        let what = self.plan.work.what();
-        self.tally(due).begun(what);
+        self.tally(due).begun(work.what());
         Some(Begun::At(due))
     }
 
     /// Who registers again in place of `user`, if that is not done: whom a server keeps waiting is its affair, and no reason
     /// for others to stay away.
-    fn idle(&self, user: u32) -> u32 {
-        if self.plan.work != Work::ReRegister {
+    fn idle(&self, work: Work, user: u32) -> u32 {
+        // Whose turn it is to do something once has not done it yet.
+        if !work.registers() || self.plan.is_once() {
             return user;
         }
         let is_busy = |state| matches!(state, Registration::Registering | Registration::Unregistering);
@@ -277,6 +280,12 @@ impl Part {
             (Some(Recipient::Response(token, transaction)), _) if token.owner == Owner::Registration => {
                 registrant.handle_response(moment, scan, (token, transaction), out);
             }
+            (Some(Recipient::Response(token, transaction)), callee) if token.owner == Owner::Callee => {
+                match callee {
+                    Some(callee) => callee.handle_response(moment, scan, (token, transaction), out),
+                    None => return false,
+                }
+            }
             (Some(Recipient::Response(token, transaction)), _) => {
                 caller.handle_response(moment, scan, (token, transaction), out);
             }
@@ -287,13 +296,19 @@ impl Part {
         true
     }
 
-    /// A connection is gone: one of those who register, of those who call, or, if that is not said, of either.
-    pub fn handle_disconnection(&mut self, now: Instant, registers: Option<bool>, whose: Whose, why: Broken) {
+    /// A connection to `server` is gone: one of those who register, of those who call, or, if that is not said, of either.
+    pub fn handle_disconnection(
+        &mut self,
+        now: Instant,
+        registers: Option<bool>,
+        (server, whose): (SocketAddr, Whose),
+        why: Broken,
+    ) {
         if registers != Some(true) {
-            self.caller.handle_disconnection(now, whose, why, &mut self.out);
+            self.caller.handle_disconnection(now, (server, whose), why, &mut self.out);
         }
         if registers != Some(false) {
-            self.registrant.handle_disconnection(now, whose, why, &mut self.out);
+            self.registrant.handle_disconnection(now, (server, whose), why, &mut self.out);
         }
     }
 
@@ -344,7 +359,7 @@ impl Part {
             return;
         }
         self.tally(record.stamps.intended).record(record);
-        if matches!(record.what, What::Renew | What::Answer) {
+        if record.what.is_unasked() {
             return;
         }
         self.open -= 1;

@@ -40,7 +40,24 @@ impl Work {
     pub const fn is_once(self) -> bool {
         matches!(self, Self::Register | Self::Unregister)
     }
+
+    /// Whether it is of registrations.
+    pub const fn registers(self) -> bool {
+        !matches!(self, Self::Call(_))
+    }
 }
+
+/// What of those who begin does something.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Portion {
+    /// What.
+    pub work: Work,
+    /// Of all, 0 to 1.
+    pub share: f64,
+}
+
+/// Spans that are drawn are cut off at so many times their mean, so that a load has an end.
+const LONGEST: u64 = 20;
 
 /// When users begin.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,8 +83,13 @@ pub enum CalleeOrder {
 /// A load, wherever its users are.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What users do.
+    /// What users do, all or most of them.
     pub work: Work,
+    /// What each does in place of that: drawn for one after the other from the stream `sip/mix` of the seed. None: all do the
+    /// same.
+    pub mix: Vec<Portion>,
+    /// How long what is answered is held, in place of what the scenario says: drawn from `sip/hold`.
+    pub hold: Option<SpanDistribution>,
     /// When.
     pub pace: Pace,
     /// How long they begin.
@@ -90,6 +112,10 @@ pub struct Plan {
     pub expires: u32,
     /// Who is called.
     pub callee: CalleeOrder,
+    /// At how many places each peer is registered, 1 at least: a server that forks calls them all.
+    pub contacts: u8,
+    /// How many provisional responses a peer sends before it answers, 1 at least.
+    pub provisionals: u16,
     /// The size of the session descriptions, bytes; none if zero.
     pub description: usize,
     /// T1, T2 and T4.
@@ -116,6 +142,8 @@ impl Plan {
     pub fn new(work: Work, pace: Pace, duration: Duration) -> Self {
         Self {
             work,
+            mix: Vec::new(),
+            hold: None,
             pace,
             duration,
             count: None,
@@ -127,6 +155,8 @@ impl Plan {
             domain: None,
             expires: 3600,
             callee: CalleeOrder::Foreign,
+            contacts: 1,
+            provisionals: 1,
             description: 0,
             timing: Timing::default(),
             longest_ringing: Duration::from_secs(180),
@@ -138,18 +168,42 @@ impl Plan {
         }
     }
 
-    /// How long one lasts by itself: ringing, holding, waiting before it gives up.
+    /// All that its users do.
+    pub fn works(&self) -> impl Iterator<Item = Work> {
+        let alone = self.mix.is_empty().then_some(self.work);
+        alone.into_iter().chain(self.mix.iter().map(|portion| portion.work))
+    }
+
+    /// Whether each user does only one thing, and that once.
+    pub fn is_once(&self) -> bool {
+        self.mix.is_empty() && self.work.is_once()
+    }
+
+    /// The longest that something is held of which the scenario says so much.
+    pub(super) fn longest_hold(&self, own: Duration) -> Duration {
+        match &self.hold {
+            None => own,
+            Some(SpanDistribution::Constant(span)) => *span,
+            Some(SpanDistribution::Uniform { max, .. }) => *max,
+            Some(hold) => hold.mean() * LONGEST,
+        }
+    }
+
+    /// How long the longest lasts by itself: ringing, holding, waiting before it gives up.
     pub fn own_span(&self) -> Duration {
         let ringing = match self.callee {
             CalleeOrder::Own { ringing } => ringing,
             CalleeOrder::Foreign => Duration::ZERO,
         };
-        match self.work {
-            Work::Call(Scenario::Call { hold }) => ringing + hold,
+        let span = |work| match work {
             Work::Call(Scenario::Cancel { after }) => after,
             Work::Call(Scenario::NoAnswer { patience }) => patience,
+            Work::Call(scenario) => {
+                scenario.hold().map_or(Duration::ZERO, |hold| ringing + self.longest_hold(hold))
+            }
             _ => Duration::ZERO,
-        }
+        };
+        self.works().map(span).max().unwrap_or_default()
     }
 
     /// The longest that something can take that was begun: ringing, then a call, then each of its transactions until it is
@@ -186,14 +240,15 @@ impl Plan {
         if self.users == 0 {
             return refuse("there is no user who could begin".to_owned());
         }
-        if self.has_own_callees() && !matches!(self.work, Work::Call(_)) {
+        self.check_mix()?;
+        if self.has_own_callees() && self.works().all(Work::registers) {
             return refuse("who is called is of the tester's only in scenarios that call".to_owned());
         }
         if self.warm_up >= self.duration {
             return refuse("the warm-up takes all of the time".to_owned());
         }
         match &self.pace {
-            Pace::Closed(_) if self.work == Work::Unregister => {
+            Pace::Closed(_) if self.works().any(|work| work == Work::Unregister) => {
                 refuse("who has unregistered has nothing to do again: no closed loop".to_owned())
             }
             Pace::Closed(pause) => pause.check().map_err(|error| PlanError(format!("`interval`: {error}"))),
@@ -205,7 +260,7 @@ impl Plan {
             }
             Pace::Open(arrivals) => {
                 let expected = arrivals.expected(self.duration).min(self.count.unwrap_or(u64::MAX) as f64);
-                if self.work.is_once() && expected > f64::from(self.users) {
+                if self.is_once() && expected > f64::from(self.users) {
                     return refuse(format!(
                         "about {expected:.0} users will be wanted in {} s and there are {}: more users, a lower rate, or \
                          a count",
@@ -216,6 +271,42 @@ impl Plan {
                 Ok(())
             }
         }
+    }
+
+    fn check_mix(&self) -> Result<(), PlanError> {
+        let refuse = |why: &str| Err(PlanError(why.to_owned()));
+        let shares: f64 = self.mix.iter().map(|portion| portion.share).sum();
+        if !self.mix.is_empty() && (shares - 1.0).abs() > 1e-6 {
+            return Err(PlanError(format!(
+                "the shares of a mix are 100 % together, not {:.4} %",
+                shares * 100.0
+            )));
+        }
+        if self.mix.iter().any(|portion| !(portion.share > 0.0 && portion.share <= 1.0)) {
+            return refuse("each share of a mix is above zero");
+        }
+        let is_mixed = self.mix.len() > 1;
+        if is_mixed && self.works().any(|work| work == Work::Unregister) {
+            return refuse("who has unregistered has nothing to do again: it cannot be in a mix");
+        }
+        if let Some(hold) = &self.hold {
+            hold.check().map_err(|error| PlanError(format!("`hold`: {error}")))?;
+        }
+        let needs = |work| matches!(work, Work::Call(scenario) if scenario.needs_description());
+        if self.description == 0 && self.works().any(needs) {
+            return refuse("what is offered and answered needs a session description");
+        }
+        let forks = |work| matches!(work, Work::Call(Scenario::Fork { .. }));
+        if self.has_own_callees() && self.contacts < 2 && self.works().any(forks) {
+            return refuse("who is to be called at several places needs as many contacts");
+        }
+        if self.contacts == 0 || self.provisionals == 0 {
+            return refuse("who is called is registered once at least, and rings once");
+        }
+        if self.contacts > 1 && !self.has_own_callees() {
+            return refuse("only peers of the tester's are registered at several places");
+        }
+        Ok(())
     }
 
     /// What the machines of one part are told: of run `run`, of parts that are reached at `locals`.
@@ -235,6 +326,8 @@ impl Plan {
             domain: self.domain.clone().unwrap_or_else(|| own.domain.clone()),
             timing: self.timing,
             calls: self.calls,
+            contacts: self.contacts,
+            provisionals: self.provisionals,
             description: Bytes::from(session_description(local.ip(), self.description)),
             longest_ringing: self.longest_ringing,
             ..own
@@ -294,6 +387,18 @@ mod tests {
         refused(Plan { warm_up: Duration::from_secs(10), ..plan.clone() }, "warm-up");
         let own = CalleeOrder::Own { ringing: Duration::ZERO };
         refused(Plan { callee: own, ..plan.clone() }, "only in scenarios that call");
+        let call = Work::Call(Scenario::Call { hold: Duration::ZERO });
+        let portion = |work, share| Portion { work, share };
+        let mixed = |mix: &[Portion]| Plan { mix: mix.to_vec(), ..plan.clone() };
+        mixed(&[portion(call, 0.25), portion(Work::Register, 0.75)]).check().unwrap();
+        refused(mixed(&[portion(call, 0.25), portion(Work::Register, 0.7)]), "95.0000 %");
+        refused(mixed(&[portion(call, 1.0), portion(Work::Register, 0.0)]), "above zero");
+        refused(mixed(&[portion(call, 0.5), portion(Work::Unregister, 0.5)]), "in a mix");
+        let delayed = Work::Call(Scenario::DelayedOffer { hold: Duration::ZERO });
+        refused(mixed(&[portion(delayed, 1.0)]), "session description");
+        refused(Plan { contacts: 2, ..plan.clone() }, "several places");
+        let never = Some(SpanDistribution::Exponential(Duration::ZERO));
+        refused(Plan { hold: never, ..plan.clone() }, "`hold`");
         let closed = Pace::Closed(SpanDistribution::Constant(Duration::from_secs(1)));
         refused(Plan { pace: closed, work: Work::Unregister, ..plan.clone() }, "closed loop");
         let none = Pace::Open(Arrivals::at(0.0, Gaps::Poisson));

@@ -6,7 +6,8 @@ use super::token::{Owner, Token};
 /// Which machine of a shard takes a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
-    /// [`Caller::handle_response`](super::Caller::handle_response) or
+    /// [`Caller::handle_response`](super::Caller::handle_response),
+    /// [`Callee::handle_response`](super::Callee::handle_response) or
     /// [`Registrant::handle_response`](super::Registrant::handle_response), as the token's owner says, with the token
     /// and the transaction.
     Response(Token, u16),

@@ -1,5 +1,7 @@
 //! Who registers: a population of users, each of whom is kept registered as long as it is wanted.
 
+use std::net::SocketAddr;
+
 use netrig_core::{Duration, Instant};
 
 use super::authorize::{Credentials, authorize};
@@ -11,7 +13,7 @@ use super::scan::Scan;
 use super::setup::{Directory, Setup};
 use super::slab::Key;
 use super::template::{Hole, TemplateError, Values};
-use super::token::{Owner, Token};
+use super::token::{Owner, Token, server_of, transaction};
 use super::user::{Registration, User};
 use super::wheel::Wheel;
 use crate::Method;
@@ -140,7 +142,7 @@ impl Registrant {
         &mut self,
         moment: impl Into<Moment>,
         scan: &Scan<'_>,
-        (token, _): (Token, u16),
+        (token, transaction): (Token, u16),
         out: &mut Output,
     ) {
         let Moment { arrived, now } = moment.into();
@@ -152,7 +154,8 @@ impl Registrant {
             self.strays += 1;
             return;
         };
-        let is_awaited = matches!(user.state, Registration::Registering | Registration::Unregistering);
+        let is_awaited = matches!(user.state, Registration::Registering | Registration::Unregistering)
+            && server_of(transaction) == user.server;
         if !is_awaited || user.cseq != cseq.number || !is_of(scan.call_id) || !is_of(scan.from_tag) {
             self.strays += 1;
             return;
@@ -168,14 +171,22 @@ impl Registrant {
                 self.ask_for_longer(least, index);
                 self.send(now, index, out);
             }
+            (503, _) if self.fail_over(now, index, out) => {}
             (401 | 407, _) => self.failed(status, Failure::Authentication, index, out),
             _ => self.failed(status, Failure::Status(status), index, out),
         }
         self.rest(index);
     }
 
-    /// A connection is gone along which requests went: what waits for an answer to one of them has failed.
-    pub fn handle_disconnection(&mut self, now: Instant, whose: Whose, why: Broken, out: &mut Output) {
+    /// A connection to `server` is gone along which requests went: what waits for an answer to one of them has failed, or goes
+    /// to the next server.
+    pub fn handle_disconnection(
+        &mut self,
+        now: Instant,
+        (server, whose): (SocketAddr, Whose),
+        why: Broken,
+        out: &mut Output,
+    ) {
         self.arrived = now;
         let concerned = match whose {
             Whose::All => 0..self.users.len() as u32,
@@ -183,12 +194,29 @@ impl Registrant {
             Whose::Attempt(token) => token.key.index..token.key.index + 1,
         };
         for index in concerned {
-            let state = self.state(index);
-            if matches!(state, Some(Registration::Registering | Registration::Unregistering)) {
+            let is_asked = self.users.get(index as usize).is_some_and(|user| {
+                matches!(user.state, Registration::Registering | Registration::Unregistering)
+                    && self.setup.server(user.server) == Some(server)
+            });
+            if is_asked && !self.fail_over(now, index, out) {
                 self.failed(0, Failure::Connection(why), index, out);
                 self.rest(index);
             }
         }
+    }
+
+    /// Asks the next server (RFC 3263 section 4.3). Whether there is one.
+    fn fail_over(&mut self, now: Instant, index: u32, out: &mut Output) -> bool {
+        let Some(user) = self.users.get_mut(index as usize) else { return false };
+        if user.server >= 7 || self.setup.server(user.server + 1).is_none() {
+            return false;
+        }
+        user.server += 1;
+        user.counts.failed_over += 1;
+        // Who takes over has made none of the challenges.
+        user.authorization = None;
+        self.send(now, index, out);
+        true
     }
 
     fn ask_for_longer(&mut self, least: u32, index: u32) {
@@ -212,7 +240,7 @@ impl Registrant {
         }
         let is_last = what == What::Unregister;
         user.state = if is_last { Registration::Unregistering } else { Registration::Registering };
-        (user.what, user.expires, user.status) = (what, expires, 0);
+        (user.what, user.expires, user.status, user.server) = (what, expires, 0, 0);
         (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
         user.cseq += 1;
         self.send(now, index, out);
@@ -239,7 +267,7 @@ impl Registrant {
     fn write(&self, index: u32, out: &mut Output) {
         let Some(user) = self.users.get(index as usize) else { return };
         let token = self.token(index);
-        let (name, branch) = (token.digits(), token.branch(user.cseq as u16));
+        let (name, branch) = (token.digits(), token.branch(transaction(user.cseq, user.server)));
         let (own, cseq, expires) =
             (self.names.of(index), Decimal::new(user.cseq.into()), Decimal::new(user.expires.into()));
         let values = Values::default()
@@ -251,7 +279,8 @@ impl Registrant {
             .with(Hole::Expires, expires.as_bytes())
             .with(Hole::Authorization, user.authorization.as_deref().unwrap_or_default());
         let way = Way::Of { user: index, attempt: token };
-        out.messages.write(self.setup.server, way, &self.requests.register, &values);
+        let server = self.setup.server(user.server).unwrap_or(self.setup.server);
+        out.messages.write(server, way, &self.requests.register, &values);
     }
 
     fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut Output) {
@@ -327,7 +356,7 @@ impl Registrant {
         let uri = [b"sip:", self.setup.domain.as_bytes()].concat();
         let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
         let first = user.authorization.is_none();
-        let cnonce = token.branch(user.cseq as u16);
+        let cnonce = token.branch(transaction(user.cseq, user.server));
         let Some(line) = authorize(scan, &credentials, &Method::Register, &uri, &cnonce, first) else {
             return false;
         };
@@ -342,6 +371,9 @@ impl Registrant {
         let t2 = self.setup.timing.t2;
         let Some(user) = self.users.get_mut(index as usize) else { return };
         if user.clock.end.has_come(now) {
+            if self.fail_over(now, index, out) {
+                return;
+            }
             return self.failed(0, Failure::TimedOut(Timer::F), index, out);
         }
         if user.clock.again.has_come(now, Some(t2)) {

@@ -96,8 +96,14 @@ pub enum Field {
     RecordRoute,
     /// `RSeq`.
     RSeq,
+    /// `RAck`.
+    RAck,
     /// `Require`.
     Require,
+    /// `Event`.
+    Event,
+    /// `Subscription-State`.
+    SubscriptionState,
     /// `WWW-Authenticate`.
     WwwAuthenticate,
     /// `Proxy-Authenticate`.
@@ -124,11 +130,18 @@ impl Field {
                 b'i' => Some(Self::CallId),
                 b'm' => Some(Self::Contact),
                 b'l' => Some(Self::ContentLength),
+                b'o' => Some(Self::Event),
                 _ => None,
             },
             2 => among(&[(b"To", Self::To)]),
             3 => among(&[(b"Via", Self::Via)]),
-            4 => among(&[(b"From", Self::From), (b"CSeq", Self::CSeq), (b"RSeq", Self::RSeq)]),
+            4 => among(&[
+                (b"From", Self::From),
+                (b"CSeq", Self::CSeq),
+                (b"RSeq", Self::RSeq),
+                (b"RAck", Self::RAck),
+            ]),
+            5 => among(&[(b"Event", Self::Event)]),
             7 => among(&[
                 (b"Call-ID", Self::CallId),
                 (b"Contact", Self::Contact),
@@ -139,7 +152,10 @@ impl Field {
             12 => among(&[(b"Record-Route", Self::RecordRoute)]),
             14 => among(&[(b"Content-Length", Self::ContentLength)]),
             16 => among(&[(b"WWW-Authenticate", Self::WwwAuthenticate)]),
-            18 => among(&[(b"Proxy-Authenticate", Self::ProxyAuthenticate)]),
+            18 => among(&[
+                (b"Proxy-Authenticate", Self::ProxyAuthenticate),
+                (b"Subscription-State", Self::SubscriptionState),
+            ]),
             _ => None,
         }
     }

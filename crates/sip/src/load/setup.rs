@@ -20,6 +20,8 @@ pub struct Setup {
     pub shard: u16,
     /// Where all requests go.
     pub server: SocketAddr,
+    /// Where they go instead, one after the other, when that one fails: seven at most (RFC 3263 section 4.3).
+    pub others: Vec<SocketAddr>,
     /// Where requests within a dialog may go instead, if its route says so. Nothing else is ever sent to.
     pub peers: Vec<SocketAddr>,
     /// Where the machines are reached: of `Via` and `Contact`.
@@ -36,6 +38,11 @@ pub struct Setup {
     pub calls: u32,
     /// The session description of an INVITE and of its 200. Empty: none.
     pub description: Bytes,
+    /// At how many places each user is registered, 1 at least: behind the name of all but the first stand `~` and a number.
+    pub contacts: u8,
+    /// How many provisional responses one who is called sends before it answers, evenly over the time for which it rings:
+    /// 1 at least.
+    pub provisionals: u16,
     /// How long a call may ring before it is given up.
     pub longest_ringing: Duration,
     /// How long one who was called waits for the other to hang up.
@@ -51,6 +58,7 @@ impl Setup {
             run,
             shard: 0,
             server,
+            others: Vec::new(),
             peers: Vec::new(),
             local,
             transport: Transport::Udp,
@@ -59,6 +67,8 @@ impl Setup {
             resolution: Duration::from_micros(100),
             calls: 1 << 16,
             description: Bytes::new(),
+            contacts: 1,
+            provisionals: 1,
             longest_ringing: Duration::from_secs(180),
             longest_call: Duration::from_secs(3600),
         }
@@ -73,8 +83,17 @@ impl Setup {
         }
     }
 
-    /// Where a request of a dialog goes: what its first route says, or its target, if that is one of the peers.
-    pub(super) fn next_hop(&self, uri: &[u8]) -> SocketAddr {
+    /// The server that is asked when so many have failed; `None` if there are no more.
+    pub(super) fn server(&self, failed: u8) -> Option<SocketAddr> {
+        match failed.checked_sub(1) {
+            None => Some(self.server),
+            Some(place) => self.others.get(usize::from(place)).copied(),
+        }
+    }
+
+    /// Where a request of a dialog goes: what its first route says, or its target, if that is one of the peers or servers; else
+    /// to the `server` with which the dialog was begun.
+    pub(super) fn next_hop(&self, uri: &[u8], server: SocketAddr) -> SocketAddr {
         let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();
         let host = host.strip_prefix(b"sip:").unwrap_or(host);
         let end = host.iter().position(|byte| matches!(byte, b';' | b'?' | b'>')).unwrap_or(host.len());
@@ -82,7 +101,8 @@ impl Setup {
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         let with_default = || Some(SocketAddr::new(bare.parse().ok()?, self.transport.default_port()));
         let named = text.parse().ok().or_else(with_default);
-        named.filter(|named| self.peers.contains(named)).unwrap_or(self.server)
+        let known = |named: &SocketAddr| self.peers.contains(named) || self.others.contains(named);
+        named.filter(|named| *named == self.server || known(named)).unwrap_or(server)
     }
 }
 
@@ -199,12 +219,12 @@ mod tests {
             peers: vec![peer, "[2001:db8::1]:5060".parse().unwrap()],
             ..Setup::new(1, local, server)
         };
-        assert_eq!(setup.next_hop(b"sip:bob@192.0.2.3:5070;transport=udp"), peer);
-        assert_eq!(setup.next_hop(b"sip:[2001:db8::1];lr"), setup.peers[1]);
+        assert_eq!(setup.next_hop(b"sip:bob@192.0.2.3:5070;transport=udp", server), peer);
+        assert_eq!(setup.next_hop(b"sip:[2001:db8::1];lr", server), setup.peers[1]);
         for elsewhere in
             [&b"sip:198.51.100.1:5060"[..], b"sip:bob@example.com", b"", b"\xff", b"sip:bob@192.0.2.3"]
         {
-            assert_eq!(setup.next_hop(elsewhere), server);
+            assert_eq!(setup.next_hop(elsewhere, server), server);
         }
     }
 }

@@ -20,11 +20,14 @@ impl Table {
         Self { secret, places: HashTable::new() }
     }
 
-    /// Of a Call-ID.
-    pub(super) fn hash(&self, name: &[u8]) -> u64 {
+    /// Of a Call-ID and of who is called.
+    pub(super) fn hash(&self, name: &[u8], user: &[u8]) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write(&self.secret);
         hasher.write(name);
+        // No user has it: where the one ends and the other begins is plain.
+        hasher.write(b"\0");
+        hasher.write(user);
         hasher.finish()
     }
 

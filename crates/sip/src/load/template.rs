@@ -29,8 +29,12 @@ pub enum Hole {
     Target,
     /// A whole value of `To` or `From`: the other side as it has named itself.
     Remote,
+    /// The same of this side.
+    Local,
     /// A number of `Expires`, s.
     Expires,
+    /// The number of `RSeq`, or what `RAck` says of it.
+    Reliable,
     /// A part of the body, or all of it.
     Body,
     /// Header fields as whole lines: the `Route`s of a dialog.
@@ -42,7 +46,7 @@ pub enum Hole {
 }
 
 impl Hole {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::CallId,
         Self::Branch,
         Self::Tag,
@@ -51,7 +55,9 @@ impl Hole {
         Self::CSeq,
         Self::Target,
         Self::Remote,
+        Self::Local,
         Self::Expires,
+        Self::Reliable,
         Self::Body,
         Self::Routes,
         Self::Authorization,
@@ -69,7 +75,9 @@ impl Hole {
             Self::CSeq => "0hole-cseq0",
             Self::Target => "hole:target",
             Self::Remote => "0hole-remote0",
+            Self::Local => "0hole-local0",
             Self::Expires => "0hole-expires0",
+            Self::Reliable => "0hole-reliable0",
             Self::Body => "0hole-body0",
             Self::Routes => "0hole-routes0",
             Self::Authorization => "0hole-authorization0",

@@ -30,14 +30,23 @@ pub enum Wish {
     Refuse,
     /// Ring, and never answer.
     Ring,
+    /// Send a session description while it rings (183), then answer.
+    Progress,
+    /// Ring reliably (RFC 3262), then answer.
+    Reliable,
+    /// Answer at two places at once.
+    Both,
 }
 
 impl Owner {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 8] = [
         Self::Registration,
         Self::Caller(Wish::Answer),
         Self::Caller(Wish::Refuse),
         Self::Caller(Wish::Ring),
+        Self::Caller(Wish::Progress),
+        Self::Caller(Wish::Reliable),
+        Self::Caller(Wish::Both),
         Self::Callee,
     ];
 }
@@ -99,6 +108,25 @@ impl Token {
     }
 }
 
+/// Bits of a transaction's number that are of its `CSeq`; behind them is which server was asked.
+const NUMBER: u32 = 12;
+
+/// What tells a request of a call from others: its `CSeq`, and which server is asked. "a new request which is identical to the
+/// previous, but has a different value of the Via branch ID" (RFC 3263 section 4.3) goes to the next.
+pub(super) const fn transaction(cseq: u32, server: u8) -> u16 {
+    number_of(cseq) | ((server & 7) as u16) << NUMBER
+}
+
+/// What of a `CSeq`, or of a transaction, is its number.
+pub(super) const fn number_of(cseq: u32) -> u16 {
+    cseq as u16 & ((1 << NUMBER) - 1)
+}
+
+/// Which server a transaction has asked.
+pub(super) const fn server_of(transaction: u16) -> u8 {
+    (transaction >> NUMBER) as u8 & 7
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +140,13 @@ mod tests {
             assert_eq!(Token::read(&[&token.digits()[..], b"@192.0.2.1"].concat()), Some(token));
             assert_eq!(Token::read_branch(&token.branch(0x8001)), Some((token, 0x8001)));
         }
+    }
+
+    #[test]
+    fn a_transaction_says_which_server_it_asks() {
+        let asked = transaction(4097, 5);
+        assert_eq!((number_of(asked.into()), server_of(asked)), (number_of(4097), 5));
+        assert_ne!(asked, transaction(4097, 4));
     }
 
     #[test]

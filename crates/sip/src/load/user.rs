@@ -30,6 +30,8 @@ pub(super) struct User {
     /// What is asked for, s.
     pub(super) expires: u32,
     pub(super) status: u16,
+    /// Which of the servers is asked.
+    pub(super) server: u8,
     /// Until when the registrar keeps it.
     pub(super) until: Instant,
     pub(super) clock: Clock,
@@ -50,6 +52,7 @@ impl User {
             cseq: 0,
             expires: 0,
             status: 0,
+            server: 0,
             until: Instant::ZERO,
             clock: Clock::default(),
             stamps: Stamps::new(Instant::NEVER, Instant::NEVER),

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 
 use super::arrivals::Schedule;
-use super::plan::{Pace, Plan};
+use super::plan::{Pace, Plan, Portion, Work};
 
 /// The users of one shard as they begin, by when they were to, in the time of the plan.
 #[derive(Debug)]
@@ -14,8 +14,10 @@ pub(super) enum Users {
     /// One after the other, at the moments of a schedule that all shards share: each takes every so many.
     Open {
         schedule: Schedule,
-        /// The next of this shard's: its number among those of all shards, and when it is due.
-        next: Option<(u64, Instant)>,
+        /// The next of this shard's: its number among those of all shards, when it is due, and what it does.
+        next: Option<(u64, Instant, Work)>,
+        /// For all shards alike, so that each does the same however many there are.
+        lots: Lots,
         number: u64,
         shard: u64,
         shards: u64,
@@ -27,6 +29,7 @@ pub(super) enum Users {
         waiting: BinaryHeap<Reverse<(Instant, u32)>>,
         pause: SpanDistribution,
         draws: Stream,
+        lots: Lots,
         left: u64,
         until: Instant,
     },
@@ -50,11 +53,12 @@ impl Users {
                 let mut users = Self::Open {
                     schedule: arrivals.schedule(plan.seed),
                     next: None,
+                    lots: Lots::new(plan, ""),
                     number: 0,
                     shard: number,
                     shards,
                     // A user who does something once does it once.
-                    most: if plan.work.is_once() { all.min(plan.users.into()) } else { all },
+                    most: if plan.is_once() { all.min(plan.users.into()) } else { all },
                     until,
                 };
                 users.advance();
@@ -71,6 +75,7 @@ impl Users {
                     waiting: (0..own).map(&mut first).collect(),
                     pause: pause.clone(),
                     draws: Seeds::new(plan.seed).stream(&format!("sip/pauses/{shard}")),
+                    lots: Lots::new(plan, &format!("/{shard}")),
                     left: share(all, number, shards),
                     until,
                 }
@@ -81,26 +86,26 @@ impl Users {
     /// When the next is due.
     pub fn due(&self) -> Option<Instant> {
         match self {
-            Self::Open { next, until, .. } => next.map(|(_, due)| due).filter(|due| due < until),
+            Self::Open { next, until, .. } => next.map(|(_, due, _)| due).filter(|due| due < until),
             Self::Closed { waiting, left, until, .. } => {
                 waiting.peek().map(|Reverse((due, _))| *due).filter(|due| *left > 0 && due < until)
             }
         }
     }
 
-    /// Who is due by `now`, and when that was.
-    pub fn take(&mut self, now: Instant) -> Option<(Next, Instant)> {
+    /// Who is due by `now`, when that was, and what it does.
+    pub fn take(&mut self, now: Instant) -> Option<(Next, Instant, Work)> {
         let due = self.due().filter(|due| *due <= now)?;
         match self {
             Self::Open { next, .. } => {
-                let (number, _) = next.take()?;
+                let (number, _, work) = next.take()?;
                 self.advance();
-                Some((Next::Arrival(number), due))
+                Some((Next::Arrival(number), due, work))
             }
-            Self::Closed { waiting, left, .. } => {
+            Self::Closed { waiting, left, lots, .. } => {
                 let Reverse((_, user)) = waiting.pop()?;
                 *left -= 1;
-                Some((Next::User(user), due))
+                Some((Next::User(user), due, lots.draw()))
             }
         }
     }
@@ -128,18 +133,67 @@ impl Users {
     }
 
     fn advance(&mut self) {
-        let Self::Open { schedule, next, number, shard, shards, most, .. } = self else { return };
+        let Self::Open { schedule, next, lots, number, shard, shards, most, .. } = self else { return };
         for due in schedule {
             let place = *number;
+            let work = lots.draw();
             *number += 1;
             if place >= *most {
                 return;
             }
             if place % *shards == *shard {
-                *next = Some((place, due));
+                *next = Some((place, due, work));
                 return;
             }
         }
+    }
+}
+
+/// What each who begins does, one after the other.
+#[derive(Debug)]
+pub(super) struct Lots {
+    work: Work,
+    mix: Vec<Portion>,
+    which: Stream,
+    hold: Option<SpanDistribution>,
+    longest: Duration,
+    spans: Stream,
+}
+
+impl Lots {
+    fn new(plan: &Plan, whose: &str) -> Self {
+        let stream = |of: &str| Seeds::new(plan.seed).stream(&format!("sip/{of}{whose}"));
+        Self {
+            work: plan.work,
+            mix: plan.mix.clone(),
+            which: stream("mix"),
+            hold: plan.hold.clone(),
+            longest: plan.longest_hold(Duration::ZERO),
+            spans: stream("hold"),
+        }
+    }
+
+    fn draw(&mut self) -> Work {
+        let work = self.portion();
+        let Some(hold) = &self.hold else { return work };
+        // Whatever it does: the next must not depend on that.
+        let span = hold.draw(&mut self.spans).min(self.longest);
+        match work {
+            Work::Call(scenario) => Work::Call(scenario.held_for(span)),
+            other => other,
+        }
+    }
+
+    fn portion(&mut self) -> Work {
+        let Some(last) = self.mix.last() else { return self.work };
+        let mut left = self.which.uniform();
+        for portion in &self.mix {
+            left -= portion.share;
+            if left < 0.0 {
+                return portion.work;
+            }
+        }
+        last.work
     }
 }
 
@@ -150,7 +204,7 @@ pub(super) fn share(all: u64, shard: u64, shards: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Arrivals, Gaps, Work};
+    use super::super::{Arrivals, Gaps, Scenario};
     use super::*;
 
     fn plan(pace: Pace) -> Plan {
@@ -160,7 +214,7 @@ mod tests {
     fn all_of(plan: &Plan, part: (u16, u16)) -> Vec<(u64, Instant)> {
         let mut users = Users::new(plan, part, 5);
         std::iter::from_fn(|| users.take(Instant::NEVER))
-            .map(|(next, due)| match next {
+            .map(|(next, due, _)| match next {
                 Next::Arrival(number) => (number, due),
                 Next::User(_) => unreachable!(),
             })
@@ -179,6 +233,42 @@ mod tests {
         assert_eq!((0..3).map(|shard| all_of(&counted, (shard, 3)).len()).collect::<Vec<_>>(), [3, 2, 2]);
     }
 
+    /// What the n-th does, and for how long, is the seed's: for any number of threads. The shares are those of the mix.
+    #[test]
+    fn what_is_drawn_is_the_same_for_any_number_of_shards() {
+        let call = Work::Call(Scenario::Call { hold: Duration::ZERO });
+        let portion = |work, share| Portion { work, share };
+        let mix =
+            vec![portion(call, 0.7), portion(Work::Call(Scenario::Busy), 0.2), portion(Work::Register, 0.1)];
+        let hold = Some(SpanDistribution::Exponential(Duration::from_secs(2)));
+        let open = plan(Pace::Open(Arrivals::at(2000.0, Gaps::Poisson)));
+        let plan = Plan { mix, hold, ..open };
+        let all_of = |part: (u16, u16), seed| -> Vec<_> {
+            let mut users = Users::new(&Plan { seed, ..plan.clone() }, part, 5);
+            let all = std::iter::from_fn(|| users.take(Instant::NEVER));
+            all.map(|(_, due, work)| (due, work)).collect()
+        };
+        let mut shared: Vec<_> = (0..3).flat_map(|shard| all_of((shard, 3), 1)).collect();
+        shared.sort_unstable_by_key(|(due, _)| *due);
+        assert_eq!(shared, all_of((0, 1), 1));
+        assert_ne!(shared, all_of((0, 1), 2));
+        let count = |is: fn(&Work) -> bool| shared.iter().filter(|(_, work)| is(work)).count() as f64;
+        let all = shared.len() as f64;
+        let calls = count(|work| matches!(work, Work::Call(Scenario::Call { .. })));
+        // Four standard deviations of a count of about 4000.
+        for (was, share) in [(calls, 0.7), (count(|work| *work == Work::Register), 0.1)] {
+            assert!((was - share * all).abs() < 4.0 * (all * share * (1.0 - share)).sqrt(), "{was} of {all}");
+        }
+        let held = shared.iter().filter_map(|(_, work)| match work {
+            Work::Call(Scenario::Call { hold }) => Some(hold.as_secs_f64()),
+            _ => None,
+        });
+        let spans: Vec<f64> = held.collect();
+        let mean = spans.iter().sum::<f64>() / spans.len() as f64;
+        assert!((mean - 2.0).abs() < 4.0 * 2.0 / (spans.len() as f64).sqrt(), "{mean}");
+        assert!(spans.iter().all(|span| *span <= 40.0));
+    }
+
     #[test]
     fn who_does_something_once_does_it_once() {
         let pace = Pace::Open(Arrivals::at(100.0, Gaps::Constant));
@@ -191,14 +281,14 @@ mod tests {
         let pause = Duration::from_millis(500);
         let plan = Plan { count: Some(9), ..plan(Pace::Closed(SpanDistribution::Constant(pause))) };
         let mut users = Users::new(&plan, (0, 3), 2);
-        let (first, at) = users.take(Instant::NEVER).unwrap();
+        let (first, at, _) = users.take(Instant::NEVER).unwrap();
         assert!(at < Instant::ZERO + pause);
         let Next::User(user) = first else { panic!("a user") };
-        let (other, _) = users.take(Instant::NEVER).unwrap();
+        let (other, ..) = users.take(Instant::NEVER).unwrap();
         assert_ne!(first, other);
         assert_eq!(users.due(), None, "both are at work");
         users.done(at, user);
-        assert_eq!(users.take(Instant::NEVER), Some((first, at + pause)));
+        assert_eq!(users.take(Instant::NEVER), Some((first, at + pause, Work::ReRegister)));
         users.done(at, user);
         assert_eq!(users.due(), None, "three of nine were this shard's");
     }

@@ -66,7 +66,7 @@ impl Timing {
     }
 }
 
-/// The timers of RFC 3261 table 4 and of RFC 6026, by their letters.
+/// The timers of RFC 3261 table 4, of RFC 6026 and of RFC 6665, by their letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// INVITE is sent again.
@@ -93,6 +93,8 @@ pub enum Timer {
     L,
     /// 2xx to INVITE may come again: 64·T1 (RFC 6026).
     M,
+    /// SUBSCRIBE has waited for its NOTIFY: 64·T1 (RFC 6665).
+    N,
 }
 
 /// What a transaction tells its user.

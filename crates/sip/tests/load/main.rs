@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 mod pair;
+mod scenarios;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -22,7 +22,10 @@ pub fn there() -> SocketAddr {
 }
 
 pub fn setup() -> Setup {
-    let description = Bytes::from_static(b"v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nt=0 0\r\n");
+    let description = Bytes::from_static(
+        b"v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nt=0 0\r\n\
+        m=audio 6000 RTP/AVP 0\r\n",
+    );
     Setup { description, longest_call: Duration::from_secs(300), ..Setup::new(RUN, here(), there()) }
 }
 
@@ -155,6 +158,9 @@ impl<N: Network> Pair<N> {
         match Recipient::of(&scan, RUN, 0).expect("it is of this run") {
             Recipient::Response(token, transaction) if token.owner == Owner::Registration => {
                 self.registrant.handle_response(self.now, &scan, (token, transaction), out);
+            }
+            Recipient::Response(token, transaction) if token.owner == Owner::Callee => {
+                self.callee.handle_response(self.now, &scan, (token, transaction), out);
             }
             Recipient::Response(token, transaction) => {
                 self.caller.handle_response(self.now, &scan, (token, transaction), out);

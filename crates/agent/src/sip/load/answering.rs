@@ -7,7 +7,7 @@ use netrig_core::Duration;
 use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
 
 use super::attention::{Attention, REST};
-use super::order::{Carrier, LoadError};
+use super::order::{Carrier, LoadError, Reconnecting};
 use super::replies::Replies;
 use super::run::drawn;
 use super::tester::TesterSecond;
@@ -81,7 +81,7 @@ pub fn answer(
     ready: impl FnOnce(SocketAddr),
     stop: &AtomicBool,
 ) -> Result<AnswerReport, LoadError> {
-    let mut wire = Wire::open(carrier, local, CALLS_PER_S)?;
+    let mut wire = Wire::open(carrier, Reconnecting::default(), local, CALLS_PER_S)?;
     let local = wire.local();
     let (run, secret) = drawn()?;
     let transport = carrier.transport();
@@ -110,12 +110,16 @@ pub fn answer(
             let more = wire.receive(&clock, &offset, MESSAGES, |from, bytes, arrived| {
                 taken += 1;
                 let scan = Scan::of(bytes);
-                match &mut side {
-                    Side::Callee(callee) if Recipient::of(&scan, run, 0) == Some(Recipient::Callee) => {
-                        callee.handle_request(Moment { arrived, now: clock.now() }, from, &scan, &mut out);
+                let moment = Moment { arrived, now: clock.now() };
+                match (&mut side, Recipient::of(&scan, run, 0)) {
+                    (Side::Callee(callee), Some(Recipient::Callee)) => {
+                        callee.handle_request(moment, from, &scan, &mut out);
                     }
-                    Side::Callee(_) => {}
-                    Side::Replies(replies) => replies.to(from, &scan, bytes, &mut out),
+                    (Side::Callee(callee), Some(Recipient::Response(token, transaction))) => {
+                        callee.handle_response(moment, &scan, (token, transaction), &mut out);
+                    }
+                    (Side::Callee(_), _) => {}
+                    (Side::Replies(replies), _) => replies.to(from, &scan, bytes, &mut out),
                 }
             })?;
             settle(&mut wire, &mut out, &mut counts, &mut report)?;

@@ -102,7 +102,7 @@ impl Attention {
 mod tests {
     use std::net::{SocketAddr, UdpSocket};
 
-    use super::super::order::Carrier;
+    use super::super::order::{Carrier, Reconnecting};
     use super::*;
     use crate::clock::RealtimeOffset;
     use crate::sys::MESSAGES;
@@ -117,7 +117,7 @@ mod tests {
     impl Watched {
         fn new(rest: Duration) -> Self {
             let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-            let wire = Wire::open(&Carrier::Udp, any, 1.0).unwrap();
+            let wire = Wire::open(&Carrier::Udp, Reconnecting::default(), any, 1.0).unwrap();
             let peer = UdpSocket::bind(any).unwrap();
             peer.connect(wire.local()).unwrap();
             let clock = Clock::starting_in(Duration::ZERO);

@@ -31,7 +31,7 @@ mod wire;
 pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
 pub use offered::Offered;
-pub use order::{Carrier, Connecting, LoadError, LoadOrder, is_public};
+pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
 };

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Plan, PlanError, TemplateError};
 
@@ -18,6 +19,22 @@ pub enum Connecting {
     PerUser,
     /// Those of one call, registration or question: it is opened with the first and closed with the last.
     PerAttempt,
+}
+
+/// When a connection that is gone may be opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconnecting {
+    /// By the next request that is sent so long after.
+    After(Duration),
+    /// Not in this load.
+    Never,
+}
+
+impl Default for Reconnecting {
+    /// By the next request.
+    fn default() -> Self {
+        Self::After(Duration::ZERO)
+    }
 }
 
 /// What messages are carried by.
@@ -56,6 +73,12 @@ impl Carrier {
 pub struct LoadOrder {
     /// Where all requests go.
     pub target: SocketAddr,
+    /// Where they go instead, one after the other, when that fails: seven at most (RFC 3263 section 4.3).
+    pub others: Vec<SocketAddr>,
+    /// When a connection that is gone may be opened again.
+    pub reconnecting: Reconnecting,
+    /// Whether the load ends when nothing comes from the server any more.
+    pub ends_without_server: bool,
     /// By what.
     pub carrier: Carrier,
     /// The address that the tester's sockets have; the one from which the kernel would send if not given.
@@ -78,6 +101,9 @@ impl LoadOrder {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         Self {
             target,
+            others: Vec::new(),
+            reconnecting: Reconnecting::default(),
+            ends_without_server: false,
             carrier: Carrier::Udp,
             local: None,
             local_port: 0,
@@ -94,11 +120,19 @@ impl LoadOrder {
     /// [`LoadError::Request`], in a sentence.
     pub fn check(&self) -> Result<(), LoadError> {
         let refuse = |why: String| Err(LoadError::Request(why));
-        if is_public(self.target.ip()) && !self.may_test {
+        let targets = std::iter::once(&self.target).chain(&self.others);
+        if let Some(public) =
+            targets.map(SocketAddr::ip).find(|address| is_public(*address) && !self.may_test)
+        {
             return refuse(format!(
-                "{} is a public address: a load of SIP is sent there only with the word of who may test it",
-                self.target.ip()
+                "{public} is a public address: a load of SIP is sent there only with the word of who may test it"
             ));
+        }
+        if self.others.len() > 7 {
+            return refuse("there are seven servers at most that take over".to_owned());
+        }
+        if let Some(other) = self.others.iter().find(|other| other.is_ipv4() != self.target.is_ipv4()) {
+            return refuse(format!("{other} is of another version of IP than {}", self.target));
         }
         let users = self.plan.users;
         if self.shards == 0 || u32::from(self.shards) > users {
@@ -194,7 +228,6 @@ impl LoadError {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Duration;
     use netrig_sip::load::{Arrivals, Gaps, Pace, Work};
 
     use super::*;

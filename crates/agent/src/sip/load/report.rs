@@ -1,8 +1,10 @@
 //! What a load says when it is over.
 
+use std::collections::BTreeSet;
+
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
-use netrig_sip::load::{CalleeOrder, Failure, What};
+use netrig_sip::load::{CalleeOrder, Failure, What, Work};
 use serde::Serialize;
 
 use super::control::Intervention;
@@ -14,8 +16,8 @@ use super::tester::TesterSecond;
 /// What became of things of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutcomeRow {
-    /// Of what: `call`, `register`; `renew` is a registration that was kept alive, `answer` a call as the tester's callee
-    /// saw it.
+    /// Of what: `call`, `register`; `renew` is a registration that was kept alive, `answer` and `notify` are calls and
+    /// subscriptions as the tester's callee saw them.
     pub what: &'static str,
     /// That were begun.
     pub begun: u64,
@@ -89,7 +91,7 @@ pub struct Ratios {
 pub struct FailureRow {
     /// What failed.
     pub what: &'static str,
-    /// The kind: `timer`, `status`, `rule`, `authentication`, `ringing`, `left`, `peer`, `connection`.
+    /// The kind: `timer`, `status`, `rule`, `missing`, `authentication`, `ringing`, `left`, `peer`, `connection`.
     pub kind: &'static str,
     /// Why, in words.
     pub why: String,
@@ -176,8 +178,10 @@ pub struct LoadReport {
     pub measured: f64,
     /// What ended well, of what began in that time, per second of it.
     pub per_second: f64,
-    /// The same in an hour: busy-hour call attempts that it would carry.
+    /// The same in an hour: busy-hour call attempts (BHCA) that it would carry.
     pub per_hour: f64,
+    /// The same for each user.
+    pub per_user_and_hour: f64,
     /// What began in the warm-up, which is in nothing else here.
     pub warm_up: Vec<OutcomeRow>,
     /// What became of what was begun.
@@ -202,6 +206,10 @@ pub struct LoadReport {
     pub reordered: u64,
     /// Challenges that were answered.
     pub challenges: u64,
+    /// Dialogs beside the first that forked calls came to: acknowledged and hung up.
+    pub surplus: u64,
+    /// Servers that were given up for the next.
+    pub failed_over: u64,
     /// Second by second.
     pub seconds: Vec<SecondRow>,
     /// The tester itself.
@@ -222,6 +230,11 @@ impl LoadReport {
     }
 }
 
+/// Whether it is something as who is called sees it.
+const fn is_of_others(what: What) -> bool {
+    matches!(what, What::Answer | What::Notify)
+}
+
 /// As it stands in tables.
 pub(super) const fn name_of(what: What) -> &'static str {
     match what {
@@ -229,12 +242,19 @@ pub(super) const fn name_of(what: What) -> &'static str {
         What::Renew => "renew",
         What::Unregister => "unregister",
         What::Call => "call",
+        What::EarlyMedia => "early-media",
+        What::DelayedOffer => "delayed-offer",
+        What::Reinvite => "re-invite",
+        What::Prack => "prack",
+        What::Fork => "fork",
         What::Cancel => "cancel",
         What::Busy => "busy",
         What::NoAnswer => "no-answer",
         What::Redirect => "redirect",
         What::Options => "options",
         What::Message => "message",
+        What::Subscribe => "subscribe",
+        What::Notify => "notify",
         What::Answer => "answer",
     }
 }
@@ -249,6 +269,7 @@ const fn kind_of(failure: Failure) -> &'static str {
         Failure::Authentication => "authentication",
         Failure::EndedByPeer => "peer",
         Failure::Rule(_) => "rule",
+        Failure::Without(_) => "missing",
         Failure::Connection(_) => "connection",
     }
 }
@@ -337,6 +358,8 @@ pub(super) struct Reporting {
     warm_up: Tally,
     tester: TesterSecond,
     seconds: Vec<SecondRow>,
+    /// The first second in which something failed as nobody answered, and nothing came.
+    lost: Option<u64>,
     /// Seconds with faults of the tester.
     faulty: u64,
 }
@@ -345,6 +368,11 @@ impl Reporting {
     /// Whether nothing was told yet.
     pub fn is_empty(&self) -> bool {
         self.seconds.is_empty()
+    }
+
+    /// Whether the server was lost: from one second on nothing came of it, and what waited for that failed.
+    pub const fn has_lost_server(&self) -> bool {
+        self.lost.is_some()
     }
 
     /// A second of all threads.
@@ -364,8 +392,10 @@ impl Reporting {
             faults.extend(shard.tester.faults());
         }
         self.tester.merge(&tester);
-        let own =
-            || What::ALL.into_iter().filter(|what| *what != What::Answer).map(|what| all.outcomes(what));
+        let is_silent = |failure| matches!(failure, Failure::TimedOut(_) | Failure::Connection(_));
+        let is_lost = tester.received == 0 && all.failures().any(|(_, failure, _)| is_silent(failure));
+        self.lost = self.lost.or(is_lost.then_some(number));
+        let own = || What::ALL.into_iter().filter(|what| !is_of_others(*what)).map(|what| all.outcomes(what));
         let row = SecondRow {
             second: number,
             intended,
@@ -388,6 +418,7 @@ impl Reporting {
 
     /// The report, when all threads have ended.
     pub fn report(self, order: &LoadOrder, ending: &Ending) -> LoadReport {
+        let lost = self.lost.filter(|_| order.ends_without_server);
         let Self { measured, warm_up, tester, seconds, .. } = self;
         let faulty: Vec<_> = seconds.iter().filter(|second| !second.faults.is_empty()).collect();
         let faults = faulty.first().map(|first| {
@@ -401,8 +432,9 @@ impl Reporting {
         });
         let thresholds = judged(&order.plan.thresholds, &measured);
         let span = measured_span(order, &seconds, ending.paused);
-        let own = measured.outcomes(order.plan.work.what());
-        let per_second = if span > 0.0 { own.succeeded as f64 / span } else { 0.0 };
+        let own: BTreeSet<What> = order.plan.works().map(Work::what).collect();
+        let succeeded: u64 = own.into_iter().map(|what| measured.outcomes(what).succeeded).sum();
+        let per_second = if span > 0.0 { succeeded as f64 / span } else { 0.0 };
         let (sessions, registrations, repetitions) =
             (measured.sessions(), measured.registrations(), measured.repetitions());
         LoadReport {
@@ -417,6 +449,7 @@ impl Reporting {
             measured: span,
             per_second,
             per_hour: per_second * 3600.0,
+            per_user_and_hour: per_second * 3600.0 / f64::from(order.plan.users.max(1)),
             warm_up: outcomes(&warm_up),
             outcomes: outcomes(&measured),
             delays: delays(&measured),
@@ -435,8 +468,10 @@ impl Reporting {
             received_again: repetitions.received,
             reordered: repetitions.reordered,
             challenges: repetitions.challenges,
+            surplus: repetitions.surplus,
+            failed_over: repetitions.failed_over,
             tester: tester_report(&tester, order.shards),
-            notes: notes(order, ending),
+            notes: notes(order, ending, lost),
             seconds,
         }
     }
@@ -449,11 +484,16 @@ fn measured_span(order: &LoadOrder, seconds: &[SecondRow], paused: Duration) -> 
     (end - order.plan.warm_up.min(end)).as_secs_f64()
 }
 
-fn notes(order: &LoadOrder, ending: &Ending) -> Vec<String> {
+fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>) -> Vec<String> {
     let left = ending.left;
-    let is_call = order.plan.work.what().is_invite();
+    let is_call = order.plan.works().any(|work| work.what().is_invite());
     let is_foreign = order.plan.callee == CalleeOrder::Foreign;
     let note = "who was called is not the tester's: there is no answer-signal delay";
+    let lost = lost.map(|second| {
+        format!(
+            "in second {second} nothing came from the server any more, and the load was ended as it was told"
+        )
+    });
     let left = (left > 0).then(|| {
         format!(
             "{left} registrations could not be taken back: the server keeps them until their time is over"
@@ -462,7 +502,8 @@ fn notes(order: &LoadOrder, ending: &Ending) -> Vec<String> {
     let changes = ending.interventions.len();
     let by_hand = (changes > 0)
         .then(|| format!("{changes} times it was changed by hand: this is not the load that was planned"));
-    (is_call && is_foreign).then(|| note.to_owned()).into_iter().chain(by_hand).chain(left).collect()
+    let note = (is_call && is_foreign).then(|| note.to_owned());
+    note.into_iter().chain(by_hand).chain(lost).chain(left).collect()
 }
 
 fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {

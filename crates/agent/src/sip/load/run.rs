@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use netrig_core::{Duration, Instant, Sample};
-use netrig_sip::load::{Course, Pace, Part};
+use netrig_sip::load::{Course, Pace, Part, Setup};
 
 use super::control::{Control, Steering};
 use super::order::{Connecting, LoadError, LoadOrder};
@@ -154,13 +154,18 @@ impl OpenLoad {
         let (run, secret) = drawn()?;
         let plan = Arc::new(order.plan.clone());
         let server = (order.target, order.carrier.transport());
-        let setups = (0..order.shards).map(|number| plan.setup((run, number), &locals, server));
+        let setup =
+            |number| Setup { others: order.others.clone(), ..plan.setup((run, number), &locals, server) };
+        let setups = (0..order.shards).map(setup);
         let parts = setups.map(|setup| Part::new(Arc::clone(&plan), setup, order.shards, secret));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let mut reporting = Reporting::default();
         let told = carry_out(&shared, wires.into_iter().zip(parts), &mut |number, seconds| {
             let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
-            second(row, so_far).into()
+            let next = second(row, so_far).into();
+            // What is open would wait for nobody.
+            let is_over = order.ends_without_server && reporting.has_lost_server();
+            if is_over { Next::Enough(Duration::ZERO) } else { next }
         })?;
         let interrupted = stop.load(Ordering::Relaxed);
         if interrupted && reporting.is_empty() {
@@ -308,7 +313,8 @@ fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
             ))
         }),
     };
-    let wire = |shard| Wire::open(&order.carrier, SocketAddr::new(local, port(shard)?), rate);
+    let wire =
+        |shard| Wire::open(&order.carrier, order.reconnecting, SocketAddr::new(local, port(shard)?), rate);
     (0..order.shards).map(wire).collect()
 }
 

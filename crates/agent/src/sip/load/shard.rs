@@ -364,8 +364,8 @@ impl<'a> Shard<'a> {
                 break;
             }
             let now = shared.clock.now();
-            for Lost { registers, whose, why } in lost {
-                part.handle_disconnection(now, registers, whose, why);
+            for Lost { to, registers, whose, why } in lost {
+                part.handle_disconnection(now, registers, (to, whose), why);
             }
         }
         if !part.out.records.is_empty() {

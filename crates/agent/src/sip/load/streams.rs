@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use netrig_core::Instant;
+use netrig_core::{Duration, Instant};
 use netrig_sip::Framed;
 use netrig_sip::load::{Broken, Key, Outbox, Owner, Token, Way, Whose};
 use rustix::event::{Timespec, epoll};
@@ -16,7 +16,7 @@ use rustix::net::SocketFlags;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
-use super::order::{Connecting, LoadError};
+use super::order::{Connecting, LoadError, Reconnecting};
 use super::tester::TesterSecond;
 use crate::clock::RealtimeOffset;
 use crate::sip::{Bounds, SipStream, StreamError, Turn};
@@ -62,6 +62,8 @@ impl Lane {
     fn of(connecting: Connecting, user: u32, attempt: Token) -> Self {
         let registers = attempt.owner == Owner::Registration;
         match connecting {
+            // Those who notify share one.
+            _ if attempt.owner == Owner::Callee => Self::All,
             Connecting::One => Self::All,
             Connecting::PerUser => Self::User { registers, user },
             Connecting::PerAttempt => Self::Attempt { registers, key: attempt.key },
@@ -72,6 +74,8 @@ impl Lane {
 /// A connection that is gone, and whose requests it carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost {
+    /// Where it went.
+    pub to: SocketAddr,
     /// Whether those who register used it, and not those who call; both if it is nobody's in particular.
     pub registers: Option<bool>,
     pub whose: Whose,
@@ -108,11 +112,19 @@ pub(super) struct LoadStreams {
     dirty: Vec<usize>,
     accepts: bool,
     lost: Vec<Lost>,
+    reconnecting: Reconnecting,
+    clock: Clock,
+    /// Lanes whose connections are gone, and since when, where that keeps them from being opened again.
+    gone: HashMap<(SocketAddr, Lane), Instant>,
 }
 
 impl LoadStreams {
     /// Listens at `local`; no connection stands.
-    pub fn open(local: SocketAddr, connecting: Connecting, tls: Option<LoadTls>) -> Result<Self, LoadError> {
+    pub fn open(
+        local: SocketAddr,
+        (connecting, reconnecting): (Connecting, Reconnecting),
+        tls: Option<LoadTls>,
+    ) -> Result<Self, LoadError> {
         let making = Making::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, local)?;
         // As long as one socket wants stamps, the kernel makes them for all.
         making.stamped(Stamped::Received)?;
@@ -136,6 +148,9 @@ impl LoadStreams {
             dirty: Vec::new(),
             accepts: false,
             lost: Vec::new(),
+            reconnecting,
+            clock: Clock::starting_in(Duration::ZERO),
+            gone: HashMap::new(),
         })
     }
 
@@ -320,7 +335,11 @@ impl LoadStreams {
             Lane::Attempt { .. } => Whose::Attempt(attempt),
         };
         let registers = (lane != Lane::All).then_some(attempt.owner == Owner::Registration);
-        let lost = Lost { registers, whose, why: Broken::Closed };
+        let lost = Lost { to, registers, whose, why: Broken::Closed };
+        if !self.may_open(to, lane) {
+            self.lost.push(lost);
+            return None;
+        }
         let tls = self.tls.as_ref().map(|tls| (&tls.client, tls.name.clone()));
         let made = SipStream::connect(SocketAddr::new(self.local.ip(), 0), to, tls, BOUNDS);
         let made = made.and_then(SipStream::stamped);
@@ -333,6 +352,19 @@ impl LoadStreams {
                 self.lost.push(Lost { why, ..lost });
             })
             .ok()
+    }
+
+    /// Whether a connection may be opened there, as the last one is gone for long enough.
+    fn may_open(&mut self, to: SocketAddr, lane: Lane) -> bool {
+        let Some(since) = self.gone.get(&(to, lane)) else { return true };
+        let may = match self.reconnecting {
+            Reconnecting::Never => false,
+            Reconnecting::After(pause) => self.clock.now() >= *since + pause,
+        };
+        if may {
+            self.gone.remove(&(to, lane));
+        }
+        may
     }
 
     /// An attempt has come to its end: a connection that was its own is closed.
@@ -374,6 +406,11 @@ impl LoadStreams {
             }
             if let Some(why) = why.filter(|_| !connection.is_done) {
                 self.lost.push(Lost { why, ..lost });
+                // That of an attempt is nobody's else.
+                let is_kept = self.reconnecting != Reconnecting::default();
+                if is_kept && !matches!(lane, Lane::Attempt { .. }) {
+                    self.gone.insert((to, lane), self.clock.now());
+                }
             }
         }
         let peer = connection.stream.peer();

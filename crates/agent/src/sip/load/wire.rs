@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use netrig_core::Instant;
 use netrig_sip::load::{Outbox, Token};
 
-use super::order::{Carrier, LoadError};
+use super::order::{Carrier, LoadError, Reconnecting};
 use super::socket::LoadSocket;
 use super::streams::{LoadStreams, Lost};
 use super::tester::TesterSecond;
@@ -21,13 +21,18 @@ pub(super) enum Wire {
 
 impl Wire {
     /// At `local`, with room for what comes of so many calls per second.
-    pub fn open(carrier: &Carrier, local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
+    pub fn open(
+        carrier: &Carrier,
+        reconnecting: Reconnecting,
+        local: SocketAddr,
+        calls_per_s: f64,
+    ) -> Result<Self, LoadError> {
         let (connecting, tls) = match carrier {
             Carrier::Udp => return LoadSocket::open(local, calls_per_s).map(Box::new).map(Self::Datagrams),
             Carrier::Tcp(connecting) => (*connecting, None),
             Carrier::Tls(connecting, tls) => (*connecting, Some(tls.clone())),
         };
-        Ok(Self::Streams(Box::new(LoadStreams::open(local, connecting, tls)?)))
+        Ok(Self::Streams(Box::new(LoadStreams::open(local, (connecting, reconnecting), tls)?)))
     }
 
     /// Where it is reached.

@@ -111,8 +111,17 @@ fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Option<Stri
     if order.plan.work == Work::ReRegister {
         order.plan.users = ((rate * USERS_PER_RATE) as u32).max(FEWEST_USERS);
     }
-    // Peers are called without a server between.
+    // Peers are called without a server between, and no other server than this.
     order.plan.callee = CalleeOrder::Foreign;
+    order.plan.contacts = 1;
+    order.plan.mix.clear();
+    order.others.clear();
+    // What is said in a call beyond its first and last messages is no more work than they are, and nobody forks here.
+    if let Work::Call(scenario) = order.plan.work
+        && scenario.what().is_call()
+    {
+        order.plan.work = Work::Call(Scenario::Call { hold: scenario.hold().unwrap_or_default() });
+    }
     let challenges = !order.plan.passwords.of(0).as_bytes().is_empty();
     let (answering, is_over, carrier) =
         (answering(&order, challenges), AtomicBool::new(false), order.carrier.clone());
@@ -146,7 +155,7 @@ fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Option<Stri
 fn answering(order: &LoadOrder, challenges: bool) -> Answering {
     let ringing = Duration::ZERO;
     match order.plan.work {
-        Work::Call(Scenario::Call { .. }) => Answering::calls(ringing),
+        Work::Call(Scenario::Call { .. } | Scenario::Subscribe { .. }) => Answering::calls(ringing),
         Work::Call(Scenario::Busy) => Answering::Calls { wish: Wish::Refuse, ringing },
         Work::Call(Scenario::Cancel { .. } | Scenario::NoAnswer { .. }) => {
             Answering::Calls { wish: Wish::Ring, ringing }

@@ -1,11 +1,14 @@
 //! Steps of a search as loads.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_agent::sip::load::{DelayRow, LoadError, LoadOrder, LoadReport, Next, SecondRow, SoFar, run};
+use netrig_agent::sip::load::{
+    DelayRow, LoadError, LoadOrder, LoadReport, Next, OutcomeRow, SecondRow, SoFar, run,
+};
 use netrig_core::Duration;
 use netrig_runner::capacity::{Counts, DelaySeen, Outcome, Progress, Search, Seen, Step, TesterSeen};
-use netrig_sip::load::{Arrivals, Pace};
+use netrig_sip::load::{Arrivals, Pace, Work};
 
 use super::arguments::Capacity;
 use crate::commands::sip::load;
@@ -110,15 +113,20 @@ impl<'a> Watched<'a> {
 
     /// It is over: what is open now was waited for.
     fn end(mut self, report: &LoadReport) -> Seen {
-        let own = report.outcome(self.order.plan.work.what());
-        let Some(own) = own else { return self.seen };
+        let whats: BTreeSet<_> = self.order.plan.works().map(Work::what).collect();
+        let own: Vec<_> = whats.into_iter().filter_map(|what| report.outcome(what)).collect();
+        if own.is_empty() {
+            return self.seen;
+        }
+        let sum = |of: fn(&OutcomeRow) -> u64| own.iter().map(|row| of(row)).sum::<u64>();
         let counts = &mut self.seen.counts;
+        let succeeded = sum(|row| row.succeeded);
         *counts = Counts {
-            begun: own.begun,
-            succeeded: own.succeeded,
-            failed: own.failed,
-            overdue: own.open,
-            late: counts.late.min(own.succeeded),
+            begun: sum(|row| row.begun),
+            succeeded,
+            failed: sum(|row| row.failed),
+            overdue: sum(|row| row.open),
+            late: counts.late.min(succeeded),
             again: counts.again,
         };
         self.seen

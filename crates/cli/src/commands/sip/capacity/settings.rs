@@ -14,6 +14,7 @@ pub fn unit(work: Work) -> &'static str {
         Work::Register | Work::ReRegister | Work::Unregister => "registrations",
         Work::Call(Scenario::Redirect) => "redirects",
         Work::Call(Scenario::Options | Scenario::Message) => "requests",
+        Work::Call(Scenario::Subscribe { .. }) => "subscriptions",
         Work::Call(_) => "calls",
     }
 }

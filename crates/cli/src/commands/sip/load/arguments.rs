@@ -34,6 +34,10 @@ pub struct ArrivalArguments {
     /// given
     #[arg(long, value_name = "RATE", group = "pace")]
     pub rate: Option<Rate>,
+    /// How many call attempts (or whatever is begun) each user makes in an hour, in place of the rate of all: busy hour call
+    /// attempts
+    #[arg(long, value_name = "N", group = "pace", value_parser = attempts)]
+    pub bhca: Option<f64>,
     /// Stages in place of one rate, one after the other: `100/s,30s`, `100/s..500/s,30s`
     #[arg(long, value_name = "RATE[..RATE],TIME", group = "pace", num_args = 1)]
     pub stage: Vec<TypedStage>,
@@ -58,4 +62,10 @@ pub struct ArrivalArguments {
     /// Seed of the arrivals: the same one gives the same moments
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// A number above zero.
+fn attempts(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("`{text}` is no number of attempts above zero"))
 }

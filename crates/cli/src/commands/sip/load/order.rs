@@ -16,11 +16,14 @@ const RATE: f64 = 10.0;
 /// What was typed, as the agent takes it.
 pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
     let ArrivalArguments { lasts, count, warm_up, seed, .. } = arguments.arrivals;
-    order_of(
-        &arguments.subject,
-        pace(&arguments.arrivals)?,
-        Span { lasts, count, warm_up, seed, is_step: false },
-    )
+    let span = Span { lasts, count, warm_up, seed, is_step: false };
+    let mut order = order_of(&arguments.subject, pace(&arguments.arrivals)?, span)?;
+    if let Some(attempts) = arguments.arrivals.bhca {
+        // How many users there are is known now.
+        let rate = attempts * f64::from(order.plan.users) / 3600.0;
+        order.plan.pace = Pace::Open(Arrivals::at(rate, arguments.arrivals.arrivals.0));
+    }
+    Ok(order)
 }
 
 fn pace(typed: &ArrivalArguments) -> Result<Pace, Failure> {

@@ -58,10 +58,11 @@ fn outcomes(report: &LoadReport, text: &mut String) {
     table.write(text);
     let _ = writeln!(
         text,
-        "{} per second succeeded in {} s: {} in an hour",
+        "{} per second succeeded in {} s: {} BHCA (in an hour), {} for each user",
         plain(report.per_second),
         plain(report.measured),
-        plain(report.per_hour.round())
+        plain(report.per_hour.round()),
+        plain(report.per_user_and_hour)
     );
 }
 
@@ -119,6 +120,8 @@ fn failures(report: &LoadReport, text: &mut String) {
         ("requests received again", report.received_again),
         ("responses out of order", report.reordered),
         ("challenges answered", report.challenges),
+        ("surplus dialogs ended", report.surplus),
+        ("servers given up for the next", report.failed_over),
     ];
     let some = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}"));
     let some: Vec<_> = some.collect();

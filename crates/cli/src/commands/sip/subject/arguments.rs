@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use netrig_core::{Duration, Fraction, Size};
 
+use super::typed::{TypedHold, TypedMix, TypedReconnect};
+
 /// A server, what users do with it, and what it has to keep to.
 #[derive(Debug, Args)]
 pub struct Subject {
@@ -15,6 +17,16 @@ pub struct Subject {
     /// What users do
     #[arg(long, value_enum, default_value_t = ScenarioName::Call)]
     pub scenario: ScenarioName,
+    /// Several scenarios in one load, each with its share: `call=70%,busy=10%,no-answer=10%,cancel=5%,register=5%`
+    #[arg(long, value_name = "SCENARIO=SHARE,..", conflicts_with = "scenario")]
+    pub mix: Option<TypedMix>,
+    /// A server that takes over when the target, or the one given before it, does not answer, answers 503 or is not reached (RFC
+    /// 3263 section 4.3): written as the target is, of the same transport; given several times, seven at most
+    #[arg(long, value_name = "TARGET")]
+    pub fail_over: Vec<String>,
+    /// End the load when nothing comes from the server any more: by itself it goes on, in case the server comes back
+    #[arg(long)]
+    pub stop_on_loss_of_server: bool,
     #[command(flatten)]
     pub population: Population,
     #[command(flatten)]
@@ -38,6 +50,16 @@ pub enum ScenarioName {
     Unregister,
     /// A call that is answered, held and hung up
     Call,
+    /// A call that is answered behind a 183 with a session description
+    EarlyMedia,
+    /// A call whose offer is made by who is called: INVITE without a session description
+    DelayedOffer,
+    /// A call that is put on hold after a third of `--hold`, and taken up again after two
+    ReInvite,
+    /// A call whose provisional responses are acknowledged by PRACK (100rel)
+    Prack,
+    /// A call that a server forks, and that is answered twice: `--contacts` with `--callee own`
+    Fork,
     /// A call that is taken back while it rings
     Cancel,
     /// A call to one who is busy: 486 or 600 is what is wanted
@@ -50,6 +72,8 @@ pub enum ScenarioName {
     Options,
     /// MESSAGE
     Message,
+    /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, taken back after `--hold`
+    Subscribe,
 }
 
 /// Who there is.
@@ -72,7 +96,7 @@ pub struct Population {
     /// The domain of all users; the target's address if not given, with its port if that is not 5060
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
-    /// How long a registration is to last
+    /// How long a registration, or a subscription, is to last
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub expires: Duration,
 }
@@ -88,9 +112,17 @@ pub struct CallArguments {
     /// How long a peer of `--callee own` rings
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub ring: Duration,
-    /// How long a call is held
+    /// At how many places each peer of `--callee own` is registered: a server that forks calls them all; the first answers, of
+    /// `fork` the first two, and the others ring until they are cancelled
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub contacts: u8,
+    /// How many provisional responses a peer of `--callee own` sends before it answers, evenly over `--ring`
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub provisionals: u16,
+    /// How long a call is held, or a subscription lasts: `30s`, or drawn: `exponential:30s`, `uniform:10s..50s`,
+    /// `pareto:30s,1.5` (the mean and the shape); what would be above 20 means is as long as that
     #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub hold: Duration,
+    pub hold: TypedHold,
     /// How long it rings until a call of `cancel` or `no-answer` is given up
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub patience: Duration,
@@ -118,6 +150,10 @@ pub struct Connections {
     /// Which requests share a connection over TCP or TLS: all of a thread if not given
     #[arg(long, value_enum, value_name = "WHOSE")]
     pub connections: Option<ConnectionsName>,
+    /// After how long a connection that is gone may be opened again, by what is sent next: `0s` at once, `never` not in this load.
+    /// What is sent before that fails as what waited on the connection has
+    #[arg(long, value_name = "DELAY")]
+    pub reconnect: Option<TypedReconnect>,
     /// The server must show a certificate that one of these authorities has signed, for the name of the target; in PEM. Without
     /// them any certificate is taken: a test's server has often made its own
     #[arg(long, value_name = "FILE")]

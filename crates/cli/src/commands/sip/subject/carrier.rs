@@ -40,6 +40,9 @@ pub(super) fn carrier(
     if let Some((flag, _)) = in_tls.iter().find(|(_, file)| file.is_some() && transport != Transport::Tls) {
         return refuse(flag, "TLS");
     }
+    if typed.reconnect.is_some() && transport == Transport::Udp {
+        return refuse("reconnect", "TCP and TLS");
+    }
     let connecting = match typed.connections {
         Some(_) if transport == Transport::Udp => return refuse("connections", "TCP and TLS"),
         None | Some(ConnectionsName::One) => Connecting::One,

@@ -3,6 +3,7 @@
 mod arguments;
 mod carrier;
 mod order;
+mod typed;
 
 pub use arguments::Subject;
 pub use order::{Span, order_of, read, scenario, thresholds, work};

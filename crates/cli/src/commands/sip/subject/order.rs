@@ -1,12 +1,14 @@
 //! From what was typed to an order.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::ValueEnum;
-use netrig_agent::sip::load::{LoadOrder, is_public};
+use netrig_agent::sip::load::{LoadOrder, Reconnecting, is_public};
 use netrig_core::Duration;
+use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
-use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Scenario, Work};
+use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Portion, Scenario, Work};
 use netrig_sip::transaction::Timing;
 
 use super::arguments::{CalleeName, Population, ScenarioName, StatisticName, Subject};
@@ -59,7 +61,11 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         names,
         passwords,
         domain: subject.population.domain.clone(),
-        expires: u32::try_from(subject.population.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX),
+        expires: expires(subject),
+        mix: mix(subject),
+        hold: call.hold.drawn(),
+        contacts: call.contacts,
+        provisionals: call.provisionals,
         callee: match call.callee {
             CalleeName::None => CalleeOrder::Foreign,
             CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
@@ -77,10 +83,25 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         local: tester.local,
         local_port: tester.local_port,
         may_test,
+        others: others(subject, transport)?,
+        reconnecting: subject.connections.reconnect.map_or_else(Reconnecting::default, |typed| typed.0),
+        ends_without_server: subject.stop_on_loss_of_server,
         shards: tester.cpus.unwrap_or(own.shards).min(u16::try_from(users).unwrap_or(u16::MAX)),
         punctual: tester.punctual,
         ..own
     })
+}
+
+/// The servers that take over.
+fn others(subject: &Subject, transport: Transport) -> Result<Vec<SocketAddr>, Failure> {
+    let other = |typed: &String| {
+        let (own, host) = target(typed)?;
+        if own != transport {
+            return Err(Failure::request(format!("`{typed}` is not of the transport of {}", subject.target)));
+        }
+        resolve(&Target { target: host.to_owned(), ipv4: false, ipv6: false }, transport.default_port())
+    };
+    subject.fail_over.iter().map(other).collect()
 }
 
 /// Whether the person has said that this host may be tested.
@@ -96,26 +117,59 @@ fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
     }
 }
 
-/// The scenario as it was typed.
+/// The scenario, or the mix of them, as it was typed.
 pub fn scenario(subject: &Subject) -> String {
-    subject.scenario.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+    let name = |scenario: ScenarioName| {
+        scenario.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+    };
+    match &subject.mix {
+        None => name(subject.scenario),
+        Some(mix) => {
+            let part =
+                |(scenario, share): &(ScenarioName, f64)| format!("{}={}%", name(*scenario), share * 100.0);
+            mix.0.iter().map(part).collect::<Vec<_>>().join(",")
+        }
+    }
 }
 
+/// What all users do, or most of them.
 pub fn work(subject: &Subject) -> Work {
-    let (hold, patience) = (subject.call.hold, subject.call.patience);
-    let scenario = match subject.scenario {
+    let most = subject.mix.iter().flat_map(|mix| &mix.0).max_by(|one, other| one.1.total_cmp(&other.1));
+    work_of(most.map_or(subject.scenario, |(scenario, _)| *scenario), subject)
+}
+
+fn work_of(scenario: ScenarioName, subject: &Subject) -> Work {
+    let (hold, patience) = (subject.call.hold.0.mean(), subject.call.patience);
+    let scenario = match scenario {
         ScenarioName::Register => return Work::Register,
         ScenarioName::ReRegister => return Work::ReRegister,
         ScenarioName::Unregister => return Work::Unregister,
         ScenarioName::Call => Scenario::Call { hold },
+        ScenarioName::EarlyMedia => Scenario::EarlyMedia { hold },
+        ScenarioName::DelayedOffer => Scenario::DelayedOffer { hold },
+        ScenarioName::ReInvite => Scenario::Reinvite { hold },
+        ScenarioName::Prack => Scenario::Prack { hold },
+        ScenarioName::Fork => Scenario::Fork { hold },
         ScenarioName::Cancel => Scenario::Cancel { after: patience },
         ScenarioName::Busy => Scenario::Busy,
         ScenarioName::NoAnswer => Scenario::NoAnswer { patience },
         ScenarioName::Redirect => Scenario::Redirect,
         ScenarioName::Options => Scenario::Options,
         ScenarioName::Message => Scenario::Message,
+        ScenarioName::Subscribe => Scenario::Subscribe { hold, expires: expires(subject) },
     };
     Work::Call(scenario)
+}
+
+/// For how long is registered and subscribed, s.
+fn expires(subject: &Subject) -> u32 {
+    u32::try_from(subject.population.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX)
+}
+
+/// What users do where they do several things.
+fn mix(subject: &Subject) -> Vec<Portion> {
+    let portions = subject.mix.iter().flat_map(|mix| &mix.0);
+    portions.map(|(scenario, share)| Portion { work: work_of(*scenario, subject), share: *share }).collect()
 }
 
 pub fn thresholds(subject: &Subject) -> Thresholds {
@@ -146,22 +200,22 @@ fn users(
         return listed(path, password, subject.call.callee == CalleeName::Own);
     }
     let names = pattern(&population.names)?;
-    let wanted = wanted(work, pace, span);
+    let wanted = wanted(subject, work, pace, span);
     let follows = span.is_step && !matches!(work, Work::Call(_));
     let users = population.users.map_or(wanted, |users| if follows { users.min(wanted) } else { users });
     Ok((names, Directory::Fixed(password.unwrap_or_default().into_bytes().into()), users))
 }
 
 /// As many as will be wanted, with a margin for chance.
-fn wanted(work: Work, pace: &Pace, span: &Span) -> u32 {
+fn wanted(subject: &Subject, work: Work, pace: &Pace, span: &Span) -> u32 {
     match pace {
-        Pace::Open(arrivals) if work.is_once() => {
+        Pace::Open(arrivals) if work.is_once() && subject.mix.is_none() => {
             let expected = arrivals.expected(span.lasts);
             let count = span.count.unwrap_or(u64::MAX) as f64;
             (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0) as u32
         }
         // Who still waits for the server must not be missed by those who come: as many as come until it is too late.
-        Pace::Open(arrivals) if work == Work::ReRegister => {
+        Pace::Open(arrivals) if work == Work::ReRegister || subject.mix.is_some() => {
             (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS)) as u32
         }
         _ => USERS,

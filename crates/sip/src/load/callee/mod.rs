@@ -1,14 +1,21 @@
 //! Who is called: any user, in the way that the caller wishes.
+//!
+//! What is asked once a call stands is in `dialog`, and subscriptions are in `notifying`.
+
+mod dialog;
+mod notifying;
 
 use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
 use super::call::{Answer, Answering, Clock};
-use super::messages::{Responses, copy_of};
+use super::digits::{Decimal, decimal};
+use super::messages::{Responses, copy_of, notice};
 use super::moment::Moment;
 use super::output::{Counts, Failure, Output, Record, Side, Stamps, Way, What, stamp};
 use super::scan::{Scan, Start};
+use super::session::Session;
 use super::setup::Setup;
 use super::slab::{Key, Slab};
 use super::table::Table;
@@ -23,16 +30,29 @@ use crate::transaction::Timer;
 /// the same answer.
 const NOBODY: Key = Key { index: u32::MAX, generation: u32::MAX };
 
-/// All calls that one shard is asked to take. It is driven by [`Callee::handle_request`] and
+/// "the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1), so that no proxy gives the call
+/// up.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How many of the places at which one is called answer it.
+const fn answering(wish: Wish) -> u32 {
+    match wish {
+        Wish::Both => 2,
+        _ => 1,
+    }
+}
+
+/// All calls that one shard is asked to take. It is driven by [`Callee::handle_request`], [`Callee::handle_response`] and
 /// [`Callee::handle_timeout`].
 ///
 /// A call is found by the tag that this side has given it; only an INVITE and a CANCEL, which have none, are looked up
-/// by their Call-ID. A call takes memory from its INVITE until T4 after its end, and beyond [`Setup::calls`] calls are
-/// refused with 503.
+/// by their Call-ID and by who is called: each place at which a user is registered is one of its own. A call takes memory
+/// from its INVITE until T4 after its end, and beyond [`Setup::calls`] calls are refused with 503.
 #[derive(Debug)]
 pub struct Callee {
     setup: Setup,
     responses: Responses,
+    notice: Template,
     /// What calls of another test want.
     foreign: Wish,
     /// From the INVITE to its answer.
@@ -62,6 +82,7 @@ impl Callee {
     ) -> Result<Self, TemplateError> {
         Ok(Self {
             responses: Responses::new(&setup)?,
+            notice: notice(&setup)?,
             foreign,
             ringing,
             calls: Slab::new(setup.calls),
@@ -90,7 +111,7 @@ impl Callee {
         self.refused
     }
 
-    /// How many requests came that belong to no call.
+    /// How many messages came that belong to no call.
     pub const fn strays(&self) -> u64 {
         self.strays
     }
@@ -102,6 +123,7 @@ impl Callee {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+        self.arrived = now;
         while let Some(index) = self.wheel.pop(now) {
             if let Some(key) = self.calls.key_at(index) {
                 self.due(now, key, out);
@@ -124,11 +146,15 @@ impl Callee {
         let tag = scan.to_tag.and_then(Token::read).filter(|token| self.is_own(*token));
         match (method, scan.to_tag) {
             (b"INVITE", None) => self.invited(now, from, scan, out),
+            (b"INVITE", Some(_)) => self.invited_within(now, from, scan, tag, out),
             (b"CANCEL", None) => self.cancelled(now, from, scan, out),
-            (b"ACK", _) => self.acknowledged(now, tag, out),
+            (b"ACK", _) => self.acknowledged(now, scan, tag, out),
+            (b"PRACK", Some(_)) => self.pracked(now, from, scan, tag, out),
             (b"BYE", _) => self.hung_up(now, from, scan, tag, out),
+            (b"SUBSCRIBE", None) => self.subscribed(now, from, scan, out),
+            (b"SUBSCRIBE", Some(_)) => self.subscribed_again(now, from, scan, tag, out),
             (_, None) => self.at_once(from, scan, |responses| &responses.ok, out),
-            // Neither the session nor anything else is changed while it lasts.
+            // Nothing else is changed while it lasts.
             (_, Some(_)) => self.at_once(from, scan, |responses| &responses.not_acceptable, out),
         }
     }
@@ -156,7 +182,7 @@ impl Callee {
 
     fn find(&self, scan: &Scan<'_>) -> (u64, Option<Key>) {
         let name = scan.call_id.unwrap_or_default();
-        let hash = self.table.hash(name);
+        let hash = self.table.hash(name, user_of(scan));
         let call = |index| self.calls.key_at(index).and_then(|key| self.calls.get(key));
         let index =
             self.table.find(hash, |index| call(index).is_some_and(|call| call.call_id.as_bytes() == name));
@@ -164,20 +190,42 @@ impl Callee {
     }
 
     fn invited(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
-        let (Some(name), Some(cseq)) = (scan.call_id, scan.cseq) else {
+        let (hash, known) = self.find(scan);
+        let Some(cseq) = scan.cseq else {
             self.strays += 1;
             return;
         };
-        let (hash, known) = self.find(scan);
         if let Some(key) = known {
-            return self.invited_again(key, cseq.number, out);
+            return self.invited_again(from, scan, key, cseq.number, out);
         }
-        let caller = Token::read(name).filter(|token| token.run == self.setup.run);
+        let wish = self.wish_of(scan);
+        let Some(key) = self.open(from, scan, hash, wish) else {
+            self.refused += u64::from(scan.call_id.is_some());
+            return self.at_once(from, scan, |responses| &responses.full, out);
+        };
+        self.begin(now, key, out);
+        self.rest(key);
+    }
+
+    /// What the caller wants of who is called at this place. Where that is registered at several, as many answer as are to, and
+    /// all others ring until they are cancelled.
+    fn wish_of(&self, scan: &Scan<'_>) -> Wish {
+        let caller = scan.call_id.and_then(Token::read).filter(|token| token.run == self.setup.run);
         let wish = match caller.map(|token| token.owner) {
             Some(Owner::Caller(wish)) => wish,
             _ => self.foreign,
         };
+        let place = user_of(scan).rsplit(|byte| *byte == b'~').next().and_then(decimal);
+        let is_behind = self.setup.contacts > 1 && place.is_some_and(|place| place > answering(wish));
+        if is_behind && wish != Wish::Refuse { Wish::Ring } else { wish }
+    }
+
+    /// A place for what begins; `None` if there is none left, or if it has no name.
+    fn open(&mut self, from: SocketAddr, scan: &Scan<'_>, hash: u64, wish: Wish) -> Option<Key> {
+        let name = scan.call_id?;
+        let caller = Token::read(name).filter(|token| token.run == self.setup.run);
         let own = self.token(NOBODY);
+        let branch = self.table.hash(scan.branch.unwrap_or_default(), b"");
         let lines = &mut self.lines;
         let make = |key| {
             let own = Token { key, ..own };
@@ -188,47 +236,82 @@ impl Callee {
                 failure: None,
                 wish,
                 status: 0,
-                cseq: cseq.number,
+                cseq: scan.cseq.map_or(0, |cseq| cseq.number),
                 counts: Counts::default(),
                 clock: Clock::default(),
                 stamps: Stamps::new(self.arrived, self.arrived),
                 hash,
                 call_id: Text::of(name),
+                branch,
+                answers: Instant::NEVER,
+                provisionals: 0,
+                session: Session::default(),
+                rseq: 0,
+                is_unacknowledged: false,
+                has_offered: scan.body.is_empty() && !self.setup.description.is_empty(),
+                subscription: None,
                 from,
                 copied: Text::of_lines(lines),
             }
         };
-        let Some(key) = self.calls.insert(make) else {
-            self.refused += 1;
-            return self.at_once(from, scan, |responses| &responses.full, out);
-        };
+        let key = self.calls.insert(make)?;
         self.table.insert(hash, key.index);
-        self.begin(now, key, out);
-        self.rest(key);
+        Some(key)
     }
 
     /// Rings, or refuses, or answers at once.
     fn begin(&mut self, now: Instant, key: Key, out: &mut Output) {
-        let longest = self.setup.longest_ringing;
+        let Setup { longest_ringing, provisionals, .. } = self.setup;
         let Some(call) = self.calls.get_mut(key) else { return };
         let span = match call.wish {
             Wish::Refuse => return self.respond(now, key, 486, out),
-            Wish::Ring => longest,
-            Wish::Answer => self.ringing,
+            Wish::Ring => longest_ringing,
+            Wish::Answer | Wish::Progress | Wish::Reliable | Wish::Both => self.ringing,
         };
-        if span.is_zero() {
+        let is_silent = matches!(call.wish, Wish::Answer | Wish::Both);
+        if span.is_zero() && is_silent && provisionals <= 1 {
             return self.respond(now, key, 200, out);
         }
         stamp(&mut call.stamps.ringing, now);
-        call.clock.act = Deadline::after(now, span);
+        call.answers = now + span;
+        call.provisionals = provisionals;
+        self.ring(now, key, out);
+        let is_due = |call: &Answer| call.phase == Answering::Ringing && !call.is_unacknowledged;
+        while span.is_zero() && self.calls.get(key).is_some_and(is_due) {
+            self.due(now, key, out);
+        }
+    }
+
+    /// Sends the next provisional response; until it is answered or cancelled others follow.
+    fn ring(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let timing = self.setup.timing;
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let left = call.answers.max(now) - now;
+        call.provisionals = call.provisionals.saturating_sub(1);
+        let pause = Duration::from_nanos(left.as_nanos() / (u64::from(call.provisionals) + 1));
+        if call.wish == Wish::Reliable {
+            // "The RSeq numbering space is within a single transaction", and "a value one greater" is of each that follows (RFC
+            // 3262 section 3).
+            call.rseq += 1;
+            call.is_unacknowledged = true;
+            call.clock.again = Repetition::after(now, timing.t1);
+            call.clock.end = Deadline::after(now, timing.patience());
+        }
+        call.clock.act = Deadline::after(now, pause.min(MINUTE));
         self.write(key, out);
     }
 
     /// An INVITE that has come before: its transaction answers with what it has answered last, and a 2xx is sent again
     /// by its own timer (RFC 6026 section 7.1).
-    fn invited_again(&mut self, key: Key, cseq: u32, out: &mut Output) {
+    fn invited_again(&mut self, from: SocketAddr, scan: &Scan<'_>, key: Key, cseq: u32, out: &mut Output) {
+        let branch = self.table.hash(scan.branch.unwrap_or_default(), b"");
         let Some(call) = self.calls.get_mut(key) else { return };
         call.counts.repeated += 1;
+        if call.branch != branch && call.cseq == cseq {
+            // "the UAS core has received the same request more than once, following different paths": 482 (RFC 3261 section
+            // 8.2.2.2).
+            return self.at_once(from, scan, |responses| &responses.merged, out);
+        }
         if call.cseq == cseq && matches!(call.phase, Answering::Ringing | Answering::Refusing) {
             self.write(key, out);
         }
@@ -256,15 +339,31 @@ impl Callee {
     /// The last response, once more.
     fn write(&self, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get(key) else { return };
-        let Responses { ringing, accepted, busy, unavailable, terminated, .. } = &self.responses;
-        let template = match call.status {
-            0 => ringing,
-            200 => accepted,
-            480 => unavailable,
-            486 => busy,
+        let values = Values::default().with(Hole::Copied, call.copied.as_bytes());
+        let Responses { ringing, progress, reliable, accepted, accepted_bare, .. } = &self.responses;
+        let Responses { held, resumed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
+        let template = match (call.status, call.wish) {
+            (0, Wish::Progress) => progress,
+            (0, Wish::Reliable) => {
+                let number = Decimal::new(call.rseq.into());
+                let values = values.with(Hole::Reliable, number.as_bytes());
+                return out.messages.write(call.from, Way::Back, reliable, &values);
+            }
+            (0, _) => ringing,
+            (200, _) if call.session.changes > 0 => {
+                let version = Decimal::new(u64::from(call.session.changes) + 1);
+                let values = values.with(Hole::Body, version.as_bytes());
+                let template = if call.session.is_held { held } else { resumed };
+                return out.messages.write(call.from, Way::Back, template, &values);
+            }
+            // The session is described in what was acknowledged.
+            (200, Wish::Reliable) => accepted_bare,
+            (200, _) => accepted,
+            (480, _) => unavailable,
+            (486, _) => busy,
+            (504, _) => unacknowledged,
             _ => terminated,
         };
-        let values = Values::default().with(Hole::Copied, call.copied.as_bytes());
         out.messages.write(call.from, Way::Back, template, &values);
     }
 
@@ -288,95 +387,59 @@ impl Callee {
         }
     }
 
-    fn acknowledged(&mut self, now: Instant, tag: Option<Token>, out: &mut Output) {
-        let (t4, longest) = (self.setup.timing.t4, self.setup.longest_call);
-        let Some((key, call)) = tag.and_then(|tag| Some((tag.key, self.calls.get_mut(tag.key)?))) else {
-            self.strays += 1;
-            return;
-        };
-        stamp(&mut call.stamps.acknowledged, self.arrived);
-        match call.phase {
-            Answering::Accepted => {
-                call.phase = Answering::Confirmed;
-                call.clock = Clock { end: Deadline::after(now, longest), ..Clock::default() };
-            }
-            Answering::Refusing => {
-                call.phase = Answering::Over;
-                // Timer I.
-                call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
-                if call.stamps.ending != Instant::NEVER {
-                    stamp(&mut call.stamps.ended, self.arrived);
-                }
-                out.records.push(record(call));
-            }
-            _ => call.counts.repeated += 1,
-        }
-        self.rest(key);
-    }
-
-    fn hung_up(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        scan: &Scan<'_>,
-        tag: Option<Token>,
-        out: &mut Output,
-    ) {
-        let key = tag.map(|tag| tag.key);
-        let is_known = key.is_some_and(|key| self.calls.get(key).is_some() || self.calls.is_past(key));
-        if !is_known {
-            self.strays += 1;
-            return self.at_once(from, scan, |responses| &responses.unknown, out);
-        }
-        self.at_once(from, scan, |responses| &responses.ok, out);
-        let t4 = self.setup.timing.t4;
-        let Some((key, call)) = key.and_then(|key| Some((key, self.calls.get_mut(key)?))) else { return };
-        if call.phase == Answering::Ringing {
-            // "The UAS MUST still respond to any pending requests received for that dialog. It is RECOMMENDED that a 487
-            // (Request Terminated) response be generated to those pending requests" (RFC 3261 section 15.1.2).
-            stamp(&mut call.stamps.ending, self.arrived);
-            self.respond(now, key, 487, out);
-            return self.rest(key);
-        }
-        if matches!(call.phase, Answering::Over | Answering::Refusing) {
-            call.counts.repeated += 1;
-            return;
-        }
-        stamp(&mut call.stamps.ending, self.arrived);
-        stamp(&mut call.stamps.ended, now);
-        call.phase = Answering::Over;
-        // What was sent before its end may still be in the network.
-        call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
-        call.copied = Text::default();
-        out.records.push(record(call));
-        self.rest(key);
-    }
-
     /// Does what is due of one call.
     fn due(&mut self, now: Instant, key: Key, out: &mut Output) {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.end.has_come(now) {
-            if call.phase != Answering::Over {
-                let is_confirmed = call.phase == Answering::Confirmed;
-                let failure = if is_confirmed { Failure::LeftAlone } else { Failure::TimedOut(Timer::H) };
-                call.failure = call.failure.or(Some(failure));
-                out.records.push(record(call));
-            }
-            return self.forget(key);
+        if call.phase == Answering::Notifying {
+            return self.due_to_notify(now, key, out);
         }
-        if call.clock.again.has_come(now, Some(t2)) {
+        if call.clock.end.has_come(now) {
+            return self.given_up(now, key, out);
+        }
+        let is_provisional = call.phase == Answering::Ringing;
+        if call.clock.again.has_come(now, (!is_provisional).then_some(t2)) {
             call.counts.responses_again += 1;
             self.write(key, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.act.has_come(now) {
-            if call.wish == Wish::Ring {
-                call.failure = Some(Failure::RangTooLong);
-            }
-            let status = if call.wish == Wish::Ring { 480 } else { 200 };
-            self.respond(now, key, status, out);
+        if !call.clock.act.has_come(now) {
+            return;
         }
+        if call.is_unacknowledged {
+            // "the UAS MUST NOT send a second reliable provisional response until the first is acknowledged", and "MUST NOT send a
+            // final response until those provisional responses are acknowledged" that have a session description (RFC 3262
+            // section 3): what is due waits for PRACK.
+            return;
+        }
+        if now < call.answers || call.provisionals > 0 {
+            return self.ring(now, key, out);
+        }
+        if call.wish == Wish::Ring {
+            call.failure = Some(Failure::RangTooLong);
+        }
+        let status = if call.wish == Wish::Ring { 480 } else { 200 };
+        self.respond(now, key, status, out);
+    }
+
+    /// What was sent last is not acknowledged in time, or nobody has hung up.
+    fn given_up(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let failure = match call.phase {
+            Answering::Over => return self.forget(key),
+            Answering::Confirmed => Failure::LeftAlone,
+            // "If a PRACK [...] has not been received [...] for 64*T1, the UAS SHOULD reject the original request with a 5xx
+            // response" (RFC 3262 section 3).
+            Answering::Ringing => {
+                call.is_unacknowledged = false;
+                call.failure = Some(Failure::Without("PRACK"));
+                return self.respond(now, key, 504, out);
+            }
+            _ => Failure::TimedOut(Timer::H),
+        };
+        call.failure = call.failure.or(Some(failure));
+        out.records.push(record(call));
+        self.forget(key);
     }
 
     /// Sets the wheel to what the call waits for.
@@ -394,7 +457,15 @@ impl Callee {
     }
 }
 
+/// Who is asked, as the Request-URI says.
+fn user_of<'a>(scan: &Scan<'a>) -> &'a [u8] {
+    let Some(Start::Request { uri, .. }) = scan.start else { return &[] };
+    let behind = uri.splitn(2, |byte| *byte == b':').nth(1).unwrap_or_default();
+    memchr::memchr(b'@', behind).map_or(&[], |at| &behind[..at])
+}
+
 fn record(call: &Answer) -> Record {
     let Answer { token, failure, status, stamps, counts, .. } = *call;
-    Record { token, side: Side::Callee, what: What::Answer, user: u32::MAX, failure, status, stamps, counts }
+    let what = if call.subscription.is_some() { What::Notify } else { What::Answer };
+    Record { token, side: Side::Callee, what, user: u32::MAX, failure, status, stamps, counts }
 }

@@ -1,0 +1,184 @@
+//! What is asked of one who is called once it rings or has answered.
+
+use std::net::SocketAddr;
+
+use netrig_core::Instant;
+
+use super::super::messages::copy_of;
+use super::super::scan::{Field, Scan};
+use super::super::session::{Direction, Session};
+use super::{
+    Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Text, Token, decimal, record, stamp,
+};
+
+impl Callee {
+    fn of_tag(&mut self, tag: Option<Token>) -> Option<(Key, &mut Answer)> {
+        let key = tag?.key;
+        Some((key, self.calls.get_mut(key)?))
+    }
+
+    pub(super) fn acknowledged(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        tag: Option<Token>,
+        out: &mut Output,
+    ) {
+        let (t4, longest, arrived) = (self.setup.timing.t4, self.setup.longest_call, self.arrived);
+        let Some((key, call)) = self.of_tag(tag) else {
+            self.strays += 1;
+            return;
+        };
+        let is_last = scan.cseq.is_some_and(|cseq| cseq.number == call.cseq);
+        stamp(&mut call.stamps.acknowledged, arrived);
+        match call.phase {
+            Answering::Accepted if is_last => {
+                call.phase = Answering::Confirmed;
+                // "the answer MUST be in the ACK" if the offer was in the 2xx (RFC 3261 section 13.2.1).
+                if call.has_offered && scan.body.is_empty() {
+                    call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 13.2.1")));
+                }
+                call.has_offered = false;
+                call.clock = Clock { end: Deadline::after(now, longest), ..Clock::default() };
+            }
+            Answering::Refusing => {
+                call.phase = Answering::Over;
+                // Timer I.
+                call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
+                if call.stamps.ending != Instant::NEVER {
+                    stamp(&mut call.stamps.ended, arrived);
+                }
+                out.records.push(record(call));
+            }
+            _ => call.counts.repeated += 1,
+        }
+        self.rest(key);
+    }
+
+    /// PRACK (RFC 3262 section 3).
+    pub(super) fn pracked(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        tag: Option<Token>,
+        out: &mut Output,
+    ) {
+        let known = self.of_tag(tag).map(|(key, call)| (key, call.rseq, call.is_unacknowledged, call.cseq));
+        let said = scan.all(Field::RAck).next().unwrap_or_default();
+        let words: Vec<_> =
+            said.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).collect();
+        let meant = |rseq: u32, cseq: u32| match words[..] {
+            [number, of, b"INVITE"] => decimal(number) == Some(rseq) && decimal(of) == Some(cseq),
+            _ => false,
+        };
+        let Some((key, rseq, waits, cseq)) = known.filter(|(_, rseq, _, cseq)| meant(*rseq, *cseq)) else {
+            // "If a PRACK request is received by the UA core that does not match any unacknowledged reliable provisional
+            // response, the UAS MUST respond to the PRACK with a 481 response."
+            self.strays += u64::from(known.is_none());
+            return self.at_once(from, scan, |responses| &responses.unknown, out);
+        };
+        debug_assert!(meant(rseq, cseq));
+        self.at_once(from, scan, |responses| &responses.ok, out);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if !waits {
+            // It came again, for its response was lost.
+            call.counts.repeated += 1;
+            return;
+        }
+        call.is_unacknowledged = false;
+        if call.phase == Answering::Ringing {
+            call.clock.again.stop();
+            call.clock.end.stop();
+            // What was due while it was waited for.
+            if !call.clock.act.is_running() {
+                call.clock.act = Deadline::after(now, netrig_core::Duration::ZERO);
+                self.due(now, key, out);
+            }
+        }
+        self.rest(key);
+    }
+
+    /// INVITE within the dialog (RFC 3261 section 14.2).
+    pub(super) fn invited_within(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        tag: Option<Token>,
+        out: &mut Output,
+    ) {
+        let arrived = self.arrived;
+        let has_description = !self.setup.description.is_empty();
+        let Some((key, call)) = self.of_tag(tag) else {
+            self.strays += 1;
+            return self.at_once(from, scan, |responses| &responses.unknown, out);
+        };
+        let number = scan.cseq.map_or(0, |cseq| cseq.number);
+        if !matches!(call.phase, Answering::Accepted | Answering::Confirmed) {
+            return self.at_once(from, scan, |responses| &responses.unknown, out);
+        }
+        if number == call.cseq {
+            // It comes again: its 2xx does so by itself.
+            call.counts.repeated += 1;
+            return;
+        }
+        if number < call.cseq {
+            // "If the remote sequence number was not empty, but the sequence number of the request is lower than the remote
+            // sequence number, the request is out of order and MUST be rejected with a 500" (RFC 3261 section 12.2.2).
+            call.counts.repeated += 1;
+            return self.at_once(from, scan, |responses| &responses.out_of_order, out);
+        }
+        let token = Token { key, ..tag.unwrap_or(call.token) };
+        copy_of(scan, from, &token.digits(), &mut self.lines);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        (call.cseq, call.from) = (number, from);
+        call.copied = Text::of_lines(&self.lines);
+        stamp(&mut call.stamps.changing, arrived);
+        call.has_offered = scan.body.is_empty() && has_description;
+        if has_description {
+            let is_held = matches!(Direction::of(scan.body), Direction::SendOnly | Direction::Inactive);
+            call.session = Session { changes: call.session.changes.saturating_add(1), is_held };
+        }
+        self.respond(now, key, 200, out);
+        self.rest(key);
+    }
+
+    pub(super) fn hung_up(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        tag: Option<Token>,
+        out: &mut Output,
+    ) {
+        let key = tag.map(|tag| tag.key);
+        let is_known = key.is_some_and(|key| self.calls.get(key).is_some() || self.calls.is_past(key));
+        if !is_known {
+            self.strays += 1;
+            return self.at_once(from, scan, |responses| &responses.unknown, out);
+        }
+        self.at_once(from, scan, |responses| &responses.ok, out);
+        let t4 = self.setup.timing.t4;
+        let Some((key, call)) = key.and_then(|key| Some((key, self.calls.get_mut(key)?))) else { return };
+        if call.phase == Answering::Ringing {
+            // "The UAS MUST still respond to any pending requests received for that dialog. It is RECOMMENDED that a 487
+            // (Request Terminated) response be generated to those pending requests" (RFC 3261 section 15.1.2).
+            stamp(&mut call.stamps.ending, self.arrived);
+            self.respond(now, key, 487, out);
+            return self.rest(key);
+        }
+        if matches!(call.phase, Answering::Over | Answering::Refusing) {
+            call.counts.repeated += 1;
+            return;
+        }
+        stamp(&mut call.stamps.ending, self.arrived);
+        stamp(&mut call.stamps.ended, now);
+        call.phase = Answering::Over;
+        // What was sent before its end may still be in the network.
+        call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
+        call.copied = Text::default();
+        out.records.push(record(call));
+        self.rest(key);
+    }
+}

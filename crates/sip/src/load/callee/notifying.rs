@@ -1,0 +1,255 @@
+//! Who is subscribed to, and notifies (RFC 6665).
+
+use std::net::SocketAddr;
+
+use netrig_core::{Duration, Instant};
+
+use super::super::call::Subscription;
+use super::super::messages::copy_of;
+use super::super::scan::{Address, Field, Scan, is_loose};
+use super::super::text::put_unfolded;
+use super::{
+    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Timer,
+    Token, Values, Way, Wish, record, stamp,
+};
+
+/// For how long is granted what does not say for how long it asks, s: the default of RFC 3856 section 6.4.
+const EXPIRES: u32 = 3600;
+
+impl Callee {
+    /// A response to a request of this side: see [`Recipient`](super::super::Recipient).
+    pub fn handle_response(
+        &mut self,
+        moment: impl Into<Moment>,
+        scan: &Scan<'_>,
+        (token, transaction): (Token, u16),
+        out: &mut Output,
+    ) {
+        let Moment { arrived, now } = moment.into();
+        self.arrived = arrived;
+        let key = token.key;
+        let is_own = self.is_own(token) && scan.from_tag.and_then(Token::read) == Some(token);
+        let call = self
+            .calls
+            .get_mut(key)
+            .filter(|call| is_own && call.call_id.as_bytes() == scan.call_id.unwrap_or_default());
+        let (Some(status), Some(call)) = (scan.status(), call) else {
+            self.strays += 1;
+            return;
+        };
+        let Some(subscription) =
+            call.subscription.as_mut().filter(|own| own.is_open && own.cseq as u16 == transaction)
+        else {
+            self.strays += 1;
+            return;
+        };
+        if status < 200 {
+            return call.clock.again.slow_down(self.setup.timing.t2);
+        }
+        subscription.is_open = false;
+        let is_due = std::mem::take(&mut subscription.is_due);
+        call.clock.again.stop();
+        call.clock.end.stop();
+        if status >= 300 {
+            call.failure = call.failure.or(Some(Failure::Status(status)));
+            return self.over(now, key, out);
+        }
+        if is_due {
+            self.notify(now, key, out);
+        } else if call.answers <= now {
+            return self.over(now, key, out);
+        }
+        self.rest(key);
+    }
+
+    /// The first SUBSCRIBE.
+    pub(super) fn subscribed(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
+        let (hash, known) = self.find(scan);
+        if let Some(key) = known {
+            if let Some(call) = self.calls.get_mut(key) {
+                call.counts.repeated += 1;
+            }
+            return self.grant(now, from, scan, key, out);
+        }
+        let event = scan.all(Field::Event).next().unwrap_or_default();
+        let package = event.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        // "If the event package is not known, the notifier MUST respond with a 489" (RFC 6665 section 4.2.1.1).
+        if package != b"presence" || scan.contact.is_none() || scan.cseq.is_none() {
+            self.strays += 1;
+            return self.at_once(from, scan, |responses| &responses.bad_event, out);
+        }
+        let Some(key) = self.open(from, scan, hash, Wish::Answer) else {
+            self.refused += 1;
+            return self.at_once(from, scan, |responses| &responses.full, out);
+        };
+        let subscription = self.subscription(scan, key, package);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        (call.phase, call.status) = (Answering::Notifying, 200);
+        stamp(&mut call.stamps.answered, now);
+        call.has_offered = false;
+        call.subscription = Some(Box::new(subscription));
+        self.grant(now, from, scan, key, out);
+        self.notify(now, key, out);
+        self.rest(key);
+    }
+
+    /// What is kept of who subscribes. "The route set MUST be set to the list of URIs in the Record-Route header field from the
+    /// request, taken in order" (RFC 3261 section 12.1.1).
+    fn subscription(&mut self, scan: &Scan<'_>, key: Key, event: &[u8]) -> Subscription {
+        let contact = scan.contact.unwrap_or_default();
+        let routes: Vec<_> = scan.record_routes().collect();
+        let first = routes.first().map(|route| route.uri);
+        let strict = first.filter(|uri| !is_loose(uri));
+        let mut lines = Vec::new();
+        let mut put = |parts: [&[u8]; 3]| {
+            lines.extend_from_slice(b"Route: ");
+            parts.into_iter().for_each(|part| put_unfolded(part, &mut lines));
+            lines.extend_from_slice(b"\r\n");
+        };
+        routes
+            .iter()
+            .skip(strict.iter().count())
+            .for_each(|route: &Address<'_>| put([b"", route.whole, b""]));
+        if strict.is_some() {
+            put([b"<", contact, b">"]);
+        }
+        let unfolded = |parts: &[&[u8]]| -> Box<[u8]> {
+            let mut out = Vec::new();
+            parts.iter().for_each(|part| put_unfolded(part, &mut out));
+            out.into()
+        };
+        let tag = self.token(key).digits();
+        Subscription {
+            remote: unfolded(&[scan.from.unwrap_or_default()]),
+            local: unfolded(&[scan.to.unwrap_or_default(), b";tag=", &tag]),
+            target: unfolded(&[strict.unwrap_or(contact)]),
+            routes: lines.into(),
+            event: unfolded(&[event]),
+            next_hop: self.setup.next_hop(first.unwrap_or(contact), self.setup.server),
+            cseq: 0,
+            is_open: false,
+            is_due: false,
+        }
+    }
+
+    /// A later SUBSCRIBE: it is renewed, or taken back.
+    pub(super) fn subscribed_again(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        tag: Option<Token>,
+        out: &mut Output,
+    ) {
+        let key = tag.map(|tag| tag.key);
+        let known = key.and_then(|key| Some((key, self.calls.get_mut(key)?)));
+        let Some((key, call)) = known.filter(|(_, call)| call.phase == Answering::Notifying) else {
+            self.strays += 1;
+            return self.at_once(from, scan, |responses| &responses.unknown, out);
+        };
+        let number = scan.cseq.map_or(0, |cseq| cseq.number);
+        if number < call.cseq {
+            call.counts.repeated += 1;
+            return self.at_once(from, scan, |responses| &responses.out_of_order, out);
+        }
+        let is_new = number > call.cseq;
+        call.counts.repeated += u16::from(!is_new);
+        call.cseq = number;
+        self.grant(now, from, scan, key, out);
+        // "the notifier MUST send a NOTIFY message immediately" (RFC 6665 section 4.2.1.2).
+        if is_new {
+            self.notify(now, key, out);
+        }
+        self.rest(key);
+    }
+
+    /// 200, for as long as is asked for.
+    fn grant(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, key: Key, out: &mut Output) {
+        let asked = scan.expires.unwrap_or(EXPIRES);
+        if let Some(call) = self.calls.get_mut(key) {
+            call.answers = now + Duration::from_secs(asked.into());
+            call.clock.act = Deadline::after(now, Duration::from_secs(asked.into()));
+            if asked == 0 {
+                stamp(&mut call.stamps.ending, self.arrived);
+                call.clock.act.stop();
+            }
+        }
+        copy_of(scan, from, &self.token(key).digits(), &mut self.lines);
+        let asked = Decimal::new(asked.into());
+        let values = Values::default().with(Hole::Copied, &self.lines).with(Hole::Expires, asked.as_bytes());
+        out.messages.write(from, Way::Back, &self.responses.subscribed, &values);
+    }
+
+    /// Sends NOTIFY, or when the one before is answered.
+    fn notify(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let timing = self.setup.timing;
+        let reliable = self.setup.transport.is_reliable();
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let Some(subscription) = &mut call.subscription else { return };
+        if subscription.is_open {
+            subscription.is_due = true;
+            return;
+        }
+        subscription.is_open = true;
+        subscription.cseq += 1;
+        call.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
+        call.clock.end = Deadline::after(now, timing.patience());
+        self.write_notice(now, key, out);
+    }
+
+    fn write_notice(&self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get(key) else { return };
+        let Some(own) = &call.subscription else { return };
+        let left = (call.answers.max(now) - now).as_nanos() / 1_000_000_000;
+        let state = match left {
+            0 => "terminated;reason=timeout".to_owned(),
+            left => format!("active;expires={left}"),
+        };
+        let event = String::from_utf8_lossy(&own.event);
+        let lines = format!("Event: {event}\r\nSubscription-State: {state}\r\n");
+        let token = self.token(key);
+        let (branch, cseq) = (token.branch(own.cseq as u16), Decimal::new(own.cseq.into()));
+        let values = Values::default()
+            .with(Hole::Target, &own.target)
+            .with(Hole::Branch, &branch)
+            .with(Hole::Routes, &own.routes)
+            .with(Hole::Local, &own.local)
+            .with(Hole::Remote, &own.remote)
+            .with(Hole::CallId, call.call_id.as_bytes())
+            .with(Hole::CSeq, cseq.as_bytes())
+            .with(Hole::Copied, lines.as_bytes());
+        out.messages.write(own.next_hop, Way::Of { user: u32::MAX, attempt: token }, &self.notice, &values);
+    }
+
+    /// What is due of a subscription.
+    pub(super) fn due_to_notify(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let t2 = self.setup.timing.t2;
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if call.clock.end.has_come(now) {
+            call.failure = call.failure.or(Some(Failure::TimedOut(Timer::F)));
+            return self.over(now, key, out);
+        }
+        if call.clock.again.has_come(now, Some(t2)) {
+            call.counts.requests_again += 1;
+            self.write_notice(now, key, out);
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if call.clock.act.has_come(now) {
+            // Nobody has renewed it.
+            stamp(&mut call.stamps.ending, now);
+            call.failure = call.failure.or(Some(Failure::LeftAlone));
+            self.notify(now, key, out);
+        }
+    }
+
+    /// A subscription has come to its end.
+    fn over(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let t4 = self.setup.timing.t4;
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.ended, self.arrived);
+        call.phase = Answering::Over;
+        call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
+        out.records.push(record(call));
+        self.rest(key);
+    }
+}

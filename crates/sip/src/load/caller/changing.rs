@@ -1,0 +1,69 @@
+//! A call that is put on hold and taken up again: INVITE within the dialog (RFC 3261 section 14.1).
+
+use netrig_core::Instant;
+
+use super::super::output::{Failure, Output, stamp};
+use super::super::scan::Scan;
+use super::super::session::{Direction, broken_answer};
+use super::sending::Sent;
+use super::{Caller, Clock, Key, Phase};
+use crate::Method;
+use crate::deadline::Deadline;
+
+impl Caller {
+    /// Puts the other side on hold, or takes the call up again.
+    pub(super) fn change(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.changing, now);
+        call.phase = Phase::Changing;
+        call.step += 1;
+        call.invite = call.cseq + 1;
+        self.send_next(now, key, Sent::Change, out);
+    }
+
+    /// Somebody works on it.
+    pub(super) fn change_proceeds(&mut self, now: Instant, key: Key) {
+        let longest = self.setup.longest_ringing;
+        if let Some(call) = self.calls.get_mut(key) {
+            call.clock = Clock { act: Deadline::after(now, longest), ..Clock::default() };
+        }
+    }
+
+    /// The other side agrees.
+    pub(super) fn changed(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.changed, self.arrived);
+        let direction = if call.step == 1 { Direction::SendOnly } else { Direction::Both };
+        let broken = broken_answer(&self.setup.description, direction, scan.body);
+        call.failure = call.failure.or(broken.map(Failure::Rule));
+        call.phase = Phase::Holding;
+        let invite = call.invite;
+        let third = call.scenario.third();
+        call.clock = Clock { act: Deadline::after(now, third), ..Clock::default() };
+        self.write(key, Sent::Acknowledge(invite), out);
+        if third.is_zero() {
+            self.due(now, key, out);
+        }
+    }
+
+    /// It does not: what was agreed upon before goes on, and the call is hung up.
+    pub(super) fn change_refused(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        status: u16,
+        key: Key,
+        out: &mut Output,
+    ) {
+        let is_challenge = matches!(status, 401 | 407);
+        if is_challenge && self.authorize(scan, &Method::Invite, key) {
+            let Some(call) = self.calls.get_mut(key) else { return };
+            call.invite = call.cseq;
+            return self.send(now, key, Sent::Change, out);
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
+        call.failure = call.failure.or(Some(failure));
+        self.hang_up(now, key, out);
+    }
+}

@@ -1,0 +1,118 @@
+//! The dialog of a call: where its requests go, and what they come to.
+
+use netrig_core::Instant;
+
+use super::super::output::{Failure, Output, stamp};
+use super::super::scan::{Address, Scan, is_loose};
+use super::super::text::{Text, put_unfolded};
+use super::sending::Sent;
+use super::{Caller, Key, Phase, Scenario};
+use crate::Method;
+
+/// Routes that are looked at without taking memory.
+const FEW: usize = 16;
+
+/// The tag of an address as it stands in a message.
+pub(super) fn tag_of(address: &[u8]) -> Option<&[u8]> {
+    Address::of(address).parameter(b"tag")
+}
+
+impl Caller {
+    /// The dialog that a response has begun: the other side, and the way to it.
+    pub(super) fn take_dialog(&mut self, scan: &Scan<'_>, key: Key) {
+        self.lines.clear();
+        let mut few: [&[u8]; FEW] = [&[]; FEW];
+        let mut many = Vec::new();
+        let mut count = 0;
+        for route in scan.record_routes() {
+            match few.get_mut(count) {
+                Some(place) => *place = route.whole,
+                None if many.is_empty() => many.extend(few.into_iter().chain([route.whole])),
+                None => many.push(route.whole),
+            }
+            count += 1;
+        }
+        let routes = if many.is_empty() { &few[..count] } else { &many[..] };
+        // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in
+        // reverse order" (RFC 3261 section 12.1.2).
+        let first = routes.last().map(|last| Address::of(last).uri);
+        let contact = scan.contact.unwrap_or_default();
+        // "the UAC MUST place the first URI from the route set into the Request-URI ... [and] the remote target URI into
+        // the Route header field as the last value" if that router is a strict one (RFC 3261 section 12.2.1.1).
+        let strict = first.filter(|uri| !is_loose(uri));
+        let mut put = |parts: [&[u8]; 3]| {
+            self.lines.extend_from_slice(b"Route: ");
+            parts.into_iter().for_each(|part| put_unfolded(part, &mut self.lines));
+            self.lines.extend_from_slice(b"\r\n");
+        };
+        routes.iter().rev().skip(strict.iter().count()).for_each(|route| put([b"", route, b""]));
+        if strict.is_some() {
+            put([b"<", contact, b">"]);
+        }
+        let target = strict.unwrap_or(contact);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let server = self.setup.server(call.server).unwrap_or(self.setup.server);
+        call.next_hop = self.setup.next_hop(first.unwrap_or(target), server);
+        call.routes = Text::of_lines(&self.lines);
+        call.remote = Text::of(scan.to.unwrap_or_default());
+        call.target = Text::of(target);
+    }
+
+    /// A response to BYE, OPTIONS, MESSAGE or SUBSCRIBE.
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        (status, cseq): (u16, u32),
+        key: Key,
+        out: &mut Output,
+    ) {
+        let timing = self.setup.timing;
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let method = match (call.phase, call.scenario) {
+            (Phase::Asking | Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => {
+                Method::Subscribe
+            }
+            (Phase::Ending, _) => Method::Bye,
+            (Phase::Asking, Scenario::Options) => Method::Options,
+            (Phase::Asking, _) => Method::Message,
+            _ => return self.strays += 1,
+        };
+        if call.cseq != cseq {
+            return self.strays += 1;
+        }
+        if status < 200 {
+            // "If Timer E fires while in the "Proceeding" state, the request MUST be passed to the transport layer for
+            // retransmission, and Timer E MUST be reset with a value of T2 seconds" (RFC 3261 section 17.1.2.2).
+            call.clock.again.slow_down(timing.t2);
+            return;
+        }
+        let is_first = call.phase == Phase::Asking;
+        if matches!(status, 401 | 407) && self.authorize(scan, &method, key) {
+            let sent = match method {
+                Method::Bye => Sent::Bye,
+                Method::Subscribe if !is_first => Sent::Subscribe,
+                _ => Sent::Ask,
+            };
+            return self.send(now, key, sent, out);
+        }
+        if status == 503 && self.fail_over(now, key, out) {
+            return;
+        }
+        if method == Method::Subscribe && status < 300 {
+            return self.subscribed(now, scan, status, key, out);
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.ended, self.arrived);
+        if is_first {
+            call.status = status;
+            stamp(&mut call.stamps.answered, self.arrived);
+        }
+        if status >= 300 {
+            let is_challenge = matches!(status, 401 | 407);
+            let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
+            call.failure = call.failure.or(Some(failure));
+        }
+        self.finish(key, out);
+    }
+}

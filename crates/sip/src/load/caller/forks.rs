@@ -1,0 +1,115 @@
+//! Calls that are answered at several places: "Multiple 2xx responses may arrive at the UAC for a single INVITE request due to a
+//! forking proxy. Each response is distinguished by the tag parameter in the To header field, and each represents a distinct
+//! dialog" (RFC 3261 section 13.2.2.4). Each is acknowledged, and all but the first are hung up.
+
+use netrig_core::Instant;
+
+use super::super::output::{Counts, Failure, Output, Stamps};
+use super::super::scan::Scan;
+use super::super::text::Text;
+use super::sending::Sent;
+use super::{Call, Caller, Clock, Key, Phase, Scenario, record};
+use crate::deadline::Deadline;
+
+/// Whether a call that was answered may come to more dialogs yet.
+pub(super) fn may_fork(call: &Call) -> bool {
+    let is_forked = matches!(call.scenario, Scenario::Fork { .. }) || call.counts.surplus > 0;
+    is_forked && (200..300).contains(&call.status)
+}
+
+impl Caller {
+    /// A 2xx of another dialog than the call's own.
+    pub(super) fn forked(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let (Some(tag), Some(_)) = (scan.to_tag, scan.contact) else {
+            call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 12.1.1")));
+            return;
+        };
+        let id = (key, Box::from(tag));
+        if let Some(known) = self.forks.get(&id).copied() {
+            call.counts.acknowledgements_again += 1;
+            return self.write(known, Sent::Acknowledge(cseq), out);
+        }
+        let dialog = Call {
+            phase: Phase::Holding,
+            failure: None,
+            invite: cseq,
+            branches: 0,
+            prack: 0,
+            counts: Counts::default(),
+            clock: Clock::default(),
+            stamps: Stamps::new(now, now),
+            remote: Text::default(),
+            target: Text::default(),
+            routes: Text::default(),
+            ..call.clone()
+        };
+        let Some(own) = self.calls.insert(|_| dialog) else {
+            // It comes again, as nobody acknowledges it.
+            self.strays += 1;
+            return;
+        };
+        if let Some(call) = self.calls.get_mut(key) {
+            call.branches = call.branches.saturating_add(1);
+            call.counts.surplus += 1;
+            call.is_met = true;
+        }
+        self.forks.insert(id, own);
+        self.take_dialog(scan, own);
+        self.write(own, Sent::Acknowledge(cseq), out);
+        self.hang_up(now, own, out);
+    }
+
+    /// A dialog beside the first is ended. Its 2xx may come again.
+    pub(super) fn release(&mut self, key: Key, out: &mut Output) {
+        let patience = self.setup.timing.patience();
+        let Some(dialog) = self.calls.get_mut(key) else { return };
+        let (first, failure) = (dialog.token, dialog.failure);
+        dialog.phase = Phase::Released;
+        dialog.clock = Clock { end: Deadline::after(self.arrived, patience), ..Clock::default() };
+        self.rest(key);
+        let Some(call) = self.calls.get_mut(first.key).filter(|call| call.token == first) else { return };
+        call.branches = call.branches.saturating_sub(1);
+        call.failure = call.failure.or(failure);
+        if call.phase == Phase::Forked {
+            self.settle(first.key, out);
+        }
+    }
+
+    /// The call's own dialog is ended: "The UAC core considers the INVITE transaction completed 64*T1 seconds after the reception
+    /// of the first 2xx response."
+    pub(super) fn linger(&mut self, key: Key, out: &mut Output) {
+        let patience = self.setup.timing.patience();
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.phase = Phase::Forked;
+        call.clock = Clock { end: Deadline::after(call.stamps.answered, patience), ..Clock::default() };
+        self.settle(key, out);
+        self.rest(key);
+    }
+
+    /// Tells what became of a call when all its dialogs are ended.
+    fn settle(&mut self, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key).filter(|call| !call.is_told && call.branches == 0) else {
+            return;
+        };
+        if call.counts.surplus > 0 || call.failure.is_some() {
+            call.is_told = true;
+            out.records.push(record(call));
+        }
+    }
+
+    /// No other dialog can come any more.
+    pub(super) fn forked_out(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let patience = self.setup.timing.patience();
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if call.branches > 0 {
+            call.clock.end = Deadline::after(now, patience);
+            return;
+        }
+        call.failure = call.failure.or((!call.is_met).then_some(Failure::Without("a second answer")));
+        if !call.is_told {
+            out.records.push(record(call));
+        }
+        self.forget(key);
+    }
+}

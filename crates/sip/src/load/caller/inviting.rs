@@ -1,0 +1,231 @@
+//! What the first INVITE of a call comes to.
+
+use netrig_core::{Duration, Instant};
+
+use super::super::output::{Failure, Output, stamp};
+use super::super::scan::Scan;
+use super::super::session::{Direction, broken_answer};
+use super::super::template::{Hole, Values};
+use super::super::text::Text;
+use super::super::token::transaction;
+use super::dialog::tag_of;
+use super::sending::Sent;
+use super::{Caller, Clock, Key, Phase, Scenario, record};
+use crate::Method;
+use crate::deadline::Deadline;
+
+impl Caller {
+    /// A response to an INVITE, of the call's last or of one that was challenged.
+    pub(super) fn invited(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        (status, cseq): (u16, u32),
+        (key, server): (Key, u8),
+        out: &mut Output,
+    ) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let is_last = call.invite == cseq && call.server == server;
+        let is_open = is_last && matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Cancelling);
+        let is_changing = is_last && call.phase == Phase::Changing;
+        match status {
+            100..200 if is_open => self.proceeding(now, scan, status, key, out),
+            100..200 if is_changing => self.change_proceeds(now, key),
+            // It was overtaken by the final response.
+            100..200 => call.counts.reordered += 1,
+            200..300 if is_open => self.accepted(now, scan, status, key, out),
+            200..300 if is_changing => self.changed(now, scan, key, out),
+            200..300 => self.accepted_again(now, scan, cseq, key, out),
+            300.. => {
+                self.refuse(scan, (cseq, server), key, out);
+                if is_open {
+                    self.refused(now, scan, status, key, out);
+                } else if is_changing {
+                    self.change_refused(now, scan, status, key, out);
+                }
+            }
+            _ => self.strays += 1,
+        }
+    }
+
+    fn proceeding(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+        let longest = self.setup.longest_ringing;
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let is_ringing = status > 100;
+        if is_ringing {
+            stamp(&mut call.stamps.ringing, self.arrived);
+            let is_early = matches!(call.scenario, Scenario::EarlyMedia { .. });
+            call.is_met |= is_early && !scan.body.is_empty();
+        } else if call.stamps.ringing == Instant::NEVER {
+            stamp(&mut call.stamps.trying, self.arrived);
+        } else {
+            call.counts.reordered += 1;
+        }
+        let was_calling = call.phase == Phase::Calling;
+        if was_calling {
+            call.phase = Phase::Proceeding;
+            // "In the "Proceeding" state, the client transaction SHOULD NOT retransmit the request any longer" (RFC
+            // 3261 section 17.1.1.2).
+            call.clock.again.stop();
+            call.clock.end.stop();
+        }
+        let span = match call.scenario {
+            Scenario::Cancel { after } if was_calling => Some(after),
+            Scenario::NoAnswer { patience } if is_ringing && call.stamps.ringing == self.arrived => {
+                Some(patience)
+            }
+            _ if was_calling => Some(longest),
+            _ => None,
+        };
+        if let Some(span) = span.filter(|_| call.phase == Phase::Proceeding) {
+            call.clock.act = Deadline::after(now, span);
+        }
+        let wants_reliable = matches!(call.scenario, Scenario::Prack { .. });
+        if is_ringing && (wants_reliable || scan.requires_100rel) {
+            self.rings_reliably(now, scan, key, out);
+        }
+    }
+
+    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+        self.take_dialog(scan, key);
+        let judged = self.judged(scan, key);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.status = status;
+        stamp(&mut call.stamps.answered, self.arrived);
+        if call.prack == 0 {
+            call.clock.again.stop();
+            call.clock.end.stop();
+        }
+        call.clock.act.stop();
+        // Without them there is no dialog, and nobody to send an ACK to.
+        if scan.contact.is_none() || scan.to_tag.is_none() {
+            call.failure = Some(Failure::Rule("RFC 3261 section 12.1.1"));
+            self.finish(key, out);
+            return;
+        }
+        call.phase = Phase::Holding;
+        call.failure = call.failure.or(judged);
+        let hold = match call.scenario {
+            Scenario::Reinvite { .. } if call.failure.is_none() => call.scenario.third(),
+            scenario => match scenario.hold().filter(|_| call.failure.is_none()) {
+                Some(hold) => hold,
+                None => {
+                    call.failure = call.failure.or(Some(Failure::Status(status)));
+                    Duration::ZERO
+                }
+            },
+        };
+        stamp(&mut call.stamps.acknowledged, now);
+        call.clock.act = Deadline::after(now, hold);
+        let invite = call.invite;
+        self.write(key, Sent::Acknowledge(invite), out);
+        if hold.is_zero() {
+            self.due(now, key, out);
+        }
+    }
+
+    /// What a 2xx lacks of what the scenario is about.
+    fn judged(&self, scan: &Scan<'_>, key: Key) -> Option<Failure> {
+        let call = self.calls.get(key)?;
+        let answer = || broken_answer(&self.setup.description, Direction::Both, scan.body).map(Failure::Rule);
+        match call.scenario {
+            Scenario::EarlyMedia { .. } if !call.is_met => Some(Failure::Without("early media")),
+            Scenario::Prack { .. } if !call.is_met => {
+                Some(Failure::Without("a provisional response to acknowledge"))
+            }
+            Scenario::EarlyMedia { .. } | Scenario::Reinvite { .. } => answer(),
+            // "If the initial offer is not in an INVITE, the offer MUST be in the first reliable non-failure message from the
+            // UAS back to the UAC" (RFC 3261 section 13.2.1): here that is the 2xx.
+            Scenario::DelayedOffer { .. } if scan.body.is_empty() => {
+                Some(Failure::Rule("RFC 3261 section 13.2.1"))
+            }
+            _ => None,
+        }
+    }
+
+    /// A 2xx behind the first: the same again, or that of another dialog.
+    fn accepted_again(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let is_answered = matches!(
+            call.phase,
+            Phase::Holding | Phase::Changing | Phase::Ending | Phase::Forked | Phase::Released
+        );
+        if !is_answered {
+            self.strays += 1;
+        } else if tag_of(call.remote.as_bytes()) == scan.to_tag {
+            call.counts.acknowledgements_again += 1;
+            self.write(key, Sent::Acknowledge(cseq), out);
+        } else {
+            self.forked(now, scan, cseq, key, out);
+        }
+    }
+
+    /// Acknowledges what is no 2xx: the transaction's affair, each time that it comes (RFC 3261 section 17.1.1.3).
+    fn refuse(&mut self, scan: &Scan<'_>, (cseq, server): (u32, u8), key: Key, out: &mut Output) {
+        let to = self.asked(server);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if call.phase == Phase::Refused {
+            call.counts.acknowledgements_again += 1;
+        }
+        let remote = Text::<126>::of(scan.to.unwrap_or_default());
+        let values = Values::default().with(Hole::Remote, remote.as_bytes());
+        let which = (cseq, transaction(cseq, server));
+        if let Some(call) = self.calls.get(key) {
+            if call.step > 0 && cseq == call.invite {
+                // Within the dialog it goes the way of its INVITE.
+                let values = values
+                    .with(Hole::Target, call.target.as_bytes())
+                    .with(Hole::Routes, call.routes.as_bytes());
+                self.put((call, key), &self.requests.acknowledge, which, values, call.next_hop, out);
+            } else {
+                self.put((call, key), &self.requests.refused, which, values, to, out);
+            }
+        }
+    }
+
+    fn refused(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+        let is_challenge = matches!(status, 401 | 407);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.status = status;
+        if is_challenge && call.phase != Phase::Cancelling && self.authorize(scan, &Method::Invite, key) {
+            self.ask(now, key, out);
+            return;
+        }
+        // "a 503 (Service Unavailable) ... SHOULD [be] handled as ... failure" of the server (RFC 3263 section 4.3).
+        if status == 503 && self.fail_over(now, key, out) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.answered, self.arrived);
+        stamp(&mut call.stamps.acknowledged, now);
+        if call.phase == Phase::Cancelling {
+            stamp(&mut call.stamps.ended, self.arrived);
+        }
+        let wanted = match call.scenario {
+            Scenario::Busy => status == 486 || status == 600,
+            Scenario::Redirect => (300..400).contains(&status),
+            Scenario::Cancel { .. } | Scenario::NoAnswer { .. } => {
+                call.phase == Phase::Cancelling && status == 487
+            }
+            _ => false,
+        };
+        let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
+        call.failure = call.failure.or((!wanted).then_some(failure));
+        call.phase = Phase::Refused;
+        let reliable = self.setup.transport.is_reliable();
+        call.clock = Clock { end: Deadline::after(now, self.setup.timing.timer_d()), ..Clock::default() };
+        out.records.push(record(call));
+        if reliable {
+            self.forget(key);
+        }
+    }
+
+    /// A response to CANCEL: that of its INVITE is to come, or has come.
+    pub(super) fn cancelled(&mut self, key: Key, status: u16) {
+        if let Some(call) = self.calls.get_mut(key).filter(|call| call.phase == Phase::Cancelling)
+            && status >= 200
+        {
+            call.clock.again.stop();
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Who calls: the scenarios as seen by the one who begins them.
+//!
+//! What a call sends is in `sending`, what its first INVITE comes to in `inviting`, what is done in its dialog in `dialog`, and
+//! what only some scenarios do in `reliable`, `changing`, `forks` and `subscribing`.
+
+mod changing;
+mod dialog;
+mod forks;
+mod inviting;
+mod reliable;
+mod sending;
+mod subscribing;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use netrig_core::Instant;
+
+use super::authorize::{Credentials, authorize};
+use super::call::{Call, Clock, Phase, Scenario};
+use super::messages::{Requests, Responses, copy_of};
+use super::moment::Moment;
+use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
+use super::scan::{Scan, Start};
+use super::setup::{Directory, Setup};
+use super::slab::{Key, Slab};
+use super::template::{Hole, TemplateError, Values};
+use super::text::Text;
+use super::token::{Owner, Token, number_of, server_of, transaction};
+use super::wheel::Wheel;
+use crate::Method;
+use crate::transaction::Timer;
+use sending::Sent;
+
+/// How often a challenge is answered within one request: once, and once more if the nonce was too old.
+const CHALLENGES: u8 = 2;
+
+/// All calls that one shard has begun. It is driven by [`Caller::start`], [`Caller::handle_response`],
+/// [`Caller::handle_request`] and [`Caller::handle_timeout`].
+#[derive(Debug)]
+pub struct Caller {
+    setup: Setup,
+    requests: Requests,
+    responses: Responses,
+    names: Directory,
+    passwords: Directory,
+    calls: Slab<Call>,
+    /// Dialogs of forked calls beside their first, by the call and the other side's tag.
+    forks: BTreeMap<(Key, Box<[u8]>), Key>,
+    wheel: Wheel,
+    lines: Vec<u8>,
+    /// When what is being handled came.
+    arrived: Instant,
+    strays: u64,
+}
+
+/// There are as many calls as there may be at once: the tester's own limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are as many calls as there may be at once")]
+pub struct Full;
+
+impl Caller {
+    /// Without any call.
+    ///
+    /// # Errors
+    /// The setup's domain is none.
+    pub fn new(setup: Setup, names: Directory, passwords: Directory) -> Result<Self, TemplateError> {
+        Ok(Self {
+            requests: Requests::new(&setup)?,
+            responses: Responses::new(&setup)?,
+            calls: Slab::new(setup.calls),
+            forks: BTreeMap::new(),
+            wheel: Wheel::new(setup.resolution),
+            setup,
+            names,
+            passwords,
+            lines: Vec::new(),
+            arrived: Instant::ZERO,
+            strays: 0,
+        })
+    }
+
+    /// How many calls there are, those included whose last response may come again.
+    pub const fn len(&self) -> u32 {
+        self.calls.len()
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// How many messages came that belong to no call, or to none any more.
+    pub const fn strays(&self) -> u64 {
+        self.strays
+    }
+
+    /// Begins a scenario that was to begin at `intended`. The name that its record will have.
+    ///
+    /// # Errors
+    /// No place is left.
+    pub fn start(
+        &mut self,
+        now: Instant,
+        intended: Instant,
+        scenario: Scenario,
+        (user, peer): (u32, u32),
+        out: &mut Output,
+    ) -> Result<Token, Full> {
+        let Setup { run, shard, server, .. } = self.setup;
+        let phase = match scenario {
+            Scenario::Options | Scenario::Message | Scenario::Subscribe { .. } => Phase::Asking,
+            _ => Phase::Calling,
+        };
+        let make = |key| Call {
+            token: Token { run, shard, owner: Owner::Caller(scenario.wish()), key },
+            scenario,
+            phase,
+            failure: None,
+            user,
+            peer,
+            cseq: 1,
+            invite: 1,
+            status: 0,
+            server: 0,
+            step: 0,
+            branches: 0,
+            challenged: 0,
+            is_met: false,
+            is_told: false,
+            prack: 0,
+            rseq: 0,
+            counts: Counts::default(),
+            clock: Clock::default(),
+            stamps: Stamps::new(intended, now),
+            remote: Text::default(),
+            target: Text::default(),
+            routes: Text::default(),
+            authorization: None,
+            next_hop: server,
+        };
+        let key = self.calls.insert(make).ok_or(Full)?;
+        self.ask(now, key, out);
+        self.calls.get(key).map(|call| call.token).ok_or(Full)
+    }
+
+    /// When [`Caller::handle_timeout`] is to be called at the latest.
+    pub fn next_deadline(&mut self) -> Option<Instant> {
+        self.wheel.next_deadline()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+        self.arrived = now;
+        while let Some(index) = self.wheel.pop(now) {
+            if let Some(key) = self.calls.key_at(index) {
+                self.due(now, key, out);
+                self.rest(key);
+            }
+        }
+    }
+
+    /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
+    pub fn handle_response(
+        &mut self,
+        moment: impl Into<Moment>,
+        scan: &Scan<'_>,
+        (token, transaction): (Token, u16),
+        out: &mut Output,
+    ) {
+        let Moment { arrived, now } = moment.into();
+        self.arrived = arrived;
+        let is_of = |text: Option<&[u8]>, name| text.and_then(Token::read) == Some(name);
+        let name = self.calls.get(token.key).map(|call| call.token);
+        let (Some(status), Some(cseq), Some(name)) = (scan.status(), scan.cseq, name) else {
+            self.strays += 1;
+            return;
+        };
+        // The branch alone is not enough: the rest must be of the call too (RFC 3261 section 8.2.6.2).
+        let is_own = Token { key: name.key, ..token } == name;
+        if !is_own || !is_of(scan.call_id, name) || !is_of(scan.from_tag, name) {
+            self.strays += 1;
+            return;
+        }
+        let key = token.key;
+        let answer = (status, cseq.number);
+        match cseq.method {
+            b"INVITE" if number_of(cseq.number) == number_of(transaction.into()) => {
+                self.invited(now, scan, answer, (key, server_of(transaction)), out);
+            }
+            b"CANCEL" => self.cancelled(key, status),
+            b"PRACK" => self.pracked(now, answer, key),
+            b"BYE" | b"OPTIONS" | b"MESSAGE" | b"SUBSCRIBE"
+                if server_of(transaction) == self.server_of(key) =>
+            {
+                self.answered(now, scan, answer, key, out);
+            }
+            _ => self.strays += 1,
+        }
+        self.rest(key);
+    }
+
+    /// A request whose `To` tag is of this token: the other side hangs up, or notifies.
+    pub fn handle_request(
+        &mut self,
+        moment: impl Into<Moment>,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        token: Token,
+        out: &mut Output,
+    ) {
+        let Moment { arrived, .. } = moment.into();
+        self.arrived = arrived;
+        let Some(Start::Request { method, .. }) = scan.start else { return };
+        if method == b"ACK" {
+            return;
+        }
+        copy_of(scan, from, b"", &mut self.lines);
+        let values = Values::default().with(Hole::Copied, &self.lines);
+        let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
+        let is_subscriber =
+            call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
+        let (is_there, is_past) = (call.is_some(), self.calls.is_past(token.key));
+        let is_known = is_there || is_past;
+        let template = match method {
+            b"BYE" if is_known => &self.responses.ok,
+            // The last may come again.
+            b"NOTIFY" if is_subscriber || (is_past && !is_there) => &self.responses.ok,
+            b"NOTIFY" => &self.responses.unknown,
+            _ if is_known => &self.responses.not_acceptable,
+            _ => &self.responses.unknown,
+        };
+        out.messages.write(from, Way::Back, template, &values);
+        match method {
+            b"NOTIFY" if is_subscriber => self.notified(scan, token.key, out),
+            b"BYE" => self.hung_up(scan, token, out),
+            _ => {}
+        }
+        self.rest(token.key);
+    }
+
+    /// The other side has hung up.
+    fn hung_up(&mut self, scan: &Scan<'_>, token: Token, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
+        let is_held = matches!(call.phase, Phase::Holding | Phase::Changing);
+        // Of a forked call another dialog may be meant.
+        if is_held && dialog::tag_of(call.remote.as_bytes()) == scan.from_tag {
+            stamp(&mut call.stamps.ended, self.arrived);
+            call.failure = call.failure.or(Some(Failure::EndedByPeer));
+            self.finish(token.key, out);
+        }
+    }
+
+    /// A connection to `server` is gone along which requests went: what waits for an answer to one of them has failed, or goes
+    /// to the next server. A call that is held goes on, for its BYE may find another way.
+    pub fn handle_disconnection(
+        &mut self,
+        now: Instant,
+        (server, whose): (SocketAddr, Whose),
+        why: Broken,
+        out: &mut Output,
+    ) {
+        self.arrived = now;
+        let concerned: Vec<Key> = match whose {
+            Whose::All => self.calls.keys().collect(),
+            Whose::User(user) => {
+                let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
+                self.calls.keys().filter(is_theirs).collect()
+            }
+            Whose::Attempt(token) => self
+                .calls
+                .get(token.key)
+                .filter(|call| call.token == token)
+                .map(|_| token.key)
+                .into_iter()
+                .collect(),
+        };
+        for key in concerned {
+            let Some(call) = self.calls.get_mut(key) else { continue };
+            let asked = match call.phase {
+                Phase::Holding | Phase::Refused | Phase::Forked | Phase::Released => continue,
+                Phase::Changing | Phase::Ending => call.next_hop,
+                _ => self.setup.server(call.server).unwrap_or(self.setup.server),
+            };
+            if asked == server && !self.fail_over(now, key, out) {
+                let Some(call) = self.calls.get_mut(key) else { continue };
+                stamp(&mut call.stamps.ended, now);
+                call.failure = call.failure.or(Some(Failure::Connection(why)));
+                self.finish(key, out);
+            }
+            self.rest(key);
+        }
+    }
+
+    fn server_of(&self, key: Key) -> u8 {
+        self.calls.get(key).map_or(0, |call| call.server)
+    }
+
+    /// Puts the answer to a challenge into the next request, which has the next number. Whether there is one.
+    fn authorize(&mut self, scan: &Scan<'_>, method: &Method, key: Key) -> bool {
+        let Some(call) = self.calls.get_mut(key) else { return false };
+        if call.challenged >= CHALLENGES {
+            return false;
+        }
+        let [name, password] = [self.names.of(call.user), self.passwords.of(call.user)];
+        let is_within = matches!(call.phase, Phase::Changing | Phase::Ending);
+        let uri = match is_within {
+            true => call.target.as_bytes().to_vec(),
+            false => {
+                [b"sip:", self.names.of(call.peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
+            }
+        };
+        let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
+        let first = call.authorization.is_none();
+        let nonce = call.token.branch(transaction(call.cseq, call.server));
+        let Some(line) = authorize(scan, &credentials, method, &uri, &nonce, first) else {
+            return false;
+        };
+        call.authorization = Some(line.into());
+        call.challenged += 1;
+        call.counts.challenges += 1;
+        call.cseq += 1;
+        true
+    }
+
+    /// Does what is due of one call.
+    fn due(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let timing = self.setup.timing;
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if call.clock.end.has_come(now) {
+            return self.given_up(now, key, out);
+        }
+        let is_invite = match call.phase {
+            Phase::Calling => true,
+            Phase::Changing => !matches!(call.scenario, Scenario::Subscribe { .. }),
+            _ => false,
+        };
+        if call.clock.again.has_come(now, (!is_invite).then_some(timing.t2)) {
+            call.counts.requests_again += 1;
+            let sent = match (call.phase, call.scenario) {
+                (Phase::Calling, _) => Sent::Invite,
+                (Phase::Cancelling, _) => Sent::Cancel,
+                (Phase::Asking, _) => Sent::Ask,
+                (Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => Sent::Subscribe,
+                (Phase::Changing, _) => Sent::Change,
+                (Phase::Ending, _) => Sent::Bye,
+                _ => Sent::Prack,
+            };
+            self.write(key, sent, out);
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if call.clock.act.has_come(now) {
+            match (call.phase, call.scenario) {
+                (Phase::Holding, Scenario::Subscribe { .. }) => self.resubscribe(now, key, out),
+                (Phase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => self.change(now, key, out),
+                (Phase::Holding, _) => self.hang_up(now, key, out),
+                (Phase::Changing, _) => {
+                    call.failure = call.failure.or(Some(Failure::RangTooLong));
+                    self.hang_up(now, key, out);
+                }
+                _ => self.cancel(now, key, out),
+            }
+        }
+    }
+
+    /// What was asked last is not answered in time.
+    fn given_up(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let is_subscriber = matches!(call.scenario, Scenario::Subscribe { .. });
+        let timer = match call.phase {
+            Phase::Refused | Phase::Released => return self.forget(key),
+            Phase::Forked => return self.forked_out(now, key, out),
+            Phase::Proceeding | Phase::Holding if call.prack != 0 => return self.unacknowledged(now, key),
+            Phase::Holding => Timer::N,
+            Phase::Ending if is_subscriber && call.stamps.ended != Instant::NEVER => Timer::N,
+            Phase::Calling => Timer::B,
+            Phase::Changing if !is_subscriber => Timer::B,
+            _ => Timer::F,
+        };
+        if self.fail_over(now, key, out) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.failure = call.failure.or(Some(Failure::TimedOut(timer)));
+        if call.phase == Phase::Changing && !is_subscriber {
+            // "If a UAC does not receive a response for a request within a dialog [...] the UAC SHOULD terminate the dialog"
+            // (RFC 3261 section 12.2.1.2).
+            return self.hang_up(now, key, out);
+        }
+        self.finish(key, out);
+    }
+
+    /// Sets the wheel to what the call waits for.
+    fn rest(&mut self, key: Key) {
+        if let Some(call) = self.calls.get(key) {
+            self.wheel.set(key.index, call.clock.next());
+        }
+    }
+
+    fn finish(&mut self, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get(key) else { return };
+        if call.token.key != key {
+            return self.release(key, out);
+        }
+        if forks::may_fork(call) {
+            return self.linger(key, out);
+        }
+        out.records.push(record(call));
+        self.forget(key);
+    }
+
+    fn forget(&mut self, key: Key) {
+        if let Some(call) = self.calls.remove(key) {
+            self.wheel.cancel(key.index);
+            if call.token.key != key {
+                let tag = dialog::tag_of(call.remote.as_bytes()).unwrap_or_default();
+                self.forks.remove(&(call.token.key, tag.into()));
+            }
+        }
+    }
+}
+
+fn record(call: &Call) -> Record {
+    let Call { token, scenario, user, failure, status, stamps, counts, .. } = *call;
+    Record { token, side: Side::Caller, what: scenario.what(), user, failure, status, stamps, counts }
+}

@@ -1,0 +1,91 @@
+//! Provisional responses that are acknowledged (RFC 3262).
+
+use netrig_core::{Duration, Instant};
+
+use super::super::output::{Failure, Output, stamp};
+use super::super::scan::Scan;
+use super::super::session::{Direction, broken_answer};
+use super::dialog::tag_of;
+use super::sending::Sent;
+use super::{Caller, Key, Phase, Scenario};
+use crate::deadline::Deadline;
+use crate::transaction::Timer;
+
+impl Caller {
+    /// A provisional response that is to be acknowledged, or should be. One at a time is: what comes meanwhile of another dialog
+    /// comes again.
+    pub(super) fn rings_reliably(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let is_asked = matches!(call.scenario, Scenario::Prack { .. });
+        let Some(rseq) = scan.rseq.filter(|_| is_asked && scan.requires_100rel) else {
+            // "The UAS MUST send any non-100 provisional response reliably if the initial request contained a Require header
+            // field with the option tag 100rel", and "MUST NOT attempt to send a 100 (Trying) response reliably" or any that
+            // nobody has said to support (RFC 3262 section 3).
+            call.failure = call.failure.or(Some(Failure::Rule("RFC 3262 section 3")));
+            return;
+        };
+        let is_same = tag_of(call.remote.as_bytes()) == scan.to_tag && call.rseq != 0;
+        // "If the UAC receives another reliable provisional response to the same request, and its RSeq value is not one higher
+        // than the value of the sequence number, that response MUST NOT be acknowledged with a PRACK" (RFC 3262 section 4).
+        let is_next = !is_same || rseq == call.rseq.wrapping_add(1);
+        if call.prack != 0 || !is_next || call.phase != Phase::Proceeding {
+            call.counts.repeated += 1;
+            return;
+        }
+        let is_first = !call.is_met;
+        if scan.contact.is_none() || scan.to_tag.is_none() {
+            call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 12.1.1")));
+            return;
+        }
+        call.is_met = true;
+        if is_first && !scan.body.is_empty() {
+            let broken = broken_answer(&self.setup.description, Direction::Both, scan.body);
+            call.failure = call.failure.or(broken.map(Failure::Rule));
+        }
+        self.take_dialog(scan, key);
+        self.time(now, key);
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.changing, now);
+        call.rseq = rseq;
+        call.cseq += 1;
+        call.prack = call.cseq;
+        self.write(key, Sent::Prack, out);
+    }
+
+    /// A response to PRACK.
+    pub(super) fn pracked(&mut self, now: Instant, (status, cseq): (u16, u32), key: Key) {
+        let t2 = self.setup.timing.t2;
+        let Some(call) = self.calls.get_mut(key) else { return };
+        if call.prack != cseq {
+            return self.strays += 1;
+        }
+        if status < 200 {
+            return call.clock.again.slow_down(t2);
+        }
+        call.prack = 0;
+        call.clock.again.stop();
+        call.clock.end.stop();
+        if status < 300 {
+            return stamp(&mut call.stamps.changed, self.arrived);
+        }
+        let failure =
+            if matches!(status, 401 | 407) { Failure::Authentication } else { Failure::Status(status) };
+        self.abandon(now, key, failure);
+    }
+
+    /// Nobody has answered the PRACK.
+    pub(super) fn unacknowledged(&mut self, now: Instant, key: Key) {
+        if let Some(call) = self.calls.get_mut(key) {
+            call.prack = 0;
+            call.clock.again.stop();
+        }
+        self.abandon(now, key, Failure::TimedOut(Timer::F));
+    }
+
+    /// Nothing good can come of the call any more: it is taken back, or hung up, at once.
+    fn abandon(&mut self, now: Instant, key: Key, failure: Failure) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.failure = call.failure.or(Some(failure));
+        call.clock.act = Deadline::after(now, Duration::ZERO);
+    }
+}

@@ -1,0 +1,226 @@
+//! What a call sends: each request with its template, its number, its branch and its timers.
+
+use std::net::SocketAddr;
+
+use netrig_core::Instant;
+
+use super::super::digits::Decimal;
+use super::super::messages::Requests;
+use super::super::output::{Failure, Output, Way, stamp};
+use super::super::template::{Hole, Template, Values};
+use super::super::token::transaction;
+use super::{Call, Caller, Clock, Key, Phase, Scenario, Token};
+use crate::deadline::{Deadline, Repetition};
+
+/// Set in the number of an ACK's own transaction: it has the `CSeq` of its INVITE.
+const ACK: u16 = 0x8000;
+
+/// Which request of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    Invite,
+    Cancel,
+    /// For the 2xx of the INVITE with this `CSeq`.
+    Acknowledge(u32),
+    Prack,
+    /// An INVITE within the dialog.
+    Change,
+    Bye,
+    /// OPTIONS, MESSAGE or the first SUBSCRIBE.
+    Ask,
+    /// A later one.
+    Subscribe,
+}
+
+impl Caller {
+    /// Sends the first request of the scenario, or the same again with credentials or to the next server.
+    pub(super) fn ask(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let sent = if call.phase == Phase::Asking { Sent::Ask } else { Sent::Invite };
+        if sent == Sent::Invite {
+            call.phase = Phase::Calling;
+            call.invite = call.cseq;
+        }
+        self.send(now, key, sent, out);
+    }
+
+    /// Asks the next server, if what waits for this one's answer may still be done by another. Whether it does.
+    pub(super) fn fail_over(&mut self, now: Instant, key: Key, out: &mut Output) -> bool {
+        let Some(call) = self.calls.get_mut(key) else { return false };
+        let Some(next) = self.setup.server(call.server + 1).filter(|_| call.server < 7) else { return false };
+        if !matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Asking) {
+            return false;
+        }
+        (call.server, call.next_hop) = (call.server + 1, next);
+        call.counts.failed_over += 1;
+        // Who takes over has made none of the challenges.
+        (call.authorization, call.challenged) = (None, 0);
+        // Nor has it said anything yet.
+        (call.stamps.trying, call.stamps.ringing) = (Instant::NEVER, Instant::NEVER);
+        (call.prack, call.rseq) = (0, 0);
+        self.ask(now, key, out);
+        true
+    }
+
+    /// Takes a call back that is not answered.
+    pub(super) fn cancel(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.ending, now);
+        if !matches!(call.scenario, Scenario::Cancel { .. } | Scenario::NoAnswer { .. }) {
+            call.failure = call.failure.or(Some(Failure::RangTooLong));
+        }
+        (call.phase, call.prack) = (Phase::Cancelling, 0);
+        self.send(now, key, Sent::Cancel, out);
+    }
+
+    /// Ends a call that is answered.
+    pub(super) fn hang_up(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.ending, now);
+        (call.phase, call.prack) = (Phase::Ending, 0);
+        self.send_next(now, key, Sent::Bye, out);
+    }
+
+    /// Sends a request within the dialog: with the next number, and without credentials.
+    pub(super) fn send_next(&mut self, now: Instant, key: Key, sent: Sent, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.cseq += 1;
+        (call.authorization, call.challenged) = (None, 0);
+        self.send(now, key, sent, out);
+    }
+
+    /// Sends a request with its timers: A and B, or E and F.
+    pub(super) fn send(&mut self, now: Instant, key: Key, sent: Sent, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.clock = Clock::default();
+        self.time(now, key);
+        self.write(key, sent, out);
+        self.rest(key);
+    }
+
+    /// Sets the timers of what is sent now.
+    pub(super) fn time(&mut self, now: Instant, key: Key) {
+        let timing = self.setup.timing;
+        let reliable = self.setup.transport.is_reliable();
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
+        call.clock.end = Deadline::after(now, timing.patience());
+    }
+
+    pub(super) fn write(&self, key: Key, sent: Sent, out: &mut Output) {
+        let Some(call) = self.calls.get(key) else { return };
+        let own = transaction(call.cseq, call.server);
+        let inviting = transaction(call.invite, call.server);
+        let (template, cseq, transaction) = match sent {
+            Sent::Invite => (self.invite_of(call.scenario), call.invite, inviting),
+            Sent::Cancel => (&self.requests.cancel, call.invite, inviting),
+            Sent::Acknowledge(cseq) => {
+                (self.acknowledgement_of(call.scenario), cseq, transaction(cseq, call.server) | ACK)
+            }
+            Sent::Prack => (&self.requests.prack, call.prack, transaction(call.prack, call.server)),
+            Sent::Change => (self.change_of(call), call.invite, inviting),
+            Sent::Bye => (&self.requests.bye, call.cseq, own),
+            Sent::Ask => (self.question_of(call.scenario), call.cseq, own),
+            Sent::Subscribe => (&self.requests.resubscribe, call.cseq, own),
+        };
+        let authorization = match sent {
+            Sent::Cancel => &[],
+            _ => call.authorization.as_deref().unwrap_or_default(),
+        };
+        let values = Values::default()
+            .with(Hole::Target, call.target.as_bytes())
+            .with(Hole::Routes, call.routes.as_bytes())
+            .with(Hole::Remote, call.remote.as_bytes())
+            .with(Hole::Authorization, authorization);
+        let to = match sent {
+            Sent::Invite | Sent::Cancel | Sent::Ask => self.asked(call.server),
+            _ => call.next_hop,
+        };
+        match sent {
+            Sent::Invite | Sent::Cancel | Sent::Acknowledge(_) | Sent::Bye => {
+                self.put((call, key), template, (cseq, transaction), values, to, out);
+            }
+            _ => self.put_more((call, key), template, (cseq, transaction), values, to, out),
+        }
+    }
+
+    /// What only some requests have, beside the rest.
+    fn put_more(
+        &self,
+        (call, key): (&Call, Key),
+        template: &Template,
+        which: (u32, u16),
+        values: Values<'_>,
+        to: SocketAddr,
+        out: &mut Output,
+    ) {
+        let expires = match call.scenario {
+            Scenario::Subscribe { expires, .. } if call.phase != Phase::Ending => expires,
+            _ => 0,
+        };
+        let (expires, version) = (Decimal::new(expires.into()), Decimal::new(u64::from(call.step) + 1));
+        let acknowledged = format!("{} {} INVITE", call.rseq, call.invite);
+        let values = values
+            .with(Hole::Expires, expires.as_bytes())
+            .with(Hole::Body, version.as_bytes())
+            .with(Hole::Reliable, acknowledged.as_bytes());
+        self.put((call, key), template, which, values, to, out);
+    }
+
+    const fn invite_of(&self, scenario: Scenario) -> &Template {
+        match scenario {
+            Scenario::DelayedOffer { .. } => &self.requests.invite_bare,
+            Scenario::Prack { .. } => &self.requests.invite_reliably,
+            _ => &self.requests.invite,
+        }
+    }
+
+    const fn acknowledgement_of(&self, scenario: Scenario) -> &Template {
+        match scenario {
+            Scenario::DelayedOffer { .. } => &self.requests.answer,
+            _ => &self.requests.acknowledge,
+        }
+    }
+
+    const fn change_of(&self, call: &Call) -> &Template {
+        if call.step == 1 { &self.requests.hold } else { &self.requests.resume }
+    }
+
+    const fn question_of(&self, scenario: Scenario) -> &Template {
+        let Requests { options, message, subscribe, .. } = &self.requests;
+        match scenario {
+            Scenario::Options => options,
+            Scenario::Subscribe { .. } => subscribe,
+            _ => message,
+        }
+    }
+
+    /// Where requests go that are in no dialog.
+    pub(super) fn asked(&self, server: u8) -> SocketAddr {
+        self.setup.server(server).unwrap_or(self.setup.server)
+    }
+
+    /// Fills in what all requests have.
+    pub(super) fn put(
+        &self,
+        (call, key): (&Call, Key),
+        template: &Template,
+        (cseq, transaction): (u32, u16),
+        values: Values<'_>,
+        to: SocketAddr,
+        out: &mut Output,
+    ) {
+        let [user, peer] = [call.user, call.peer].map(|number| self.names.of(number));
+        let own = Token { key, ..call.token };
+        let (name, branch, cseq) = (call.token.digits(), own.branch(transaction), Decimal::new(cseq.into()));
+        let values = values
+            .with(Hole::User, user.as_bytes())
+            .with(Hole::Peer, peer.as_bytes())
+            .with(Hole::CallId, &name)
+            .with(Hole::Tag, &name)
+            .with(Hole::Branch, &branch)
+            .with(Hole::CSeq, cseq.as_bytes());
+        let way = Way::Of { user: call.user, attempt: call.token };
+        out.messages.write(to, way, template, &values);
+    }
+}

@@ -1,0 +1,118 @@
+//! Subscriptions as the subscriber sees them (RFC 6665).
+
+use netrig_core::{Duration, Instant};
+
+use super::super::output::{Failure, Output, stamp};
+use super::super::scan::{Field, Scan};
+use super::sending::Sent;
+use super::{Caller, Clock, Key, Phase, Scenario};
+use crate::deadline::Deadline;
+
+/// Of the time for which a subscription is granted, in a thousand, after which it is renewed.
+const RENEWAL: u64 = 900;
+
+impl Caller {
+    /// A 2xx to SUBSCRIBE.
+    pub(super) fn subscribed(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        status: u16,
+        key: Key,
+        out: &mut Output,
+    ) {
+        let is_first = self.calls.get(key).is_some_and(|call| call.phase == Phase::Asking);
+        if is_first {
+            self.take_dialog(scan, key);
+        }
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let Scenario::Subscribe { hold, expires } = call.scenario else { return };
+        let asked = if call.phase == Phase::Ending { 0 } else { expires };
+        // "200-class responses to SUBSCRIBE requests also MUST contain an "Expires" header field. The period of time in the
+        // response MAY be shorter but MUST NOT be longer than specified in the request" (RFC 6665 section 4.2.1.1).
+        if scan.expires.is_none_or(|granted| granted > asked) {
+            call.failure = call.failure.or(Some(Failure::Rule("RFC 6665 section 4.2.1.1")));
+        }
+        if is_first {
+            call.status = status;
+            stamp(&mut call.stamps.answered, self.arrived);
+            stamp(&mut call.stamps.acknowledged, now);
+            if scan.contact.is_none() || scan.to_tag.is_none() {
+                call.failure = Some(Failure::Rule("RFC 3261 section 12.1.1"));
+                return self.finish(key, out);
+            }
+        }
+        call.clock = Clock::default();
+        if !call.is_met {
+            // Timer N.
+            call.clock.end = Deadline::after(now, self.setup.timing.patience());
+        }
+        if call.phase == Phase::Ending {
+            stamp(&mut call.stamps.ended, self.arrived);
+            if call.is_met {
+                self.finish(key, out);
+            }
+            return;
+        }
+        call.phase = Phase::Holding;
+        let granted = scan.expires.unwrap_or(expires).min(expires);
+        let renewal = Duration::from_millis(u64::from(granted) * RENEWAL);
+        let end = call.stamps.acknowledged + hold;
+        call.clock.act = Deadline::after(now, renewal.min(end.max(now) - now));
+    }
+
+    /// Renews the subscription, or takes it back when its time is over.
+    pub(super) fn resubscribe(&mut self, now: Instant, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        let Scenario::Subscribe { hold, .. } = call.scenario else { return };
+        if now >= call.stamps.acknowledged + hold {
+            stamp(&mut call.stamps.ending, now);
+            call.phase = Phase::Ending;
+        } else {
+            call.phase = Phase::Changing;
+            call.step = call.step.saturating_add(1);
+        }
+        if call.is_met {
+            call.is_met = false;
+        } else {
+            // The notifier has not told what it was to tell before.
+            call.failure = call.failure.or(Some(Failure::Without("NOTIFY")));
+        }
+        self.send_next(now, key, Sent::Subscribe, out);
+    }
+
+    /// NOTIFY. The first may come before the 2xx of its SUBSCRIBE (RFC 6665 section 4.1.2.4).
+    pub(super) fn notified(&mut self, scan: &Scan<'_>, key: Key, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        stamp(&mut call.stamps.changed, self.arrived);
+        let value = |field| scan.all(field).next().map(|value| value.split(|byte| *byte == b';').next());
+        let (event, state) = (value(Field::Event).flatten(), value(Field::SubscriptionState).flatten());
+        // "The "Event" header field in a NOTIFY request MUST match that of the SUBSCRIBE", and "NOTIFY requests MUST contain a
+        // "Subscription-State" header field" (RFC 6665 sections 4.2.2 and 8.2.1).
+        if event.map(<[u8]>::trim_ascii) != Some(b"presence") || state.is_none() {
+            call.failure = call.failure.or(Some(Failure::Rule("RFC 6665 section 4.2.2")));
+        }
+        let is_over = state.is_some_and(|state| state.trim_ascii().eq_ignore_ascii_case(b"terminated"));
+        match call.phase {
+            // What is still told of the time before.
+            Phase::Ending if !is_over => {}
+            Phase::Ending => {
+                call.is_met = true;
+                if call.stamps.ended != Instant::NEVER {
+                    self.finish(key, out);
+                }
+            }
+            _ if is_over => {
+                call.failure = call.failure.or(Some(Failure::EndedByPeer));
+                stamp(&mut call.stamps.ended, self.arrived);
+                self.finish(key, out);
+            }
+            phase => {
+                call.is_met = true;
+                if phase == Phase::Holding {
+                    call.clock.end.stop();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a load's sessions say of themselves: offers, answers, and who is on hold (RFC 3264).
+
+use super::template::Hole;
+
+/// Which way the media of a session go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Both, which is what is meant where nothing is said.
+    #[default]
+    Both,
+    /// From who says so.
+    SendOnly,
+    /// To who says so.
+    ReceiveOnly,
+    /// Neither.
+    Inactive,
+}
+
+impl Direction {
+    const ALL: [Self; 4] = [Self::Both, Self::SendOnly, Self::ReceiveOnly, Self::Inactive];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Both => "sendrecv",
+            Self::SendOnly => "sendonly",
+            Self::ReceiveOnly => "recvonly",
+            Self::Inactive => "inactive",
+        }
+    }
+
+    fn of_line(line: &[u8]) -> Option<Self> {
+        let name = line.strip_prefix(b"a=")?.trim_ascii_end();
+        Self::ALL.into_iter().find(|own| own.name().as_bytes() == name)
+    }
+
+    /// What a description says last: of its last stream.
+    pub(super) fn of(description: &[u8]) -> Self {
+        lines(description).filter_map(Self::of_line).last().unwrap_or_default()
+    }
+}
+
+/// What one who is called has said of the session last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Session {
+    /// How often it has changed.
+    pub(super) changes: u8,
+    /// Whether it is on hold.
+    pub(super) is_held: bool,
+}
+
+fn lines(description: &[u8]) -> impl Iterator<Item = &[u8]> {
+    description.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
+fn streams(description: &[u8]) -> usize {
+    lines(description).filter(|line| line.starts_with(b"m=")).count()
+}
+
+/// The rule that an answer to `offer`, which says that its media go in this `direction`, breaks.
+pub(super) fn broken_answer(offer: &[u8], direction: Direction, answer: &[u8]) -> Option<&'static str> {
+    if answer.is_empty() {
+        // "the answer MUST be in a reliable non-failure message from UAS back to UAC which is correlated to that INVITE."
+        return Some("RFC 3261 section 13.2.1");
+    }
+    if streams(answer) != streams(offer) {
+        // "The answer MUST contain exactly the same number of "m=" lines as the offer" (RFC 3264 section 6).
+        return Some("RFC 3264 section 6");
+    }
+    // "If a stream is offered as sendonly, the corresponding stream MUST be marked as recvonly or inactive in the answer."
+    let said = Direction::of(answer);
+    let is_wrong =
+        direction == Direction::SendOnly && !matches!(said, Direction::ReceiveOnly | Direction::Inactive);
+    is_wrong.then_some("RFC 3264 section 6.1")
+}
+
+/// A description whose media all go in one direction, and whose version, a hole of its body, is to be told: "the version in
+/// the origin field MUST increment by one from the previous SDP" (RFC 3264 section 8).
+pub(super) fn changed(description: &[u8], direction: Direction) -> Vec<u8> {
+    let mut out = Vec::with_capacity(description.len() + 32);
+    let mut is_in_stream = false;
+    let said = format!("a={}\r\n", direction.name());
+    for line in lines(description) {
+        if Direction::of_line(line).is_some() {
+            continue;
+        }
+        if line.starts_with(b"m=") && std::mem::replace(&mut is_in_stream, true) {
+            out.extend_from_slice(said.as_bytes());
+        }
+        let mut words = line.splitn(4, |byte| *byte == b' ');
+        match [(); 4].map(|()| words.next()) {
+            [Some(user), Some(session), Some(_), Some(rest)] if user.starts_with(b"o=") => {
+                let version = Hole::Body.text().as_bytes();
+                out.extend_from_slice(&[user, session, version, rest].join(&b" "[..]));
+            }
+            _ => out.extend_from_slice(line),
+        }
+        out.push(b'\n');
+    }
+    if is_in_stream {
+        out.extend_from_slice(said.as_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFFER: &[u8] = b"v=0\r\no=- 7 1 IN IP4 192.0.2.1\r\ns=-\r\nm=audio 1 RTP/AVP 0\r\na=sendrecv\r\n\
+        m=video 2 RTP/AVP 34\r\n";
+
+    #[test]
+    fn a_changed_description_has_another_version_and_one_direction() {
+        let text = String::from_utf8(changed(OFFER, Direction::SendOnly)).unwrap_or_default();
+        let version = Hole::Body.text();
+        assert_eq!(
+            text,
+            format!(
+                "v=0\r\no=- 7 {version} IN IP4 192.0.2.1\r\ns=-\r\nm=audio 1 RTP/AVP 0\r\na=sendonly\r\n\
+                 m=video 2 RTP/AVP 34\r\na=sendonly\r\n"
+            )
+        );
+        assert_eq!(changed(b"", Direction::Both), b"");
+    }
+
+    #[test]
+    fn answers_are_held_to_their_offers() {
+        let on_hold = [OFFER, b"a=recvonly\r\n"].concat();
+        for (direction, answer, rule) in [
+            (Direction::Both, OFFER, None),
+            (Direction::Both, b"", Some("RFC 3261 section 13.2.1")),
+            (Direction::Both, b"v=0\r\nm=audio 1 RTP/AVP 0\r\n", Some("RFC 3264 section 6")),
+            (Direction::SendOnly, OFFER, Some("RFC 3264 section 6.1")),
+            (Direction::SendOnly, &on_hold, None),
+        ] {
+            assert_eq!(broken_answer(OFFER, direction, answer), rule);
+        }
+    }
+}
