@@ -73,7 +73,7 @@ fn what_runs_on_a_node_is_bound_to_its_processors() {
         sh -c 'grep Cpus_allowed_list /proc/self/status; true'
         for process in /proc/[0-9]*; do
             if [ "$(readlink $process/ns/net)" = "$(readlink /proc/self/ns/net)" ] &&
-                tr '\\0' ' ' <$process/cmdline | grep -q ' agent $'; then
+                tr '\0' ' ' <$process/cmdline | grep -q ' agent $'; then
                 sed -n 's/Cpus_allowed_list/agent/p' $process/status
             fi
         done

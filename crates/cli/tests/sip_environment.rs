@@ -135,7 +135,7 @@ fn what_is_no_environment_is_refused_with_its_line() {
     for (saved, said) in [
         (
             "[calls]\nholds = \"1 s\"\n",
-            "e.toml:4: there is no `holds` in [calls]; there is callee, ring, hold",
+            "e.toml:4: there is no `holds` in [calls]; there is callee, ring, contacts, provisionals, hold",
         ),
         ("[call]\nhold = \"1 s\"\n", "e.toml:4: there is no `hold` in [call]; there is [server], [users]"),
         ("[calls]\nhold = { a = 1 }\n", "e.toml:4: `hold` is no text"),

@@ -41,6 +41,7 @@ queue = {{ kind = "fifo", packets = 1000 }}
 kind = "udp"
 [transport.tcp]
 kind = "tcp"
+profile = "linux"
 [flow.users]
 from = "tester"
 to = "server"
@@ -222,7 +223,8 @@ application = { kind = "sip", scenario = "re-register", arrivals = "constant", r
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     for population in ["0", "200"] {
         let of = |response| measured(&document, "netns", population, response);
-        assert_eq!((of("begun"), of("success")), (100.0, 1.0), "{population}");
+        // Every 20 ms of two seconds; at their end nobody begins any more.
+        assert_eq!((of("begun"), of("success")), (99.0, 1.0), "{population}");
         // The challenge is a round trip of its own.
         assert!(of("delay") >= 0.020, "{}", of("delay"));
     }

@@ -222,7 +222,8 @@ fn calls_that_kamailio_forks_keep_one_dialog() {
         assert_eq!(row(scenario)["succeeded"], 200, "{told:#}");
         assert_eq!(
             (&row("answer")["succeeded"], &told["surplus"]),
-            (&Value::from(600), &Value::from(surplus))
+            (&Value::from(600), &Value::from(surplus)),
+            "{told:#}"
         );
     }
 }

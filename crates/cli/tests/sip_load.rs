@@ -163,7 +163,7 @@ fn a_server_that_is_not_there_registers_nobody() {
     assert!(said.contains("timer F"), "{said}");
 }
 
-/// The most memory that a load of so many registered users takes, bytes (proc(5): `VmHWM`).
+/// The most memory that a load of so many registered users takes, without the files of its program, bytes (proc(5): `RssAnon`).
 fn most_memory_of(users: u32) -> u64 {
     let most = users.to_string();
     // A short T1, so that the registrar forgets its transactions soon.
@@ -180,7 +180,7 @@ fn most_memory_of(users: u32) -> u64 {
     let mut most = 0;
     while tester.try_wait().unwrap().is_none() {
         let status = std::fs::read_to_string(format!("/proc/{}/status", tester.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         most = most.max(kib.unwrap_or(0) * 1024);
         std::thread::sleep(std::time::Duration::from_millis(5));

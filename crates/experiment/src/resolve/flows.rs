@@ -239,14 +239,10 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
     }
 
-    /// That users of SIP have connections where they are to share them, and time to be registered before they begin.
+    /// That users of SIP have connections where they are to be in TLS, and time to be registered before they begin.
     fn check_sip(&self, section: &FlowSection, carrier: &Carrier) -> Option<()> {
         let Some(sip) = section.application.sip() else { return Some(()) };
         let over_udp = matches!(carrier, Carrier::Udp { .. });
-        if over_udp && sip.connections.is_some() {
-            let why = "over UDP there are no connections to share: give the flow a transport of kind `tcp`";
-            return self.refuse(&["application", "connections"], why);
-        }
         if over_udp && sip.secure {
             let why = "TLS is over connections: give the flow a transport of kind `tcp`";
             return self.refuse(&["application", "secure"], why);

@@ -60,7 +60,7 @@ pub struct LoadSettings {
     /// How long it rings until a call of `cancel` or `no-answer` is given up.
     #[serde(default = "tenth_of_a_second")]
     pub patience: Duration,
-    /// Over connections: which requests share one.
+    /// Over connections: which requests share one. Over UDP it says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
     /// Over connections: whether they are in TLS. Any certificate is taken.

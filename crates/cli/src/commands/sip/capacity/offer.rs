@@ -35,8 +35,8 @@ pub fn offer(
 ) -> Result<Option<Seen>, Failure> {
     let order = order(typed, step.rate, step.at_most_s, step.calls)?;
     // What was checked with the first rate can only be too fast for the users that there are.
-    if let Err(LoadError::Request(why)) = order.check() {
-        let tester = TesterSeen { faults: vec![why], ..TesterSeen::default() };
+    if let Err(error @ (LoadError::Request(_) | LoadError::Plan(_))) = order.check() {
+        let tester = TesterSeen { faults: vec![error.to_string()], ..TesterSeen::default() };
         return Ok(Some(Seen { tester, ..Seen::default() }));
     }
     let mut watched = Watched::new(&order, step);

@@ -63,7 +63,7 @@ fn exit_code(report: &LoadReport) -> ExitCode {
 pub fn failure(error: LoadError) -> Failure {
     match error {
         LoadError::Request(why) => Failure::Request(why),
-        LoadError::Domain(_) => Failure::request(error),
+        LoadError::Plan(_) | LoadError::Domain(_) => Failure::request(error),
         LoadError::Interrupted => Failure::Interrupted,
         other => Failure::failed(other),
     }

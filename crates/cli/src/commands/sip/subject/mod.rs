@@ -7,3 +7,4 @@ mod typed;
 
 pub use arguments::Subject;
 pub use order::{Span, order_of, read, scenario, thresholds, work};
+pub use typed::TypedHold;
