@@ -614,11 +614,6 @@ fn users_of_sip() {
             "",
             "scenario = \"busy\", rate = 1, server = { role = \"uas\", refuse = 200 }".to_owned(),
         ),
-        (
-            "connections over UDP",
-            "",
-            format!("scenario = \"register\", rate = 1, connections = \"one\", {registrar}"),
-        ),
         ("TLS over UDP", "", format!("scenario = \"register\", rate = 1, secure = true, {registrar}")),
         ("SCTP", "transport = \"sctp\"\n", format!("scenario = \"register\", rate = 1, {registrar}")),
         ("no T1", "", format!("scenario = \"register\", rate = 1, t1 = \"0 s\", {registrar}")),
