@@ -110,7 +110,8 @@ impl Control {
             factor = if let Deed::Speed(speed) = deed { *speed } else { factor };
             Intervention { at: (*at - start).as_secs_f64(), what, factor }
         };
-        deeds.iter().take_while(|(at, _)| *at < end).map(row).collect()
+        // Who has enough of a load whose calls are done ends it before that would hold.
+        deeds.iter().take_while(|(at, _)| *at < end || *at - end < AHEAD).map(row).collect()
     }
 }
 
