@@ -79,7 +79,7 @@ impl Kamailio {
         let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kamailio/server.cfg");
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new("kamailio");
-        command.args(["-f", config, "-DD", "-E", "-m", "64", "-M", "8"]);
+        command.args(["-f", config, "-DD", "-E", "-m", "512", "-M", "16"]);
         command.arg("-Y").arg(folder.path()).arg("-w").arg(folder.path());
         let file = |name: &str| format!("\"{}\"", folder.path().join(name).to_str().unwrap());
         let mut all = vec![format!("PORT={port}"), format!("TLSPORT={tls_port}")];
@@ -130,7 +130,7 @@ impl Kamailio {
         command.args(["--domain", "example.com", "--password-env", PASSWORD]).env(PASSWORD, password);
         let output = command.args(arguments).output().unwrap();
         serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", String::from_utf8_lossy(&output.stderr), self.said()))
     }
 
     /// The same over everything that it speaks: all must succeed.
@@ -203,10 +203,11 @@ fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
     }
 }
 
-/// Kamailio calls all places at which a peer is registered, forwards each 2xx, and cancels who has not answered.
+/// Kamailio calls all places at which a peer is registered, forwards each 2xx, and cancels who has not answered. By one
+/// process: of several, one may forward a 2xx while another has the 180 of a place, which is then not cancelled.
 #[test]
 fn calls_that_kamailio_forks_keep_one_dialog() {
-    let Some(server) = Kamailio::start(&["PROXY"]) else { return };
+    let Some(server) = Kamailio::start(&["PROXY", "ONE_PROCESS"]) else { return };
     let own = ["--callee", "own", "--contacts", "3", "--hold", "50ms"];
     for (scenario, surplus) in [("fork", 200), ("call", 0)] {
         let told = server.load("udp", "", &[&own[..], &["--scenario", scenario]].concat());
