@@ -66,11 +66,15 @@ pub struct Registry {
 }
 
 impl Domain {
-    /// Whether a URI's host and port are this server's.
+    /// Whether a URI's host and port are this server's. One without a port means that of its transport (RFC 3261 section
+    /// 19.1.2), which it need not name: what has come over TLS is for `sip:192.0.2.1` as often as for `sips:192.0.2.1`.
     pub fn is_own(&self, uri: &SipUri) -> bool {
+        let meant = |transport: Transport| match uri.port {
+            Some(port) => [port; 2],
+            None => [transport.default_port(), Transport::Udp.default_port()],
+        };
         let listens = |(transport, address): &(Transport, SocketAddr)| {
-            let port = uri.port.unwrap_or(transport.default_port());
-            uri.host == Host::Address(address.ip()) && port == address.port()
+            uri.host == Host::Address(address.ip()) && meant(*transport).contains(&address.port())
         };
         let has_port = |port: u16| self.listens.iter().any(|(_, address)| address.port() == port);
         self.names.iter().any(|name| name.is_equivalent(&uri.host)) && uri.port.is_none_or(has_port)

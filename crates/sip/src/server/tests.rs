@@ -575,6 +575,25 @@ fn an_address_is_named_that_the_peer_can_answer() {
     }
 }
 
+/// RFC 3261 section 19.1.2: 5060 is meant where no port stands, and 5061 over TLS.
+#[test]
+fn a_uri_without_a_port_is_for_who_listens_where_it_means() {
+    for (transport, listens, uri, own) in [
+        (Transport::Udp, "192.0.2.9:5060", "sip:192.0.2.9", true),
+        (Transport::Udp, "192.0.2.9:5070", "sip:192.0.2.9", false),
+        (Transport::Udp, "192.0.2.9:5070", "sip:192.0.2.9:5070", true),
+        (Transport::Udp, "192.0.2.9:5061", "sip:192.0.2.9", false),
+        (Transport::Tls, "192.0.2.9:5061", "sip:192.0.2.9", true),
+        (Transport::Tls, "192.0.2.9:5060", "sip:192.0.2.9", true),
+        (Transport::Tls, "192.0.2.9:5070", "sip:192.0.2.9", false),
+        (Transport::Tls, "192.0.2.9:5060", "sip:192.0.2.8", false),
+    ] {
+        let domain = Domain { names: Vec::new(), listens: vec![(transport, listens.parse().unwrap())] };
+        let uri: Uri = uri.parse().unwrap();
+        assert_eq!(domain.is_own(uri.as_sip().unwrap()), own, "{transport:?} {listens} {uri:?}");
+    }
+}
+
 #[test]
 fn a_user_may_have_an_address_that_does_not_end() {
     let mut registry = registry();
