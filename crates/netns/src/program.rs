@@ -335,18 +335,17 @@ impl Running {
             let _status = self.ask_to_end()?;
         }
         self.readers.await_last_words();
+        let ended = match early {
+            Some(status) if self.errand.program.ready.is_some() => {
+                Err(self.failed(&format!("ended with {status} before it was asked to")))
+            }
+            Some(status) if !status.success() => Err(self.failed(&format!("failed: it ended with {status}"))),
+            _ => Ok(()),
+        };
         for (at, line) in self.before.take().into_iter().chain(self.output.take()) {
             sink.note(note(clock.instant(at), format!("{name}: {line}")));
         }
-        match early {
-            Some(status) if self.errand.program.ready.is_some() => {
-                Err(RunError::Failed(format!("`{name}` ended with {status} before it was asked to")))
-            }
-            Some(status) if !status.success() => {
-                Err(RunError::Failed(format!("`{name}` failed: it ended with {status}")))
-            }
-            _ => Ok(()),
-        }
+        ended
     }
 
     /// Asks the program to end, and kills it with all that it started if it does not.
