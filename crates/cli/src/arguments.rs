@@ -73,8 +73,8 @@ pub struct Changes {
     /// Seed of the first replication, in the place of the file's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Substrates, with commas between
-    #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',', default_value = "sim")]
+    /// Substrates, with commas between; `sim` if not given, and `netns` where the simulator can run no point
+    #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',')]
     pub on: Vec<String>,
 }
 

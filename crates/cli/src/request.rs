@@ -62,7 +62,10 @@ impl ExperimentRequest {
         if let Some(twice) = (1..changes.on.len()).find(|n| changes.on[..*n].contains(&changes.on[*n])) {
             return Err(Failure::request(format!("--on names `{}` twice", changes.on[twice])));
         }
-        let substrates = changes.on.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?;
+        let substrates = match &changes.on[..] {
+            [] => vec![usual(&experiment)?],
+            names => names.iter().map(|name| substrate(name)).collect::<Result<_, _>>()?,
+        };
         Ok(Self { experiment, set: named, text: source.text, readme: source.readme, substrates })
     }
 }
@@ -176,6 +179,14 @@ pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
             SUBSTRATES.join(", ")
         ))),
     }
+}
+
+/// Where an experiment runs unless somebody says where: in virtual time, or, where that can run no point of it, in the next.
+fn usual(experiment: &Experiment) -> Result<&'static dyn Substrate, Failure> {
+    let plan = experiment.plan();
+    let is_modelled = |place| plan.run(place, 1).map_or(true, |run| Simulator.check(&run).is_ok());
+    let next = usize::from(!(0..plan.len()).any(is_modelled));
+    substrate(SUBSTRATES.get(next).unwrap_or(&SUBSTRATES[0]))
 }
 
 /// From now on the substrates may run the programs that an experiment file names.

@@ -85,6 +85,30 @@ pub static STUDIES: &[Study] = &[
         readme: Some(text!("sctp-mobile/README.md")),
         files: &[],
     },
+    Study {
+        name: "sip-server",
+        title: "Registrations, calls and redirections of a SIP server: delays, success, and where it ends",
+        experiments: &[
+            ("experiment", text!("sip-server/experiment.toml")),
+            ("avalanche", text!("sip-server/avalanche.toml")),
+            ("database", text!("sip-server/database.toml")),
+            ("loss", text!("sip-server/loss.toml")),
+            ("overload", text!("sip-server/overload.toml")),
+            ("own", text!("sip-server/own.toml")),
+        ],
+        paper: Some(text!("sip-server/paper.toml")),
+        readme: Some(text!("sip-server/README.md")),
+        files: &[
+            ("common.cfg", text!("sip-server/common.cfg")),
+            ("mkcert.sh", text!("sip-server/mkcert.sh")),
+            ("mkdb-postgres.sh", text!("sip-server/mkdb-postgres.sh")),
+            ("mkdb.sh", text!("sip-server/mkdb.sh")),
+            ("postgres.sh", text!("sip-server/postgres.sh")),
+            ("proxy.cfg", text!("sip-server/proxy.cfg")),
+            ("redirect.cfg", text!("sip-server/redirect.cfg")),
+            ("registrar.cfg", text!("sip-server/registrar.cfg")),
+        ],
+    },
 ];
 
 impl Study {

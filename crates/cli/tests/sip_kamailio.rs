@@ -129,8 +129,9 @@ impl Kamailio {
         command.args(["--users", COUNT, "--count", COUNT, "--rate", "200/s", "--cpus", "1", "--json"]);
         command.args(["--domain", "example.com", "--password-env", PASSWORD]).env(PASSWORD, password);
         let output = command.args(arguments).output().unwrap();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}\n{}", String::from_utf8_lossy(&output.stderr), self.said()))
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{error}: {}\n{}", String::from_utf8_lossy(&output.stderr), self.said())
+        })
     }
 
     /// The same over everything that it speaks: all must succeed.

@@ -1,7 +1,9 @@
 //! From the numbers of a figure to a chart.
 
 use netrig_core::{Kind, quantity};
-use netrig_experiment::{FigureData, FigurePoint, FigureSpec, Grid, Level, Panel, PaperPoint};
+use netrig_experiment::{
+    ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Level, Panel, PaperPoint,
+};
 
 use crate::Report;
 use crate::chart::{self, Axis, AxisKind, Chart, Layer, Mark, Marks};
@@ -196,8 +198,35 @@ impl<'a> Builder<'a> {
             layers.push(Layer { series: self.series(&series.name), marks: self.marks(), points });
         }
         let end = || values_across(panel).fold(0.0, f64::max);
-        let spans = panel.outage.map(|(from, to)| (from, to.unwrap_or_else(end), "link down".to_owned()));
-        chart::Panel { title: self.heading(&panel.title), layers, spans: spans.into_iter().collect() }
+        let outage = panel.outage.map(|(from, to)| (from, to.unwrap_or_else(end), "link down".to_owned()));
+        let spans = outage.into_iter().chain(self.knees(panel)).collect();
+        chart::Panel { title: self.heading(&panel.title), layers, spans }
+    }
+
+    /// The intervals in which claims that lead to this figure have found a knee of it.
+    fn knees(&self, panel: &Panel) -> Vec<(f64, f64, String)> {
+        let is_here = |spec: &ClaimSpec| {
+            let is_across = self.spec.is_some_and(|figure| spec.over.as_ref() == Some(&figure.x));
+            spec.expect == Expect::Knee && spec.figure.as_ref() == Some(&self.figure.id) && is_across
+        };
+        let specs = &self.report.experiment.design.claims;
+        let claims = self
+            .report
+            .results
+            .claims
+            .iter()
+            .filter(|claim| specs.iter().any(|(id, spec)| *id == claim.id && is_here(spec)));
+        // A place of the claim that is in another panel has another level than this one's title.
+        let of_panel = |place: &&ClaimPoint| {
+            let mut levels = panel.title.split(", ").filter_map(|part| part.split_once(" = "));
+            levels.all(|(factor, level)| place.factors.get(factor).is_none_or(|own| own.0 == level))
+        };
+        let span = |place: &ClaimPoint| {
+            let unit = Unit::fitting(&self.figure.x.unit, [place.estimate]);
+            let words = unit.behind(&Estimate::of_claim(place)?.written(&unit).to_string());
+            place.low.zip(place.high).map(|(low, high)| (low, high, format!("knee: {words}")))
+        };
+        claims.flat_map(|claim| claim.points.iter().filter(of_panel).filter_map(span)).collect()
     }
 
     fn grid(&self, grid: &Grid) -> chart::Grid {
