@@ -89,6 +89,7 @@ struct Listened {
 
 /// An agent in its node.
 struct AgentHandle {
+    place: usize,
     node: String,
     process: Process,
     words: ChildStdin,
@@ -159,7 +160,8 @@ impl<'a> Conductor<'a> {
         let clock = Clock::starting_in(LEAD);
         let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
         let taken = TAKEN.iter().any(|quantity| sink.wants(quantity));
-        let watching = self.programs.watch(&self.run.scenario, clock, taken, &tell)?;
+        let agents = self.agents.iter().map(|agent| (agent.place, agent.process.id())).collect();
+        let watching = self.programs.watch(&self.run.scenario, clock, taken, &agents, &tell)?;
         let routing = Routing::start(router, clock);
         let ends = match self.listen(clock, sink, cancel) {
             Ok(ends) => ends,
@@ -179,7 +181,7 @@ impl<'a> Conductor<'a> {
             ending.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
         let report = report?;
-        watched?;
+        let intruded = watched?;
         self.told.try_iter().for_each(|message| message.tell(sink));
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
@@ -189,7 +191,7 @@ impl<'a> Conductor<'a> {
         self.testbed.remove()?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
-        Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends) })
+        Ok(Outcome { lasted, ..outcome(&report, &interfaces, &ends, intruded) })
     }
 
     /// Lets the agents begin, and passes on what is measured until all of them have reported.
@@ -333,7 +335,7 @@ impl AgentHandle {
                 }
             }
         });
-        Ok(Self { node: testbed.wiring().nodes[node].name.clone(), process, words })
+        Ok(Self { place: node, node: testbed.wiring().nodes[node].name.clone(), process, words })
     }
 
     fn say(&mut self, request: &Request) -> Result<(), RunError> {
@@ -350,8 +352,14 @@ impl AgentHandle {
 }
 
 /// What the run says of itself.
-fn outcome(router: &RouterReport, interfaces: &InterfaceReport, ends: &[EndReport]) -> Outcome {
+fn outcome(
+    router: &RouterReport,
+    interfaces: &InterfaceReport,
+    ends: &[EndReport],
+    intruded: Vec<String>,
+) -> Outcome {
     let mut faults = router.faults_of_run(ends);
+    faults.extend(intruded);
     faults.extend(interfaces.faults.iter().cloned());
     faults.extend(ends.iter().flat_map(|end| end.faults.iter().cloned()));
     let sources = ends.iter().filter_map(|end| end.source.as_ref());

@@ -34,6 +34,7 @@ mod counters;
 mod error;
 mod ftp;
 mod interfaces;
+mod intrusion;
 mod journal;
 mod kernel_tcp;
 mod lab;

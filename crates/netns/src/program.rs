@@ -198,7 +198,8 @@ impl Programs {
         Ok(Self(running))
     }
 
-    /// Watches those that the file names until the run is over: what they take, if `taken` is wanted, and what they count.
+    /// Watches those that the file names until the run is over: what they take, if `taken` is wanted, and what they count; and
+    /// whether anybody but them, and the `agents` of netrig by the places of their nodes, has what is theirs alone.
     ///
     /// # Errors
     /// If there are no threads for it.
@@ -207,21 +208,21 @@ impl Programs {
         scenario: &Scenario,
         clock: Clock,
         taken: bool,
+        agents: &BTreeMap<usize, u32>,
         tell: &(impl Fn(Findings) + Clone + Send + 'static),
     ) -> Result<Watching, RunError> {
         let (mut nodes, mut numbered) = (BTreeMap::new(), BTreeMap::new());
         let mut counting = Vec::new();
         for running in &mut self.0 {
-            let node = running.errand.node as u32;
-            if taken && scenario.nodes[running.errand.node].programs.contains(&running.errand.program) {
-                nodes
-                    .entry(node)
-                    .or_insert_with(|| WatchedNode::new(node))
-                    .families
-                    .push(Family::of(running.process.id()));
+            let place = running.errand.node;
+            let named = scenario.nodes[place].programs.contains(&running.errand.program);
+            let watched = || WatchedNode::new(scenario, place, agents.get(&place).copied());
+            if (named && taken) || !scenario.nodes[place].cpus.is_empty() {
+                let node = nodes.entry(place).or_insert_with(watched);
+                node.add(Family::of(running.process.id()), named && taken);
             }
             if let Some(mut own) = running.counting.take() {
-                let next = numbered.entry(node).or_insert(0);
+                let next = numbered.entry(place).or_insert(0);
                 *next = own.number_from(*next);
                 counting.push(own);
             }

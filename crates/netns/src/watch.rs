@@ -5,9 +5,10 @@ use std::thread::JoinHandle;
 
 use netrig_agent::Clock;
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
-use netrig_experiment::RunError;
+use netrig_experiment::{RunError, Scenario};
 
 use crate::counters::Counting;
+use crate::intrusion::OwnProcessors;
 use crate::router::Findings;
 use crate::usage::{Family, Sockets};
 
@@ -15,39 +16,66 @@ use crate::usage::{Family, Sockets};
 pub(crate) struct WatchedNode {
     /// Its place.
     node: u32,
-    /// Each with what came from it.
-    pub families: Vec<Family>,
-    /// Their sockets.
+    /// Each with what came from it, if what it takes is to be told.
+    told: Vec<Family>,
+    /// Whatever else of the run is on the node.
+    beside: Vec<Family>,
+    /// The sockets of those that are told.
     sockets: Sockets,
+    /// Its processors, if no other node has them.
+    processors: Option<OwnProcessors>,
     /// When it was last looked at.
     looked: Instant,
 }
 
 impl WatchedNode {
-    /// A node without programs as yet.
-    pub fn new(node: u32) -> Self {
-        Self { node, families: Vec::new(), sockets: Sockets::default(), looked: Instant::ZERO }
+    /// The node at this place, without programs as yet, with the process of its agent.
+    pub fn new(scenario: &Scenario, place: usize, agent: Option<u32>) -> Self {
+        Self {
+            node: place as u32,
+            told: Vec::new(),
+            beside: agent.into_iter().map(Family::of).collect(),
+            sockets: Sockets::default(),
+            processors: OwnProcessors::of(scenario, place),
+            looked: Instant::ZERO,
+        }
+    }
+
+    /// Watches a program of it, and tells what it takes if that is wanted.
+    pub fn add(&mut self, family: Family, told: bool) {
+        if told { self.told.push(family) } else { self.beside.push(family) }
     }
 
     /// Looks for the first time, from when all else is told.
     fn begin(&mut self, now: Instant) {
-        let processes =
-            self.families.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
+        let processes = self.told.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
         self.sockets.look(&processes);
+        self.beside.iter_mut().for_each(|family| drop(family.look()));
         self.looked = now;
+        self.processors.iter_mut().for_each(OwnProcessors::begin);
+    }
+
+    /// Why it must not be blamed for what it did until now, since it was first looked at.
+    fn fault(&self, now: Instant) -> Option<String> {
+        self.processors.as_ref()?.fault(now.since(Instant::ZERO).as_secs_f64())
     }
 
     /// Tells what there was in the interval that ends at `at`, looked at `now`.
     fn tick(&mut self, at: Instant, now: Instant, sink: &mut dyn Sink) {
         let (mut processes, mut ran, mut memory) = (Vec::new(), 0, 0);
-        for usage in self.families.iter_mut().map(Family::look) {
+        for usage in self.told.iter_mut().map(Family::look) {
             processes.extend(usage.processes);
             ran += usage.ran;
             memory += usage.memory;
         }
         let (waiting, dropped) = self.sockets.look(&processes);
+        let beside: u64 = self.beside.iter_mut().map(|family| family.look().ran).sum();
+        self.processors.iter_mut().for_each(|own| own.add(ran + beside));
         let span = now.since(self.looked).as_nanos();
         self.looked = now;
+        if self.told.is_empty() {
+            return;
+        }
         let subject = Subject::Node(self.node);
         let mut tell =
             |quantity: &'static Quantity, value| sink.sample(subject, Sample { at, quantity, value });
@@ -64,7 +92,7 @@ impl WatchedNode {
 pub(crate) struct Watching {
     // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
     stop: Vec<SyncSender<()>>,
-    threads: Vec<JoinHandle<Result<(), RunError>>>,
+    threads: Vec<JoinHandle<Result<Vec<String>, RunError>>>,
 }
 
 impl Watching {
@@ -92,7 +120,8 @@ impl Watching {
                     nodes.iter_mut().for_each(|node| node.tick(at, clock.now(), &mut findings));
                     tell(findings);
                     Ok(())
-                })
+                })?;
+                Ok(nodes.iter().filter_map(|node| node.fault(clock.now())).collect())
             })?;
         }
         for mut counting in counting {
@@ -108,7 +137,7 @@ impl Watching {
                 let mut findings = Findings::default();
                 counting.sum_up(clock.now().min(end), &mut findings);
                 tell(findings);
-                Ok(())
+                Ok(Vec::new())
             })?;
         }
         Ok(watching)
@@ -116,7 +145,7 @@ impl Watching {
 
     fn spawn(
         &mut self,
-        watch: impl FnOnce(Receiver<()>) -> Result<(), RunError> + Send + 'static,
+        watch: impl FnOnce(Receiver<()>) -> Result<Vec<String>, RunError> + Send + 'static,
     ) -> Result<(), RunError> {
         let (stop, stopped) = sync_channel(0);
         let thread = std::thread::Builder::new().name("watch".into()).spawn(move || watch(stopped));
@@ -126,19 +155,20 @@ impl Watching {
         Ok(())
     }
 
-    /// Looks a last time, and ends.
+    /// Looks a last time, and ends: why what was measured of programs must not be trusted.
     ///
     /// # Errors
     /// If counters could not be read.
-    pub fn stop(mut self) -> Result<(), RunError> {
+    pub fn stop(mut self) -> Result<Vec<String>, RunError> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), RunError> {
+    fn end(&mut self) -> Result<Vec<String>, RunError> {
         self.stop.clear();
         let gone = || Err(RunError::Failed("who watched the programs ended early".into()));
         let ended = self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| gone()));
-        ended.fold(Ok(()), Result::and)
+        // All are waited for, whatever the first of them says.
+        ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>().map(|faults| faults.concat())
     }
 }
 

@@ -1,0 +1,122 @@
+//! What else ran on the processors that are a node's alone: a server that had to share them was slowed by this machine, and
+//! is not to be blamed.
+
+use netrig_experiment::Scenario;
+
+/// Of the time of its processors others may have had this share: what the kernel itself does, and what is badly counted.
+const ALLOWED: f64 = 0.05;
+
+/// But not of so little time, which the kernel counts in hundredths of a second.
+const UNNOTICED: f64 = 0.1;
+
+/// The unit of /proc/stat, s (`USER_HZ`, which is 100 on every Linux).
+const TICK: f64 = 0.01;
+
+/// The processors of a node with programs, which no other node has.
+#[derive(Debug)]
+pub(crate) struct OwnProcessors {
+    node: String,
+    cpus: Vec<u32>,
+    /// For how long anything ran there before the run, s.
+    before: f64,
+    /// For how long the node's programs have run since, s.
+    own: f64,
+}
+
+impl OwnProcessors {
+    /// Those of the node at this place; nothing if it has none or shares them.
+    pub fn of(scenario: &Scenario, node: usize) -> Option<Self> {
+        let cpus = scenario.nodes[node].cpus.clone();
+        let others = scenario.nodes.iter().enumerate().filter(|(place, _)| *place != node);
+        let shares = others.flat_map(|(_, other)| &other.cpus).any(|cpu| cpus.contains(cpu));
+        let node = scenario.nodes[node].name.clone();
+        (!cpus.is_empty() && !shares).then_some(Self { node, cpus, before: 0.0, own: 0.0 })
+    }
+
+    /// From now on it is counted.
+    pub fn begin(&mut self) {
+        (self.before, self.own) = (self.busy(), 0.0);
+    }
+
+    /// The node's programs have run for so long more, ns.
+    pub fn add(&mut self, ran: u64) {
+        self.own += ran as f64 / 1e9;
+    }
+
+    /// Why what was measured of the programs in `span`, s, must not be trusted, if others ran there too long.
+    pub fn fault(&self, span: f64) -> Option<String> {
+        self.verdict(self.busy() - self.before - self.own, span)
+    }
+
+    fn verdict(&self, others: f64, span: f64) -> Option<String> {
+        let share = others / (span * self.cpus.len() as f64);
+        (others > UNNOTICED && share > ALLOWED).then(|| {
+            let numbers: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
+            format!(
+                "what is not of node `{}` had {:.0} % of its processor {}; {:.0} % are allowed",
+                self.node,
+                share * 100.0,
+                numbers.join(", "),
+                ALLOWED * 100.0
+            )
+        })
+    }
+
+    fn busy(&self) -> f64 {
+        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        self.cpus.iter().map(|cpu| busy(&stat, *cpu)).sum::<u64>() as f64 * TICK
+    }
+}
+
+/// For how long programs and the kernel ran on a processor, in ticks, interrupts apart (proc_stat(5)): the network that the node
+/// is sent to is served in these.
+fn busy(stat: &str, cpu: u32) -> u64 {
+    let name = format!("cpu{cpu} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&name));
+    // user, nice, system.
+    line.unwrap_or_default()
+        .split_ascii_whitespace()
+        .take(3)
+        .filter_map(|word| word.parse::<u64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_the_kernel_are_counted_and_interrupts_are_not() {
+        let stat = "cpu  30 3 30 1000 0 9 9 9 0 0\ncpu0 10 1 20 500 0 9 9 9 0 0\ncpu10 1 1 1 1 1 1 1 1 0 0\n";
+        assert_eq!([0, 10, 1].map(|cpu| busy(stat, cpu)), [31, 3, 0]);
+    }
+
+    #[test]
+    fn others_are_told_from_the_node_itself() {
+        let own = OwnProcessors { node: "server".into(), cpus: vec![0, 3], before: 0.0, own: 0.0 };
+        assert_eq!(own.verdict(0.9, 10.0), None);
+        assert_eq!(own.verdict(0.09, 0.1), None, "too little to be counted");
+        let told = own.verdict(4.0, 10.0).unwrap();
+        assert_eq!(told, "what is not of node `server` had 20 % of its processor 0, 3; 5 % are allowed");
+    }
+
+    #[test]
+    fn who_works_there_beside_the_programs_is_seen() {
+        let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+        let mine = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| cpus.is_set(*cpu)).unwrap();
+        let mut own = OwnProcessors { node: "n".into(), cpus: vec![mine as u32], before: 0.0, own: 0.0 };
+        own.begin();
+        std::thread::spawn(move || {
+            let set = crate::processors::set(&[mine as u32]).unwrap();
+            rustix::thread::sched_setaffinity(None, &set).unwrap();
+            // Until the kernel has counted some ticks of this thread.
+            let ran = || std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+            while ran().split(' ').next().unwrap().parse::<u64>().unwrap() < 400_000_000 {}
+        })
+        .join()
+        .unwrap();
+        assert!(own.busy() - own.before > 0.2);
+        own.add(400_000_000);
+        assert!(own.own > 0.39);
+    }
+}
