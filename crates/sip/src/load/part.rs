@@ -215,6 +215,11 @@ impl Part {
         self.course = course;
     }
 
+    /// Which part it is.
+    pub const fn number(&self) -> u16 {
+        self.number
+    }
+
     /// From when on nobody begins, if the load has a beginning; [`Instant::NEVER`] in a pause.
     pub fn end(&self) -> Instant {
         self.start + (self.course.end(self.plan.duration) - Instant::ZERO)

@@ -25,7 +25,7 @@ const MOST_RECORDS: usize = 32;
 const MOST_NAMES: usize = 64;
 
 /// What the DNS is asked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
     /// Which records.
     pub kind: Kind,
@@ -34,7 +34,7 @@ pub struct Question {
 }
 
 /// Records of the DNS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// RFC 3403: which services a domain has.
     Naptr,

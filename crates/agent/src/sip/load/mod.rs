@@ -33,7 +33,7 @@ pub use control::{Control, Intervention, SPEEDS, Steering};
 pub use offered::Offered;
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
 pub use report::{
-    DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
+    DelayRow, FailureRow, LoadReport, LocationRow, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
 };
 pub use run::{Next, Readiness, run};
 pub(crate) use run::{OpenLoad, Span};

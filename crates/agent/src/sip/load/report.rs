@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
 use netrig_sip::load::{CalleeOrder, Failure, What, Work};
+use netrig_sip::location::Hop;
 use serde::Serialize;
 
 use super::control::Intervention;
@@ -12,6 +13,7 @@ use super::offered::Offered;
 use super::order::LoadOrder;
 use super::shard::SecondOfShard;
 use super::tester::TesterSecond;
+use crate::sip::dns::DnsCounts;
 
 /// What became of things of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +27,8 @@ pub struct OutcomeRow {
     pub succeeded: u64,
     /// That did not.
     pub failed: u64,
+    /// That found no server to ask: they say nothing of one.
+    pub unlocated: u64,
     /// That had not come to an end when the load was over.
     pub open: u64,
 }
@@ -91,7 +95,7 @@ pub struct Ratios {
 pub struct FailureRow {
     /// What failed.
     pub what: &'static str,
-    /// The kind: `timer`, `status`, `rule`, `missing`, `authentication`, `ringing`, `left`, `peer`, `connection`.
+    /// The kind: `timer`, `status`, `rule`, `missing`, `authentication`, `ringing`, `left`, `peer`, `connection`, `dns`.
     pub kind: &'static str,
     /// Why, in words.
     pub why: String,
@@ -112,6 +116,8 @@ pub struct SecondRow {
     pub succeeded: u64,
     /// What failed in it.
     pub failed: u64,
+    /// What found no server to ask in it.
+    pub unlocated: u64,
     /// The last moment until its end at which something was to begin and did, s from the beginning of the load.
     pub until: f64,
     /// What is open at its end.
@@ -149,6 +155,8 @@ pub struct TesterReport {
     pub dropped: u64,
     /// What could not begin.
     pub omitted: u64,
+    /// What was asked of the DNS while it went on.
+    pub dns: DnsCounts,
     /// The threads' time on cores, s.
     pub cpu: f64,
     /// How often another was let run in a thread's place.
@@ -157,11 +165,41 @@ pub struct TesterReport {
     pub threads: u16,
 }
 
+/// How a load's server was looked for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LocationRow {
+    /// What was looked for.
+    pub uri: String,
+    /// When: `once`, `per-attempt` or `cached`.
+    pub lookup: &'static str,
+    /// What was found before the load, in the order in which it is tried.
+    pub hops: Vec<String>,
+    /// How long that took, µs.
+    pub took_us: Option<f64>,
+}
+
+impl LocationRow {
+    /// Of a load, if its server is looked for.
+    pub(super) fn of(order: &LoadOrder) -> Option<Self> {
+        let location = order.location.as_ref()?;
+        let found = order.located.as_ref();
+        let hop = |hop: &Hop| format!("{}:{}", hop.transport.name().to_lowercase(), hop.address);
+        Some(Self {
+            uri: location.uri.to_string(),
+            lookup: location.lookup.name(),
+            hops: found.map(|found| found.hops.iter().map(hop).collect()).unwrap_or_default(),
+            took_us: found.map(|found| micros(found.took)),
+        })
+    }
+}
+
 /// What a load says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadReport {
     /// Where it went.
     pub target: String,
+    /// How that was found, if it was looked for.
+    pub location: Option<LocationRow>,
     /// What was offered.
     pub offered: Offered,
     /// Whether the tester itself was never the limit.
@@ -271,6 +309,7 @@ const fn kind_of(failure: Failure) -> &'static str {
         Failure::Rule(_) => "rule",
         Failure::Without(_) => "missing",
         Failure::Connection(_) => "connection",
+        Failure::Unlocated(_) => "dns",
     }
 }
 
@@ -402,6 +441,7 @@ impl Reporting {
             begun: own().map(|outcomes| outcomes.begun).sum(),
             succeeded: own().map(|outcomes| outcomes.succeeded).sum(),
             failed: own().map(|outcomes| outcomes.failed).sum(),
+            unlocated: own().map(|outcomes| outcomes.unlocated).sum(),
             until: shards.iter().map(|shard| shard.until).max().unwrap_or_default().as_secs_f64(),
             open: shards.iter().map(|shard| shard.open).sum(),
             overdue: shards.iter().map(|shard| shard.overdue).sum(),
@@ -439,6 +479,7 @@ impl Reporting {
             (measured.sessions(), measured.registrations(), measured.repetitions());
         LoadReport {
             offered: Offered::of(order),
+            location: LocationRow::of(order),
             target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
             valid: faults.is_none(),
             faults: faults.into_iter().collect(),
@@ -471,7 +512,7 @@ impl Reporting {
             surplus: repetitions.surplus,
             failed_over: repetitions.failed_over,
             tester: tester_report(&tester, order.shards),
-            notes: notes(order, ending, lost),
+            notes: notes(order, ending, lost, &measured),
             seconds,
         }
     }
@@ -484,7 +525,7 @@ fn measured_span(order: &LoadOrder, seconds: &[SecondRow], paused: Duration) -> 
     (end - order.plan.warm_up.min(end)).as_secs_f64()
 }
 
-fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>) -> Vec<String> {
+fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally) -> Vec<String> {
     let left = ending.left;
     let is_call = order.plan.works().any(|work| work.what().is_invite());
     let is_foreign = order.plan.callee == CalleeOrder::Foreign;
@@ -503,7 +544,11 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>) -> Vec<String> {
     let by_hand = (changes > 0)
         .then(|| format!("{changes} times it was changed by hand: this is not the load that was planned"));
     let note = (is_call && is_foreign).then(|| note.to_owned());
-    note.into_iter().chain(by_hand).chain(lost).chain(left).collect()
+    let unlocated: u64 = What::ALL.into_iter().map(|what| measured.outcomes(what).unlocated).sum();
+    let unlocated = (unlocated > 0).then(|| {
+        format!("{unlocated} attempts found no server in the DNS: they are in no index and no threshold of the server's")
+    });
+    note.into_iter().chain(unlocated).chain(by_hand).chain(lost).chain(left).collect()
 }
 
 fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
@@ -517,6 +562,7 @@ fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
         without_room: tester.without_room,
         dropped: tester.dropped,
         omitted: tester.full + tester.busy,
+        dns: tester.dns,
         cpu: tester.cpu,
         switches: tester.switches,
         threads,
@@ -531,6 +577,7 @@ fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
             begun: outcomes.begun,
             succeeded: outcomes.succeeded,
             failed: outcomes.failed,
+            unlocated: outcomes.unlocated,
             open: outcomes.open(),
         })
         .collect()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use netrig_core::{Duration, Instant, Sample};
+use netrig_core::{Duration, Instant, Sample, Seeds};
 use netrig_sip::load::{Course, Pace, Part, Setup};
 
 use super::control::{Control, Steering};
@@ -16,6 +16,7 @@ use super::report::{Ending, LoadReport, Reporting, SecondRow, SoFar};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
 use crate::sip::descriptors;
+use crate::sip::dns::{LocateError, Lookup, locate};
 use crate::{Clock, random};
 
 /// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
@@ -110,7 +111,8 @@ impl OpenLoad {
     ///
     /// # Errors
     /// If the load cannot be what was meant, or a socket is not to be had.
-    pub fn open(order: LoadOrder) -> Result<Self, LoadError> {
+    pub fn open(mut order: LoadOrder) -> Result<Self, LoadError> {
+        order.plan.looks_up = order.location.as_ref().is_some_and(|location| location.lookup != Lookup::Once);
         order.check()?;
         let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
         let wires = open(&order, local)?;
@@ -137,9 +139,10 @@ impl OpenLoad {
         mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
     ) -> Result<(LoadReport, Vec<Sample>), LoadError> {
         let locals = self.locals();
-        let Self { order, wires } = self;
+        let Self { mut order, wires } = self;
         let own = || control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock);
         let clock = within.map_or_else(own, |within| within.clock);
+        look_for_server(&mut order, clock, within, stop)?;
         let shared = Shared {
             order: &order,
             clock,
@@ -173,6 +176,39 @@ impl OpenLoad {
         }
         Ok((reporting.report(&order, &ending(&shared, interrupted, told.left)), told.samples))
     }
+}
+
+/// Looks for the server of a load, if nobody has and it is not every attempt's affair: of a part of a run when that is under way,
+/// and before its users begin.
+fn look_for_server(
+    order: &mut LoadOrder,
+    clock: Clock,
+    within: Option<Span>,
+    stop: &AtomicBool,
+) -> Result<(), LoadError> {
+    let Some(location) = order.location.as_ref().filter(|location| location.lookup == Lookup::Once) else {
+        return Ok(());
+    };
+    if order.located.is_some() {
+        return Ok(());
+    }
+    if within.is_some() {
+        // Nothing passes before the run begins.
+        std::thread::sleep(clock.left_until(Instant::ZERO).into());
+    }
+    let is_late = || within.is_some_and(|within| clock.now() >= within.begins);
+    let has_to_stop = || stop.load(Ordering::Relaxed) || is_late();
+    let found = match locate(location, order.reach(), Seeds::new(order.plan.seed), has_to_stop) {
+        Err(LocateError::Interrupted) if is_late() => return Err(LoadError::Late),
+        Err(LocateError::Interrupted) => return Err(LoadError::Interrupted),
+        found => found.map_err(|why| LoadError::Unlocated { name: location.uri.to_string(), why })?,
+    };
+    if let Some((first, servers)) = found.servers() {
+        order.target = first.address;
+        order.others = servers.into_iter().skip(1).collect();
+    }
+    order.located = Some(found);
+    order.check()
 }
 
 /// What threads have told at their end.
