@@ -15,7 +15,7 @@ use netrig_sip::location::{Abilities, Hop, Kind, LocationError, Locator, Questio
 use super::asker::{Answered, Asker, Asking, DnsCounts};
 use super::cache::Cache;
 use crate::clock::RealtimeOffset;
-use crate::sip::load::is_public;
+use crate::sip::load::{is_public, way_to};
 use crate::{Clock, Pacer, SocketError, Watch};
 
 /// Servers of one lookup that are tried.
@@ -336,7 +336,7 @@ pub enum LocateError {
     Interrupted,
 }
 
-/// Looks once, and waits for it until `stop` says not to.
+/// Looks once, and waits for it until `stop` says not to. Places to which this machine has no route are left out.
 ///
 /// # Errors
 /// Nothing was found, or could be asked.
@@ -355,7 +355,9 @@ pub fn locate(
     finder.begin(clock.now(), 0)?;
     loop {
         if let Some((_, found)) = finder.take_found().pop() {
-            return Ok(found?);
+            let mut found = found?;
+            found.hops.retain(|hop| way_to(hop.address).is_ok());
+            return if found.hops.is_empty() { Err(Unlocated::Elsewhere.into()) } else { Ok(found) };
         }
         if stop() {
             return Err(LocateError::Interrupted);

@@ -36,6 +36,6 @@ pub use report::{
     DelayRow, FailureRow, LoadReport, LocationRow, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
 };
 pub use run::{Next, Readiness, run};
-pub(crate) use run::{OpenLoad, Span};
+pub(crate) use run::{OpenLoad, Span, way_to};
 pub use streams::LoadTls;
 pub use tester::TesterSecond;

@@ -391,7 +391,7 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
 }
 
 /// The address from which the kernel sends to `target`. Nothing is sent.
-fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
+pub(crate) fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
     let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let socket = UdpSocket::bind(any).map_err(LoadError::kernel("bind"))?;
     socket.connect(target).map_err(LoadError::kernel("connect"))?;
