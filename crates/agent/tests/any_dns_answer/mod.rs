@@ -58,7 +58,8 @@ fn look(kind: Kind, records: &Records) {
     let transports = vec![Transport::Udp, Transport::Tcp, Transport::Tls];
     let abilities = Abilities { transports, families: vec![Kind::A, Kind::Aaaa] };
     let uri = uri.as_sip().expect("it is of SIP");
-    let mut locator = Locator::new(uri, abilities, Seeds::new(1).stream("any")).expect("a name can be looked for");
+    let mut locator =
+        Locator::new(uri, abilities, Seeds::new(1).stream("any")).expect("a name can be looked for");
     let mut asked = 0;
     while let Some(question) = locator.poll_question() {
         asked += 1;
@@ -78,11 +79,16 @@ fn look(kind: Kind, records: &Records) {
 
 /// What a table's server says to it.
 fn serve(bytes: &[u8]) {
-    let zone = Zone::parse("example.test A 192.0.2.1\n_sip._udp.example.test SRV 0 0 5060 example.test").expect("a table");
+    let zone = Zone::parse("example.test A 192.0.2.1\n_sip._udp.example.test SRV 0 0 5060 example.test")
+        .expect("a table");
     let [over_udp, over_tcp] = [true, false].map(|over_udp| answer(bytes, &zone, over_udp));
     assert_eq!(over_udp.is_some(), over_tcp.is_some());
     let Some(message) = over_udp else { return };
-    assert!(message.len() <= usize::from(PAYLOAD).max(bytes.len() + PAYLOAD as usize / 4), "{}", message.len());
+    assert!(
+        message.len() <= usize::from(PAYLOAD).max(bytes.len() + PAYLOAD as usize / 4),
+        "{}",
+        message.len()
+    );
     assert_eq!(message[..2], bytes[..2]);
     // It answers no answers.
     assert_eq!(answer(&message, &zone, true), None);

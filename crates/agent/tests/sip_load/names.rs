@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 use netrig_agent::sip::ListeningPoint;
 use netrig_agent::sip::dns::message::query;
 use netrig_agent::sip::dns::{
-    Asking, Found, LocateError, Location, Lookup, NameServer, NameServerOrder, NameSource, NameTally, Reach, locate,
+    Asking, Found, LocateError, Location, Lookup, NameServer, NameServerOrder, NameSource, NameTally, Reach,
+    locate,
 };
 use netrig_sip::Uri;
 use netrig_sip::load::Unlocated;
@@ -85,11 +86,8 @@ fn location(uri: &str, source: NameSource, lookup: Lookup) -> Location {
 }
 
 fn located(uri: &str, source: NameSource) -> Result<Found, LocateError> {
-    let reach = Reach {
-        transports: vec![Transport::Udp, Transport::Tcp],
-        families: vec![Kind::A],
-        may_test: false,
-    };
+    let reach =
+        Reach { transports: vec![Transport::Udp, Transport::Tcp], families: vec![Kind::A], may_test: false };
     locate(&location(uri, source, Lookup::Once), reach, Seeds::new(1), || false)
 }
 
@@ -236,9 +234,10 @@ fn zone_of(server: SocketAddr) -> String {
 #[test]
 fn attempts_look_for_their_server_and_that_is_measured() {
     let server = answering(Answer::Accept(Duration::ZERO));
-    for (work, what, delay) in
-        [(CALL, What::Call, Delay::Connection), (Work::Call(Scenario::Options), What::Options, Delay::Options)]
-    {
+    for (work, what, delay) in [
+        (CALL, What::Call, Delay::Connection),
+        (Work::Call(Scenario::Options), What::Options, Delay::Options),
+    ] {
         for lookup in [Lookup::PerAttempt, Lookup::Cached] {
             let names = Names::start(&zone_of(address(&server)), Some("20 ms"), 0.0);
             // What stands in the order is where the first lookup led.
@@ -256,7 +255,11 @@ fn attempts_look_for_their_server_and_that_is_measured() {
                 assert_eq!(dns.asked, 6, "{dns:?}");
                 assert!(took.min_us < 20_000.0, "{took:?}");
             }
-            assert!(report.delay(delay).is_some_and(|row| row.p50_us < 20_000.0), "{:?}", report.delay(delay));
+            assert!(
+                report.delay(delay).is_some_and(|row| row.p50_us < 20_000.0),
+                "{:?}",
+                report.delay(delay)
+            );
             assert_eq!(names.finish().over_udp, dns.asked);
         }
     }
@@ -343,7 +346,8 @@ fn attempts_are_shared_by_weights() {
         };
         deaf(sockets(&UDP), ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO)))), counted)
     });
-    let ports: BTreeMap<usize, u16> = servers.iter().map(|server| address(server).port()).enumerate().collect();
+    let ports: BTreeMap<usize, u16> =
+        servers.iter().map(|server| address(server).port()).enumerate().collect();
     let zone = format!(
         "_sip._udp.example.test SRV 0 30 {} a.test\n_sip._udp.example.test SRV 0 10 {} a.test\na.test A 127.0.0.1\n",
         ports[&0], ports[&1]
@@ -363,7 +367,8 @@ fn attempts_are_shared_by_weights() {
 #[test]
 fn a_public_dns_server_is_not_loaded() {
     let location = |lookup| Some(location("sip:example.test", asked(([8, 8, 8, 8], 53).into()), lookup));
-    let order = |lookup| LoadOrder { location: location(lookup), ..order(([127, 0, 0, 1], 5060).into(), CALL, 1) };
+    let order =
+        |lookup| LoadOrder { location: location(lookup), ..order(([127, 0, 0, 1], 5060).into(), CALL, 1) };
     order(Lookup::Once).check().unwrap();
     for lookup in [Lookup::PerAttempt, Lookup::Cached] {
         let why = order(lookup).check().unwrap_err().to_string();

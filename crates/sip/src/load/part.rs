@@ -319,9 +319,8 @@ impl Part {
         let Some(attempt) = self.looking.remove(&lookup) else { return };
         self.registering.remove(&attempt.user);
         // There was room for it when it began; what has taken it since is the tester's.
-        let asked = found.and_then(|found| {
-            self.ask(now, attempt, Some(found)).map_err(|_| Unlocated::NoRoom)
-        });
+        let asked =
+            found.and_then(|found| self.ask(now, attempt, Some(found)).map_err(|_| Unlocated::NoRoom));
         if let Err(why) = asked {
             let user = self.global(attempt.user);
             self.out.records.push(attempt.unlocated(why, (self.run, self.number), user));

@@ -81,7 +81,8 @@ impl Zone {
                 break;
             }
         }
-        let (kind, data) = rest.split_first().ok_or("expected a type behind the name: NAPTR, SRV, A or AAAA")?;
+        let (kind, data) =
+            rest.split_first().ok_or("expected a type behind the name: NAPTR, SRV, A or AAAA")?;
         let (kind, records) = record(kind, data)?;
         // A name is there if one below it is (RFC 8020).
         for (dot, _) in name.match_indices('.') {
@@ -169,7 +170,11 @@ fn record(kind: &str, data: &[&str]) -> Result<(Kind, Records), String> {
                 flags: (*flags).to_owned(),
                 service: (*service).to_owned(),
                 regexp: (*regexp).to_owned(),
-                replacement: if *replacement == "." { (*replacement).to_owned() } else { canonical(replacement)? },
+                replacement: if *replacement == "." {
+                    (*replacement).to_owned()
+                } else {
+                    canonical(replacement)?
+                },
             };
             Ok((Kind::Naptr, Records::Naptr(vec![naptr])))
         }

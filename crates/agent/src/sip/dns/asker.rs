@@ -143,7 +143,8 @@ impl Asker {
         for place in 0..SOCKETS {
             let socket = DatagramSocket::open(any, ROOM, Some(Stamped::Received))?;
             let data = epoll::EventData::new_u64(place as u64);
-            epoll::add(&watched, socket.fd(), data, epoll::EventFlags::IN).map_err(|error| failed(error.into()))?;
+            epoll::add(&watched, socket.fd(), data, epoll::EventFlags::IN)
+                .map_err(|error| failed(error.into()))?;
             sockets.push(socket);
         }
         let seed = crate::random().map(u64::from_ne_bytes).map_err(failed)?;
@@ -334,7 +335,9 @@ impl Asker {
     }
 
     fn talk(&mut self, number: u64, now: Instant) {
-        let Some(talk) = self.pending.get_mut(&number).and_then(|pending| pending.talk.as_mut()) else { return };
+        let Some(talk) = self.pending.get_mut(&number).and_then(|pending| pending.talk.as_mut()) else {
+            return;
+        };
         match talk.go_on() {
             Ok(None) => {}
             Ok(Some(bytes)) => {

@@ -10,7 +10,9 @@ use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::SipUri;
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Located, Unlocated};
-use netrig_sip::location::{Abilities, Hop, Kind, LocationError, Locator, Question, Records, Zone, ZoneAnswer};
+use netrig_sip::location::{
+    Abilities, Hop, Kind, LocationError, Locator, Question, Records, Zone, ZoneAnswer,
+};
 
 use super::asker::{Answered, Asker, Asking, DnsCounts};
 use super::cache::Cache;
@@ -91,9 +93,8 @@ impl Found {
     /// The first place, and those that take over from it: of its transport and version of IP, eight in all at most.
     pub fn servers(&self) -> Option<(Hop, Vec<SocketAddr>)> {
         let first = *self.hops.first()?;
-        let alike = |hop: &&Hop| {
-            hop.transport == first.transport && hop.address.is_ipv4() == first.address.is_ipv4()
-        };
+        let alike =
+            |hop: &&Hop| hop.transport == first.transport && hop.address.is_ipv4() == first.address.is_ipv4();
         Some((first, self.hops.iter().filter(alike).take(MOST).map(|hop| hop.address).collect()))
     }
 

@@ -83,14 +83,14 @@ pub fn read(bytes: &[u8], id: u16, question: &Question) -> Reading {
 
 /// The records that an answer has of a name, or of the last of those that it is an alias of.
 fn records(message: &Message, asked: Name, kind: Kind) -> Reading {
-    let of = |name: &Name, record: &&Record| {
-        record.dns_class == DNSClass::IN && record.name.eq_ignore_root(name)
-    };
+    let of =
+        |name: &Name, record: &&Record| record.dns_class == DNSClass::IN && record.name.eq_ignore_root(name);
     let (mut name, mut ttl) = (asked, LONGEST);
     let mut known = BTreeSet::new();
     loop {
         let own = message.answers.iter().filter(|record| of(&name, record));
-        let found: Vec<&Record> = own.clone().filter(|record| record.record_type() == type_of(kind)).collect();
+        let found: Vec<&Record> =
+            own.clone().filter(|record| record.record_type() == type_of(kind)).collect();
         if !found.is_empty() {
             let ttl = found.iter().map(|record| kept(record.ttl)).min().unwrap_or(0).min(ttl);
             return Reading::Records(collected(kind, &found), ttl);

@@ -121,10 +121,12 @@ impl NameServer {
                 datagrams.push(socket);
                 local
             } else {
-                let refused = |what| move |error: rustix::io::Errno| SocketError::Refused {
-                    what,
-                    address: *address,
-                    source: error.into(),
+                let refused = |what| {
+                    move |error: rustix::io::Errno| SocketError::Refused {
+                        what,
+                        address: *address,
+                        source: error.into(),
+                    }
                 };
                 let socket = Making::tcp(&TcpOptions::default(), 0, *address)?.bound()?;
                 rustix::net::listen(&socket, BACKLOG).map_err(refused("listen"))?;
@@ -230,7 +232,8 @@ impl NameServer {
                 pacer.watch(&socket, CONNECTIONS, Watch::Both)?;
                 self.number += 1;
                 let (got, unsent) = (Vec::new(), Vec::new());
-                let connection = Connection { stream: socket.into(), got, unsent, owed: 0, until: now + IDLE };
+                let connection =
+                    Connection { stream: socket.into(), got, unsent, owed: 0, until: now + IDLE };
                 self.connections.insert(self.number, connection);
             }
         }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
 use netrig_sip::load::{CalleeOrder, Failure, What, Work};
-use netrig_sip::location::Hop;
 use serde::Serialize;
 
 use super::control::Intervention;
+use super::locating::LocationRow;
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::shard::SecondOfShard;
@@ -163,34 +163,6 @@ pub struct TesterReport {
     pub switches: u64,
     /// Threads.
     pub threads: u16,
-}
-
-/// How a load's server was looked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LocationRow {
-    /// What was looked for.
-    pub uri: String,
-    /// When: `once`, `per-attempt` or `cached`.
-    pub lookup: &'static str,
-    /// What was found before the load, in the order in which it is tried.
-    pub hops: Vec<String>,
-    /// How long that took, µs.
-    pub took_us: Option<f64>,
-}
-
-impl LocationRow {
-    /// Of a load, if its server is looked for.
-    pub(super) fn of(order: &LoadOrder) -> Option<Self> {
-        let location = order.location.as_ref()?;
-        let found = order.located.as_ref();
-        let hop = |hop: &Hop| format!("{}:{}", hop.transport.name().to_lowercase(), hop.address);
-        Some(Self {
-            uri: location.uri.to_string(),
-            lookup: location.lookup.name(),
-            hops: found.map(|found| found.hops.iter().map(hop).collect()).unwrap_or_default(),
-            took_us: found.map(|found| micros(found.took)),
-        })
-    }
 }
 
 /// What a load says.
@@ -639,6 +611,6 @@ fn threshold(verdict: &Verdict, statistic: &'static str) -> ThresholdRow {
     }
 }
 
-fn micros(span: Duration) -> f64 {
+pub(super) fn micros(span: Duration) -> f64 {
     span.as_nanos() as f64 / 1e3
 }

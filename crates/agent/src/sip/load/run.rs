@@ -7,16 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use netrig_core::{Duration, Instant, Sample, Seeds};
+use netrig_core::{Duration, Instant, Sample};
 use netrig_sip::load::{Course, Pace, Part, Setup};
 
 use super::control::{Control, Steering};
+use super::locating::look_for_server;
 use super::order::{Connecting, LoadError, LoadOrder};
 use super::report::{Ending, LoadReport, Reporting, SecondRow, SoFar};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
 use crate::sip::descriptors;
-use crate::sip::dns::{LocateError, Lookup, locate};
+use crate::sip::dns::Lookup;
 use crate::{Clock, random};
 
 /// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
@@ -176,39 +177,6 @@ impl OpenLoad {
         }
         Ok((reporting.report(&order, &ending(&shared, interrupted, told.left)), told.samples))
     }
-}
-
-/// Looks for the server of a load, if nobody has and it is not every attempt's affair: of a part of a run when that is under way,
-/// and before its users begin.
-fn look_for_server(
-    order: &mut LoadOrder,
-    clock: Clock,
-    within: Option<Span>,
-    stop: &AtomicBool,
-) -> Result<(), LoadError> {
-    let Some(location) = order.location.as_ref().filter(|location| location.lookup == Lookup::Once) else {
-        return Ok(());
-    };
-    if order.located.is_some() {
-        return Ok(());
-    }
-    if within.is_some() {
-        // Nothing passes before the run begins.
-        std::thread::sleep(clock.left_until(Instant::ZERO).into());
-    }
-    let is_late = || within.is_some_and(|within| clock.now() >= within.begins);
-    let has_to_stop = || stop.load(Ordering::Relaxed) || is_late();
-    let found = match locate(location, order.reach(), Seeds::new(order.plan.seed), has_to_stop) {
-        Err(LocateError::Interrupted) if is_late() => return Err(LoadError::Late),
-        Err(LocateError::Interrupted) => return Err(LoadError::Interrupted),
-        found => found.map_err(|why| LoadError::Unlocated { name: location.uri.to_string(), why })?,
-    };
-    if let Some((first, servers)) = found.servers() {
-        order.target = first.address;
-        order.others = servers.into_iter().skip(1).collect();
-    }
-    order.located = Some(found);
-    order.check()
 }
 
 /// What threads have told at their end.

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
-use netrig_core::{Duration, Instant, Sample, Seeds, quantity};
+use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::index::{Tally, samples_of};
 use netrig_sip::load::{Begun, Moment, Part, Scan, Side, Unlocated};
 
 use super::attention::{Attention, REST};
 use super::control::Control;
+use super::locating::finder;
 use super::order::{LoadError, LoadOrder};
 use super::run::Span;
 use super::streams::Lost;
@@ -444,11 +445,4 @@ impl<'a> Shard<'a> {
         let _ = told.send(Told::Second(Box::new(second)));
         Ok(())
     }
-}
-
-/// Who looks for the servers of a thread's attempts, if each does.
-fn finder(order: &LoadOrder, number: u16) -> Result<Option<Finder>, LoadError> {
-    let Some(location) = order.location.as_ref().filter(|_| order.plan.looks_up) else { return Ok(None) };
-    let seed = Seeds::new(order.plan.seed).stream(&format!("sip/location/{number}")).bits();
-    Ok(Some(Finder::open(location, order.reach(), Seeds::new(seed))?))
 }

@@ -57,7 +57,13 @@ pub fn table(report: &LoadReport) -> String {
 fn location(report: &LoadReport, text: &mut String) {
     let Some(location) = &report.location else { return };
     let took = location.took_us.map(|took| format!(" in {}", micros(took))).unwrap_or_default();
-    let _ = writeln!(text, "  {} is {} (looked for {}{took})", location.uri, location.hops.join(", then "), location.lookup);
+    let _ = writeln!(
+        text,
+        "  {} is {} (looked for {}{took})",
+        location.uri,
+        location.hops.join(", then "),
+        location.lookup
+    );
     let dns = report.tester.dns;
     if dns.asked + dns.kept > 0 {
         let _ = writeln!(

@@ -42,9 +42,8 @@ fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
     });
     let family = ("netrig_sip_failed_total", "Those that did not, by what was the matter", Kind::Counter);
     page.family(family, none.chain(some));
-    let unlocated = unlocated
-        .iter()
-        .map(|row| (vec![("what", row.what), ("why", row.why.as_str())], row.count as f64));
+    let unlocated =
+        unlocated.iter().map(|row| (vec![("what", row.what), ("why", row.why.as_str())], row.count as f64));
     page.family(
         ("netrig_sip_unlocated_total", "Those that found no server in the DNS, by why", Kind::Counter),
         unlocated,

@@ -57,17 +57,21 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
 fn points(typed: &Dns) -> Result<Vec<ListeningPoint>, Failure> {
     let usual = |text: &str| text.parse().map_err(Failure::request);
     let listen = match typed.listen.as_slice() {
-        [] => ["udp:127.0.0.1:5353", "tcp:127.0.0.1:5353"].into_iter().map(usual).collect::<Result<_, _>>()?,
+        [] => {
+            ["udp:127.0.0.1:5353", "tcp:127.0.0.1:5353"].into_iter().map(usual).collect::<Result<_, _>>()?
+        }
         listen => listen.to_vec(),
     };
-    if let Some(point) = listen.iter().find(|point| !matches!(point.transport, Transport::Udp | Transport::Tcp)) {
+    if let Some(point) =
+        listen.iter().find(|point| !matches!(point.transport, Transport::Udp | Transport::Tcp))
+    {
         return Err(Failure::request(format!("{point}: the DNS is answered over udp and tcp")));
     }
     let outside = listen.iter().find(|point| !point.address.ip().is_loopback());
     match outside {
-        Some(point) if !typed.open => Err(Failure::request(format!(
-            "{point} is reached over a network: answer anybody with --open"
-        ))),
+        Some(point) if !typed.open => {
+            Err(Failure::request(format!("{point} is reached over a network: answer anybody with --open")))
+        }
         _ => Ok(listen),
     }
 }

@@ -99,7 +99,8 @@ pub fn look(subject: &Subject, seed: u64) -> Result<Option<Looked>, Failure> {
         Some(IpAddr::V6(_)) => vec![Kind::Aaaa],
         None => vec![Kind::Aaaa, Kind::A],
     };
-    let reach = Reach { transports: vec![Transport::Udp, Transport::Tcp, Transport::Tls], families, may_test };
+    let reach =
+        Reach { transports: vec![Transport::Udp, Transport::Tcp, Transport::Tls], families, may_test };
     let lookup = match typed.lookup {
         None | Some(LookupName::Once) => Lookup::Once,
         Some(LookupName::PerAttempt) => Lookup::PerAttempt,
@@ -147,7 +148,10 @@ mod tests {
         for (typed, expected) in
             [("192.0.2.53", "192.0.2.53:53"), ("::1", "[::1]:53"), ("[::1]:5353", "[::1]:5353")]
         {
-            assert_eq!(typed.parse::<TypedResolver>().map(|typed| typed.0.to_string()), Ok(expected.to_owned()));
+            assert_eq!(
+                typed.parse::<TypedResolver>().map(|typed| typed.0.to_string()),
+                Ok(expected.to_owned())
+            );
         }
         assert!("example.com".parse::<TypedResolver>().is_err());
     }
