@@ -104,11 +104,8 @@ fn a_server_is_found_by_dnsmasq() {
         let told: Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
         let hops = &told["location"]["hops"];
-        assert_eq!(
-            (&hops[0], &hops[1]),
-            (&format!("udp:{at}").into(), &"udp:127.0.0.1:5999".into()),
-            "{told}"
-        );
+        let expected = [format!("udp:{at}"), "udp:127.0.0.1:5999".to_owned()].map(Value::from);
+        assert_eq!(*hops, Value::from(expected.to_vec()), "{told}");
         assert_eq!(told["outcomes"][0]["succeeded"], 20, "{told}");
         let looked = told["delays"].as_array().unwrap().iter().find(|row| row["name"] == "lookup");
         assert_eq!(looked.map(|row| row["n"].clone()), (lookup != "once").then(|| 20.into()), "{lookup}");
@@ -198,7 +195,7 @@ fn what_cannot_be_asked_for_is_refused() {
     said(&["sips:a.test;transport=udp", "--names", &names], 2, "no TLS");
     let open = common::netrig(
         folder.path(),
-        &["sip", "serve", "dns", "--names", &names, "--listen", "udp:0.0.0.0:0"],
+        &["sip", "serve", "dns", "--names", &names, "--listen", "udp:192.0.2.1:0"],
     );
     assert!(text(&open.stderr).contains("--open"), "{}", text(&open.stderr));
 }

@@ -1,6 +1,5 @@
 //! Servers that are looked for by their names: in a table, and by a DNS server of netrig's or of a test's own making.
 
-use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 
 use netrig_agent::sip::ListeningPoint;
@@ -26,7 +25,6 @@ struct Names {
 impl Names {
     fn start(zone: &str, delay: Option<&str>, loss: f64) -> Self {
         let server = NameServer::open(NameServerOrder {
-            // Answers that are too long go over TCP at the same port.
             listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
             zone: Arc::new(Zone::parse(zone).unwrap()),
             delay: delay.map(|law| law.parse::<ResponseDelay>().unwrap()),
@@ -193,7 +191,9 @@ fn what_the_dns_fails_to_do_is_told_by_its_kind() {
     // Nobody answers: asked three times.
     let heard = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&heard);
-    let silent = fake(move |_, _, _| drop(counted.fetch_add(1, Ordering::Relaxed)));
+    let silent = fake(move |_, _, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
     assert_eq!(unlocated(located("sip:example.test:5060", silent)), Unlocated::NoAnswer);
     assert_eq!(heard.load(Ordering::Relaxed), 3);
 }
@@ -346,11 +346,10 @@ fn attempts_are_shared_by_weights() {
         };
         deaf(sockets(&UDP), ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO)))), counted)
     });
-    let ports: BTreeMap<usize, u16> =
-        servers.iter().map(|server| address(server).port()).enumerate().collect();
+    let [first, second] = [0, 1].map(|place: usize| address(&servers[place]).port());
     let zone = format!(
         "_sip._udp.example.test SRV 0 30 {} a.test\n_sip._udp.example.test SRV 0 10 {} a.test\na.test A 127.0.0.1\n",
-        ports[&0], ports[&1]
+        first, second
     );
     let location = Some(location("sip:example.test", table(&zone), Lookup::PerAttempt));
     let report = carried_out(&LoadOrder { location, ..order(address(&servers[0]), CALL, 400) });

@@ -179,7 +179,10 @@ pub fn answer(bytes: &[u8], zone: &Zone, over_udp: bool) -> Option<Vec<u8>> {
     let mut response = Message::response(request.metadata.id, request.metadata.op_code);
     response.metadata.recursion_desired = request.metadata.recursion_desired;
     response.metadata.authoritative = true;
-    response.add_queries(request.queries.iter().cloned());
+    // One question is answered, and repeated: of more none is.
+    if let [query] = request.queries.as_slice() {
+        response.add_query(query.clone());
+    }
     if request.edns.is_some() {
         let mut edns = Edns::new();
         edns.set_max_payload(PAYLOAD);
