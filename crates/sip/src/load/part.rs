@@ -460,11 +460,15 @@ impl Part {
         &mut self.open_since[second]
     }
 
-    /// What is open for longer than it may, of seconds that are over at the end of second `number` of the load.
+    /// What is open for longer than it may, of seconds that are over at the end of second `number` of the load; but for what has
+    /// not found its server.
     pub fn overdue(&self, number: u64) -> u64 {
         let most = (self.plan.own_span() + self.plan.patience).as_nanos().div_ceil(SECOND.as_nanos());
         let over = usize::try_from((number + 1).saturating_sub(most)).unwrap_or(usize::MAX);
-        self.open_since.iter().take(over).map(|open| u64::from(*open)).sum()
+        let open: u64 = self.open_since.iter().take(over).map(|open| u64::from(*open)).sum();
+        // Who looks for a server keeps none from answering.
+        let end = self.start + SECOND * over as u64;
+        open.saturating_sub(self.looking.values().filter(|looking| looking.due < end).count() as u64)
     }
 
     /// Calls that were refused for want of room at the one who is called.
