@@ -106,5 +106,6 @@ fn end(
         start_ns: 0,
         stop_ns: span.as_nanos(),
         datagram_headers: if server.is_ipv4() { 28 } else { 48 },
+        names: None,
     })
 }

@@ -69,7 +69,7 @@ pub use file_transfer::SERVED_FILE;
 pub use interruptions::Interruptions;
 pub use lateness::Lateness;
 pub use meter::Samples;
-pub use order::{CarrierOptions, EndOrder, RunOrder, Side};
+pub use order::{CarrierOptions, EndOrder, NamesOrder, RunOrder, Side};
 pub use pacer::{Pacer, SPIN, Watch};
 pub use precedence::{Precedence, become_real_time};
 pub use run::{MOST_TRANSFERS, PreparedRun};

@@ -74,6 +74,21 @@ pub struct EndOrder {
     pub stop_ns: u64,
     /// What headers add to a datagram's payload, bytes, where a rate counts IP packets.
     pub datagram_headers: u32,
+    /// Of users of SIP who look for their server by its name: who knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<NamesOrder>,
+}
+
+/// Who knows the name of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamesOrder {
+    /// Where the DNS server is.
+    pub resolver: SocketAddr,
+    /// Its records, as lines of a zone file.
+    pub records: String,
+    /// Whether this end is that server, and nothing else.
+    pub serves: bool,
 }
 
 /// What carries a flow, with the options of its sockets.

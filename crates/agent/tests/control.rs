@@ -73,6 +73,7 @@ fn run(duration_ns: u64) -> RunOrder {
         start_ns: 0,
         stop_ns: duration_ns / 2,
         datagram_headers: 28,
+        names: None,
     };
     let ends = vec![end(Side::Client), end(Side::Server)];
     RunOrder { seed: 1, duration_ns, grace_ns: 0, sample_every_ns: 50_000_000, sysctls: vec![], ends }

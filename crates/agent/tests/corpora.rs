@@ -1,5 +1,5 @@
 //! What is worth keeping of what the parsers were ever given, and random changes to it: STAMP packets, frames of control
-//! connections, and what FTP servers say.
+//! connections, what FTP servers say, and what comes from and to servers of the DNS.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -7,6 +7,7 @@
 )]
 
 mod any_control_frame;
+mod any_dns_answer;
 mod any_ftp_reply;
 mod any_stamp_packet;
 
@@ -79,6 +80,11 @@ fn control_frames_are_survived() {
 }
 
 #[test]
+fn dns_answers_are_survived() {
+    replay("dns_answer", 20, 20_000, any_dns_answer::check);
+}
+
+#[test]
 fn ftp_replies_are_survived() {
     replay("ftp_reply", 20, 200, any_ftp_reply::check);
     // Words that a server says that means well: what it does not get as far as is not tried.
@@ -92,5 +98,6 @@ proptest::proptest! {
     fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
         any_stamp_packet::check(&bytes);
         any_control_frame::check(&bytes);
+        any_dns_answer::check(&bytes);
     }
 }

@@ -47,6 +47,7 @@ fn end(
         start_ns: 0,
         stop_ns: stop.as_nanos(),
         datagram_headers: 28,
+        names: None,
     }
 }
 

@@ -52,6 +52,7 @@ fn end(side: Side, application: &str, options: &SctpOptions) -> EndOrder {
         start_ns: 0,
         stop_ns: PATIENCE.as_nanos(),
         datagram_headers: 28,
+        names: None,
     }
 }
 

@@ -229,3 +229,73 @@ application = { kind = "sip", scenario = "re-register", arrivals = "constant", r
         assert!(of("delay") >= 0.020, "{}", of("delay"));
     }
 }
+
+/// The DNS as a factor: known addresses, a table, a server that takes 20 ms for each of three answers, and one that says nothing.
+/// The simulator has none, and says so.
+#[test]
+fn the_dns_is_a_factor() {
+    let Some(_alone) = alone(&[]) else { return };
+    let flow = r#"
+start = "1 s"
+stop = "2 s"
+[flow.users.application]
+kind = "sip"
+scenario = "options"
+rate = 50
+server = { role = "uas" }
+location = { name = "example.test", dns = "${dns}", lookup = "per-attempt", node = "names", delay = { constant = "20 ms" }, loss = "${loss}", retry = "200 ms" }
+"#;
+    let head = r#"
+duration = "4 s"
+[factors]
+dns = ["none", "table", "server"]
+loss = ["0 %", "100 %"]
+[[points]]
+dns = ["none", "table", "server"]
+loss = ["0 %"]
+[[points]]
+dns = ["server"]
+loss = ["100 %"]"#;
+    let responses = [
+        ("begun", "\"attempts_begun\""),
+        ("failed", "\"attempts_failed\""),
+        ("unlocated", "\"attempts_unlocated\""),
+        ("served", "\"attempts_served\""),
+        ("lookup", "\"lookup_delay\"\nstatistic = \"p50\""),
+    ];
+    // The DNS server is at a node of its own, behind the users' node.
+    let text = experiment(head, "delay = \"5 ms\"", flow, &responses).replace(
+        "[transport.udp]",
+        "[node.names]\n[link.side]\nbetween = [\"tester\", \"names\"]\nrate = \"100 Mbit/s\"\ndelay = \"5 ms\"\n\
+         queue = { kind = \"fifo\", packets = 100 }\n[transport.udp]",
+    );
+    let folder = folder("sip", &text);
+    let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let points = document["points"].as_array().expect("there are points");
+    let point = |substrate: &str, dns: &str, loss: &str| {
+        let is = |point: &&Value| {
+            point["substrate"] == substrate
+                && point["factors"]["dns"] == dns
+                && point["factors"]["loss"] == loss
+        };
+        points.iter().find(is).unwrap_or_else(|| panic!("{substrate} {dns} {loss}: {document}"))
+    };
+    for dns in ["table", "server"] {
+        let unsupported = point("sim", dns, "0 %");
+        assert_eq!(unsupported["status"], "unsupported", "{unsupported}");
+        assert!(unsupported["why"].as_str().is_some_and(|why| why.contains("the simulator has no DNS")));
+    }
+    assert_eq!(point("sim", "none", "0 %")["status"], "ok");
+    let of = |dns, loss, response: &str| {
+        point("netns", dns, loss)["responses"][response]["runs"][0]["value"].as_f64()
+    };
+    for (dns, least, most) in [("table", 0.0, 0.02), ("server", 0.090, 0.130)] {
+        assert_eq!((of(dns, "0 %", "failed"), of(dns, "0 %", "unlocated")), (Some(0.0), Some(0.0)), "{dns}");
+        let lookup = of(dns, "0 %", "lookup").unwrap_or_else(|| panic!("{dns}: {document}"));
+        assert!((least..most).contains(&lookup), "{dns}: {lookup}");
+    }
+    assert_eq!(of("none", "0 %", "served"), Some(1.0));
+    let begun = of("server", "100 %", "begun");
+    assert_eq!((of("server", "100 %", "unlocated"), of("server", "100 %", "failed")), (begun, Some(0.0)));
+}

@@ -106,6 +106,8 @@ quantities! {
     SIP_SUCCEEDED = "sip_succeeded", "1", Count;
     /// Attempts of users that did not.
     SIP_FAILED = "sip_failed", "1", Count;
+    /// Attempts of users that found no server to ask: they neither went as they should nor failed.
+    SIP_UNLOCATED = "sip_unlocated", "1", Count;
     /// Registrations that came to an end, renewals among them.
     SIP_REGISTRATIONS = "sip_registrations", "1", Count;
     /// Those of them that succeeded.
@@ -176,6 +178,8 @@ quantities! {
     SIP_NOTIFICATION_DELAY = "sip_notification_delay", "s", Value;
     /// The first request to the first response but 100 of the server that took over.
     SIP_FAIL_OVER_DELAY = "sip_fail_over_delay", "s", Value;
+    /// Looking for the server in the DNS, of attempts that did.
+    SIP_LOOKUP_DELAY = "sip_lookup_delay", "s", Value;
     // Links, one direction; of a class of it the same, where what is offered is what comes to its queue, and what is
     // delivered what goes onto the line.
     /// Packets offered to the line.

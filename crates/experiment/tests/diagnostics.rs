@@ -614,6 +614,32 @@ fn users_of_sip() {
             "",
             "scenario = \"busy\", rate = 1, server = { role = \"uas\", refuse = 200 }".to_owned(),
         ),
+        (
+            "a name that is none",
+            "",
+            format!("scenario = \"register\", rate = 1, location = {{ name = \"a b\" }}, {registrar}"),
+        ),
+        (
+            "no line of a table",
+            "",
+            format!(
+                "scenario = \"register\", rate = 1, location = {{ name = \"a.test\", records = [\"a.test MX 1 b\"] }}, {registrar}"
+            ),
+        ),
+        (
+            "no node for the DNS",
+            "",
+            format!(
+                "scenario = \"register\", rate = 1, location = {{ name = \"a.test\", node = \"dns\" }}, {registrar}"
+            ),
+        ),
+        (
+            "no time to look for it",
+            "",
+            format!(
+                "scenario = \"register\", rate = 1, location = {{ name = \"a.test\", dns = \"server\" }}, {registrar}"
+            ),
+        ),
         ("TLS over UDP", "", format!("scenario = \"register\", rate = 1, secure = true, {registrar}")),
         ("SCTP", "transport = \"sctp\"\n", format!("scenario = \"register\", rate = 1, {registrar}")),
         ("no T1", "", format!("scenario = \"register\", rate = 1, t1 = \"0 s\", {registrar}")),

@@ -43,10 +43,16 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
         for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
             let order = orders.entry(node).or_insert_with(|| idle(run));
             if has_server || side == Side::Client {
-                order.ends.push(end(scenario, flow, number, side, carrier.clone())?);
+                let names = sip::names(scenario, flow)?.map(|(_, names)| names);
+                order.ends.push(EndOrder { names, ..end(scenario, flow, number, side, carrier.clone())? });
             }
             let name = &scenario.nodes[node].name;
             sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))?;
+        }
+        if let Some((node, names)) = sip::name_server(scenario, number, flow)? {
+            let own = end(scenario, flow, number, Side::Server, carrier)?;
+            let order = orders.entry(node).or_insert_with(|| idle(run));
+            order.ends.push(EndOrder { names: Some(names), ..own });
         }
     }
     Ok(orders)
@@ -242,6 +248,7 @@ fn end(
         start_ns: flow.start.as_nanos(),
         stop_ns: flow.stop.as_nanos(),
         datagram_headers: flow.rate_headers(),
+        names: None,
     })
 }
 

@@ -1,9 +1,14 @@
 //! Users of SIP and who serves them.
 
-use netrig_core::Dscp;
-use netrig_experiment::{Flow, Scenario, Unsupported};
-use netrig_sip::settings::LoadSettings;
+use std::net::IpAddr;
 
+use netrig_agent::NamesOrder;
+use netrig_core::Dscp;
+use netrig_experiment::{Carrier, Flow, Scenario, Unsupported};
+use netrig_sip::header::Transport;
+use netrig_sip::settings::{LoadSettings, LocationSettings, NameService};
+
+use crate::multipath;
 use crate::orders::unsupported;
 
 /// Whether an agent serves the users of this flow: if not, a program of the node does, or the server of another flow.
@@ -42,4 +47,82 @@ pub(crate) fn has_server(
         )),
         (None, _) => Ok(false),
     }
+}
+
+/// Who knows the name of a flow's server, and at which node that is, if it is looked for by its name.
+///
+/// # Errors
+/// If a record names a node that has no address.
+pub(crate) fn names(scenario: &Scenario, flow: &Flow) -> Result<Option<(usize, NamesOrder)>, Unsupported> {
+    let Some((sip, location)) = located(flow) else { return Ok(None) };
+    let Some((_, server)) = multipath::addresses(scenario, flow).first().copied() else { return Ok(None) };
+    let transport = match (&flow.carrier, sip.secure) {
+        (Carrier::Udp { .. }, _) => Transport::Udp,
+        (_, true) => Transport::Tls,
+        (_, false) => Transport::Tcp,
+    };
+    let place = |name: &str| scenario.nodes.iter().position(|node| node.name == name);
+    let address_of = |name: &str| address(scenario, place(name)?);
+    let records = location.table(transport, (server, sip.port).into(), address_of);
+    let records = records.or_else(|error| unsupported(format!("flow `{}`: {error}", flow.name)))?;
+    let (node, ip) = match &location.node {
+        None => (flow.to, Some(server)),
+        // It was checked that there is one.
+        Some(name) => place(name).map_or((flow.to, None), |node| (node, address(scenario, node))),
+    };
+    let Some(ip) = ip else {
+        return unsupported(format!("the node of the DNS server of flow `{}` has no address", flow.name));
+    };
+    Ok(Some((node, NamesOrder { resolver: (ip, location.port).into(), records, serves: false })))
+}
+
+/// The DNS server of netrig's that a flow wants, and at which node.
+///
+/// # Errors
+/// If another flow wants one at the same place, or nobody serves there.
+pub(crate) fn name_server(
+    scenario: &Scenario,
+    number: u32,
+    flow: &Flow,
+) -> Result<Option<(usize, NamesOrder)>, Unsupported> {
+    let Some((node, names)) = names(scenario, flow)? else { return Ok(None) };
+    let dns = located(flow).map_or(NameService::None, |(_, location)| location.dns);
+    let name = &scenario.nodes[node].name;
+    if dns == NameService::Program && scenario.nodes[node].programs.is_empty() {
+        return unsupported(format!(
+            "nobody knows names for flow `{}`: node `{name}` runs no program",
+            flow.name
+        ));
+    }
+    if dns != NameService::Server {
+        return Ok(None);
+    }
+    for (other, _) in scenario.flows.iter().zip(0..).filter(|(_, other)| *other != number) {
+        let is_there = located(other).is_some_and(|(_, location)| location.dns == NameService::Server)
+            && names_at(scenario, other)? == Some(names.resolver);
+        if is_there {
+            return unsupported(format!(
+                "flows `{}` and `{}` have DNS servers of their own at port {} of node `{name}`: one of them needs another `port`",
+                other.name,
+                flow.name,
+                names.resolver.port()
+            ));
+        }
+    }
+    Ok(Some((node, NamesOrder { serves: true, ..names })))
+}
+
+fn names_at(scenario: &Scenario, flow: &Flow) -> Result<Option<std::net::SocketAddr>, Unsupported> {
+    Ok(names(scenario, flow)?.map(|(_, names)| names.resolver))
+}
+
+/// The users of a flow and how they look for their server, if they do.
+fn located(flow: &Flow) -> Option<(&LoadSettings, &LocationSettings)> {
+    let sip = flow.application.sip()?;
+    Some((sip, sip.located_by()?))
+}
+
+/// The first address of a node.
+fn address(scenario: &Scenario, node: usize) -> Option<IpAddr> {
+    (0..scenario.links.len()).find_map(|link| scenario.address(node, link))
 }

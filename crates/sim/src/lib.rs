@@ -41,6 +41,12 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
             flow.transport
         )));
     }
+    if sip.located_by().is_some() {
+        return Err(Unsupported(format!(
+            "the users of flow `{name}` look for their server by its name, and the simulator has no DNS; `--on netns` has, and \
+             `dns = \"none\"` needs none"
+        )));
+    }
     if sip.server.own().is_none() {
         return Err(Unsupported(format!(
             "a program of others serves the users of flow `{name}`, and the simulator has none; `--on netns` has"

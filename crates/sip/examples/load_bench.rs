@@ -180,7 +180,7 @@ impl Pair {
             self.user = (self.user + 1) % 100_000;
             let scenario = Scenario::Call { hold: Duration::from_millis(1) };
             let users = (self.user, self.user + 100_000);
-            let started = self.caller.start(self.now, self.now, scenario, users, &mut self.flying[0]);
+            let started = self.caller.start(self.now, self.now, scenario, users, None, &mut self.flying[0]);
             assert!(started.is_ok());
             self.exchange();
         }

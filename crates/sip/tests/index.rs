@@ -38,7 +38,7 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         What::Register | What::Renew | What::Unregister => Side::Registrant,
         _ => Side::Caller,
     };
-    Record { token, side, what, user: 0, failure, status, stamps, counts: Counts::default() }
+    Record { token, side, what, user: 0, failure, status, stamps, counts: Counts::default(), lookup: None }
 }
 
 fn tally_of(records: &[Record]) -> Tally {

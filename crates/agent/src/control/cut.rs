@@ -191,6 +191,7 @@ mod tests {
             start_ns: 0,
             stop_ns: 1,
             datagram_headers: 28,
+            names: None,
         }
     }
 

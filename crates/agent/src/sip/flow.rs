@@ -1,14 +1,17 @@
 //! Users of SIP and their server as the ends of a flow: a load and a server that begin and end with a run.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
-use netrig_core::{Duration, Instant, Note, Seeds, Subject};
+use netrig_core::{Duration, Fraction, Instant, Note, Seeds, Subject};
 use netrig_sip::Host;
 use netrig_sip::header::Transport;
+use netrig_sip::location::Zone;
 use netrig_sip::server::Server;
-use netrig_sip::settings::{Connections, LoadSettings, ServerSettings};
+use netrig_sip::settings::{Connections, LoadSettings, LookupSettings, ServerSettings};
 
+use super::dns::{Asking, Location, Lookup, NameServer, NameServerOrder, NameSource};
 use super::load::{Carrier, Connecting, LoadOrder, LoadTls, OpenLoad, SecondRow, SoFar, Span};
 use super::server::{Limits, Names, Sockets, SocketsOrder};
 use super::tls::{self, Identity, Trust};
@@ -33,6 +36,7 @@ pub(crate) struct SipEnd {
 enum What {
     Users(Box<OpenLoad>),
     Server(Box<Sockets>, Box<dyn Server>),
+    Names(Box<NameServer>),
 }
 
 impl SipEnd {
@@ -53,11 +57,17 @@ impl SipEnd {
         let seeds = Seeds::new(run.seed);
         let plan = settings.plan(&order.name, seeds, order.stop().since(order.start()));
         let plan = plan.map_err(|error| wrong(error.to_string()))?;
+        let names = order.names.as_ref().filter(|names| names.serves);
         let what = match (order.side, settings.server.own()) {
+            (Side::Server, _) if names.is_some() => {
+                What::Names(Box::new(name_server(settings, &order, seeds).map_err(wrong)?))
+            }
             (Side::Client, _) => {
                 let carrier = carrier(settings, &order).map_err(wrong)?;
                 let own = LoadOrder::new(order.server, plan);
-                let load = LoadOrder { carrier, local: Some(order.client), shards: settings.threads, ..own };
+                let location = location(settings, &order).map_err(wrong)?;
+                let local = Some(order.client);
+                let load = LoadOrder { carrier, local, location, shards: settings.threads, ..own };
                 What::Users(Box::new(OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?))
             }
             (Side::Server, Some(own)) => {
@@ -103,10 +113,15 @@ impl SipEnd {
                 What::Server(sockets, mut server) => {
                     serve(*sockets, server.as_mut(), &order, &stop, progress)
                 }
+                What::Names(server) => know(*server, &order, &stop, progress),
             };
             over.store(true, Ordering::Relaxed);
             done
         });
+        if order.names.as_ref().is_some_and(|names| names.serves) {
+            // It is no end of the flow: only a helper of its users.
+            return faults.map(|_| Vec::new());
+        }
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
         // What interrupted a server is what it is measured with.
         let watched = if order.side == Side::Client { interruptions.fault() } else { None };
@@ -168,6 +183,62 @@ fn serve(
         let _ = progress.send(Progress::Notes(vec![note(order, text)]));
     }
     Ok(Vec::new())
+}
+
+/// Answers questions to the DNS until the end of the run; nothing is a fault of the tester's.
+fn know(
+    server: NameServer,
+    order: &EndOrder,
+    stop: &AtomicBool,
+    progress: &SyncSender<Progress>,
+) -> Result<Vec<String>, AgentError> {
+    let tally = server.serve(None, stop);
+    let tally =
+        tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
+    let text = format!(
+        "the DNS server had {} questions over UDP and {} over TCP; it sent {} answers and lost {} on purpose",
+        tally.over_udp, tally.over_tcp, tally.answered, tally.lost
+    );
+    let _ = progress.send(Progress::Notes(vec![note(order, text)]));
+    Ok(Vec::new())
+}
+
+/// How the users look for their server, if they do.
+fn location(settings: &LoadSettings, order: &EndOrder) -> Result<Option<Location>, String> {
+    let (Some(own), Some(names)) = (settings.located_by(), &order.names) else { return Ok(None) };
+    let lookup = match own.lookup {
+        LookupSettings::Once => Lookup::Once,
+        LookupSettings::PerAttempt => Lookup::PerAttempt,
+        LookupSettings::Cached => Lookup::Cached,
+    };
+    let source = if own.asks() {
+        NameSource::Server(Asking { server: names.resolver, retry: own.retry, tries: own.tries })
+    } else {
+        NameSource::Table(Arc::new(zone(&names.records)?))
+    };
+    let is_secure = settings.secure && !matches!(order.carrier, CarrierOptions::Udp(_));
+    let uri = own.uri(is_secure).ok_or_else(|| format!("`{}` is no name of a host", own.name))?;
+    Ok(Some(Location { uri, source, lookup }))
+}
+
+fn zone(records: &str) -> Result<Zone, String> {
+    Zone::parse(records).map_err(|error| format!("its records: {error}"))
+}
+
+/// The DNS server that the users of a flow ask.
+fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Result<NameServer, String> {
+    let (Some(own), Some(names)) = (settings.located_by(), &order.names) else {
+        return Err("nobody wants to know names".to_owned());
+    };
+    let at = |transport| ListeningPoint { transport, address: names.resolver };
+    let server = NameServer::open(NameServerOrder {
+        listen: vec![at(Transport::Udp), at(Transport::Tcp)],
+        zone: Arc::new(zone(&names.records)?),
+        delay: own.delay,
+        loss: own.loss.map_or(0.0, Fraction::get),
+        seeds,
+    });
+    server.map_err(|error| error.to_string())
 }
 
 /// Known when the run is over.

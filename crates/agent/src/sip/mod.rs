@@ -4,6 +4,7 @@
 //! * [`server`]: who answers. Several sockets over UDP, TCP and TLS, and one loop between them and any
 //!   [`Server`](netrig_sip::server::Server).
 //! * [`load`]: who asks. Threads with sockets of their own, which drive many users and measure what becomes of them.
+//! * [`dns`]: where a server is, by a table or the DNS, and who answers such questions.
 //! * [`answers`]: whether somebody is there.
 //! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
 //!   TCP or [`tls`]; and a UDP socket, which is bound to its address alone.
@@ -11,6 +12,7 @@
 mod answers;
 mod datagrams;
 mod descriptors;
+pub mod dns;
 mod flow;
 pub mod load;
 mod point;

@@ -6,6 +6,7 @@
     reason = "a test of sockets has servers in threads and processes, and what cannot go on has failed"
 )]
 
+mod names;
 mod scenarios;
 #[path = "../common/sip_server.rs"]
 mod sip_server;
@@ -120,10 +121,10 @@ fn carried_out(order: &LoadOrder) -> LoadReport {
     assert!(report.seconds.iter().map(|second| second.second).eq(0..seconds as u64));
     // Nothing is lost on the way from the records to the sums.
     for row in report.outcomes.iter().chain(&report.warm_up) {
-        assert_eq!(row.begun, row.succeeded + row.failed + row.open, "{row:?}");
+        assert_eq!(row.begun, row.succeeded + row.failed + row.unlocated + row.open, "{row:?}");
         let failures = report.failures.iter().filter(|failure| failure.what == row.what);
         let failed: u64 = failures.map(|failure| failure.count).sum();
-        assert!(failed == row.failed || report.warm_up.contains(row), "{row:?}");
+        assert!(failed == row.failed + row.unlocated || report.warm_up.contains(row), "{row:?}");
     }
     let own = |row: &&OutcomeRow| !matches!(row.what, "answer" | "notify");
     let all = report.outcomes.iter().chain(&report.warm_up);

@@ -251,6 +251,17 @@ impl<'a> FlowFile<'a, '_> {
             let why = "users are registered before it starts, which takes its time: give it a `start`, such as \"5 s\"";
             return self.refuse(&["start"], why);
         }
+        if sip.located_by().is_some_and(|location| location.takes_time()) && section.start.is_zero() {
+            let why = "its server is looked for before it starts, which takes its time: give it a `start`, such as \"5 s\"";
+            return self.refuse(&["start"], why);
+        }
+        if let Some(name) = sip.location.as_ref().and_then(|location| location.node.as_deref())
+            && self.topology.node(name).is_none()
+        {
+            let path = ["application", "location", "node"];
+            self.reader.report(self.topology.unknown_node(self.reader, &self.entry.value, &path, name));
+            return None;
+        }
         let lasts = section.stop.unwrap_or(self.end).saturating_sub(section.start);
         // What a plan of it cannot be beyond what its settings cannot be is known with its time.
         let plan = sip.plan(&self.entry.key, Seeds::new(0), lasts).map_err(|error| error.why);

@@ -53,11 +53,14 @@ pub enum Delay {
     /// The first request to the first response but 100 of the server that took over, of what another server had failed to
     /// do. It is in no other delay that begins with that request.
     FailOver,
+    /// From the first question to the DNS until all its answers said where the server is (RFC 3263 section 4), of what looked for
+    /// it before its first request. It is in no other delay.
+    Lookup,
 }
 
 impl Delay {
     /// All that there are.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Registration,
         Self::Unregistration,
         Self::Connection,
@@ -78,6 +81,7 @@ impl Delay {
         Self::Subscription,
         Self::Notification,
         Self::FailOver,
+        Self::Lookup,
     ];
 
     /// As it stands in tables and in JSON: `answer_signal`.
@@ -103,6 +107,7 @@ impl Delay {
             Self::Subscription => "subscription",
             Self::Notification => "notification",
             Self::FailOver => "fail_over",
+            Self::Lookup => "lookup",
         }
     }
 
@@ -142,6 +147,7 @@ impl Delay {
             Self::Subscription => &quantity::SIP_SUBSCRIPTION_DELAY,
             Self::Notification => &quantity::SIP_NOTIFICATION_DELAY,
             Self::FailOver => &quantity::SIP_FAIL_OVER_DELAY,
+            Self::Lookup => &quantity::SIP_LOOKUP_DELAY,
         }
     }
 
@@ -189,6 +195,7 @@ impl Delay {
                 between(request, answered)
             }
             Self::Notification if *what == What::Subscribe => between(request, changed),
+            Self::Lookup => record.lookup,
             Self::FailOver if record.counts.failed_over > 0 && record.status > 0 => between(first, status),
             _ => None,
         }

@@ -3,7 +3,7 @@
 use netrig_core::{Instant, Quantity, Sample, quantity};
 
 use super::{Delay, Registrations, Sessions};
-use crate::load::{Record, What};
+use crate::load::{Failure, Record, What};
 
 /// Gives the samples of a record that came to its end at `at`: what became of it, and every delay that it has.
 pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {
@@ -13,6 +13,10 @@ pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {
         }
     };
     let what = record.what;
+    if let Some(Failure::Unlocated(_)) = record.failure {
+        count(&quantity::SIP_UNLOCATED, 1);
+        return;
+    }
     let well = u64::from(record.failure.is_none());
     if !matches!(what, What::Renew | What::Answer) {
         count(&quantity::SIP_SUCCEEDED, well);

@@ -14,15 +14,17 @@ pub struct Outcomes {
     pub succeeded: u64,
     /// That did not.
     pub failed: u64,
+    /// That found no server to ask, which is held against none.
+    pub unlocated: u64,
 }
 
 impl Outcomes {
     /// That have not come to an end.
     pub const fn open(&self) -> u64 {
-        self.begun - self.succeeded - self.failed
+        self.begun - self.succeeded - self.failed - self.unlocated
     }
 
-    /// The share of what has come to an end that went as it should, 0 to 1; `None` of none.
+    /// The share of what has come to an end at a server that went as it should, 0 to 1; `None` of none.
     pub fn success(&self) -> Option<f64> {
         let ended = self.succeeded + self.failed;
         (ended > 0).then(|| self.succeeded as f64 / ended as f64)
@@ -32,6 +34,7 @@ impl Outcomes {
         self.begun += other.begun;
         self.succeeded += other.succeeded;
         self.failed += other.failed;
+        self.unlocated += other.unlocated;
     }
 }
 
@@ -106,6 +109,12 @@ impl Tally {
         outcomes.begun += u64::from(what.is_unasked());
         match record.failure {
             None => outcomes.succeeded += 1,
+            Some(failure @ Failure::Unlocated(_)) => {
+                outcomes.unlocated += 1;
+                *self.failures.entry((what, failure)).or_insert(0) += 1;
+                // No server was asked: nothing else is said of one.
+                return;
+            }
             Some(failure) => {
                 outcomes.failed += 1;
                 *self.failures.entry((what, failure)).or_insert(0) += 1;

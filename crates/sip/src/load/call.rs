@@ -1,11 +1,14 @@
 //! What is kept of a call while it lasts, by who calls and by who is called.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use netrig_core::{Duration, Instant};
 
+use super::lookup::Located;
 use super::output::{Counts, Failure, Stamps, What};
 use super::session::Session;
+use super::setup::Setup;
 use super::text::Text;
 use super::token::{Token, Wish};
 use crate::deadline::{Deadline, Repetition, earliest};
@@ -240,6 +243,15 @@ pub(super) struct Call {
     pub(super) authorization: Option<Box<[u8]>>,
     /// Where requests within the dialog go.
     pub(super) next_hop: SocketAddr,
+    /// Its servers, if they were looked for.
+    pub(super) located: Option<Arc<Located>>,
+}
+
+impl Call {
+    /// Which of these servers is asked by it.
+    pub(super) fn asked(&self, setup: &Setup) -> SocketAddr {
+        setup.current(self.located.as_deref(), self.server)
+    }
 }
 
 /// How far one who is called is.

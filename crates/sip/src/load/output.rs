@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::Instant;
+use netrig_core::{Duration, Instant};
 
+use super::lookup::Unlocated;
 use super::template::{Template, Values};
 use super::token::Token;
 use crate::transaction::Timer;
@@ -258,6 +259,9 @@ pub enum Failure {
     /// What the scenario is about has not come: by its name.
     #[error("came without {0}")]
     Without(&'static str),
+    /// It found no server to ask: nothing was sent to one, and nothing is held against one.
+    #[error("{0}")]
+    Unlocated(#[from] Unlocated),
     /// The connection on which an answer was to come is gone: "the condition MUST be treated as a 503" (RFC 3261 section
     /// 8.1.3.1).
     #[error("{0}")]
@@ -323,4 +327,6 @@ pub struct Record {
     pub stamps: Stamps,
     /// What was not as it should be.
     pub counts: Counts,
+    /// How long its server was looked for before the first request, if it was.
+    pub lookup: Option<Duration>,
 }

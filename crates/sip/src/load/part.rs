@@ -1,6 +1,6 @@
 //! One part of a load: its users and their machines, from the first registration to the last, without a socket.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use netrig_core::{Duration, Instant};
 use super::callee::Callee;
 use super::caller::Caller;
 use super::course::Course;
+use super::lookup::{Located, Looking, Unlocated};
 use super::moment::Moment;
 use super::output::{Broken, Output, Record, Side, Whose};
 use super::plan::{CalleeOrder, Plan, Work};
@@ -74,6 +75,13 @@ pub struct Part {
     leaving: Option<Leaving>,
     /// What has failed before the load or after it.
     aside: Option<Record>,
+    /// Attempts whose servers are looked for, by the number of the lookup.
+    looking: BTreeMap<u64, Looking>,
+    /// Those of their users who register.
+    registering: BTreeSet<u32>,
+    /// Lookups so far, and those that nobody has taken.
+    lookups: u64,
+    untaken: Vec<u64>,
 }
 
 /// Registrations that are taken back.
@@ -148,6 +156,10 @@ impl Part {
             is_over: false,
             leaving: None,
             aside: None,
+            looking: BTreeMap::new(),
+            registering: BTreeSet::new(),
+            lookups: 0,
+            untaken: Vec::new(),
         })
     }
 
@@ -203,6 +215,11 @@ impl Part {
         self.course = course;
     }
 
+    /// Which part it is.
+    pub const fn number(&self) -> u16 {
+        self.number
+    }
+
     /// From when on nobody begins, if the load has a beginning; [`Instant::NEVER`] in a pause.
     pub fn end(&self) -> Instant {
         self.start + (self.course.end(self.plan.duration) - Instant::ZERO)
@@ -233,23 +250,13 @@ impl Part {
         let (next, due, work) = if now < self.start { None } else { self.users.take(self.planned(now)) }?;
         let due = self.moment(due);
         let parts = u64::from(self.parts);
-        // The user's place in this part, and its number among all.
+        // The user's place in this part.
         let user = match next {
             Next::User(user) => user,
             Next::Arrival(number) => self.idle(work, (number / parts % u64::from(self.own)) as u32),
         };
-        let global = (u64::from(user) * parts + u64::from(self.number)) as u32;
-        let Self { plan, out, .. } = self;
-        let begun = match work {
-            Work::Register | Work::ReRegister => {
-                self.registrant.register(now, due, user, plan.expires, out).map_err(|_| Begun::Busy)
-            }
-            Work::Unregister => self.registrant.unregister(now, due, user, out).map_err(|_| Begun::Busy),
-            Work::Call(scenario) => {
-                let users = (global, global + plan.users);
-                self.caller.start(now, due, scenario, users, out).map(drop).map_err(|_| Begun::Full)
-            }
-        };
+        let looking = Looking { work, user, due };
+        let begun = if self.plan.looks_up { self.look_up(looking) } else { self.ask(now, looking, None) };
         if let Err(missed) = begun {
             self.users.done(self.planned(now), user);
             return Some(missed);
@@ -261,6 +268,72 @@ impl Part {
         Some(Begun::At(due))
     }
 
+    /// Sends the first request of an attempt, to the servers that were looked for if they were.
+    fn ask(&mut self, now: Instant, attempt: Looking, located: Option<Arc<Located>>) -> Result<(), Begun> {
+        let Looking { work, user, due } = attempt;
+        let global = self.global(user);
+        let Self { plan, out, registrant, .. } = self;
+        if let (true, Some(located)) = (work.registers(), &located) {
+            registrant.locate(user, Arc::clone(located));
+        }
+        match work {
+            Work::Register | Work::ReRegister => {
+                registrant.register(now, due, user, plan.expires, out).map_err(|_| Begun::Busy)
+            }
+            Work::Unregister => registrant.unregister(now, due, user, out).map_err(|_| Begun::Busy),
+            Work::Call(scenario) => {
+                let users = (global, global + plan.users);
+                self.caller.start(now, due, scenario, users, located, out).map(drop).map_err(|_| Begun::Full)
+            }
+        }
+    }
+
+    /// The number among all users of one of this part.
+    fn global(&self, user: u32) -> u32 {
+        (u64::from(user) * u64::from(self.parts) + u64::from(self.number)) as u32
+    }
+
+    /// Has an attempt wait until its server is found.
+    fn look_up(&mut self, attempt: Looking) -> Result<(), Begun> {
+        if attempt.work.registers() {
+            if self.is_busy(attempt.user) {
+                return Err(Begun::Busy);
+            }
+            self.registering.insert(attempt.user);
+        } else if self.caller.len() as usize + self.looking.len() >= self.plan.calls as usize {
+            return Err(Begun::Full);
+        }
+        self.lookups += 1;
+        self.looking.insert(self.lookups, attempt);
+        self.untaken.push(self.lookups);
+        Ok(())
+    }
+
+    /// The numbers of attempts that have begun since this was last asked, and wait until they are told where their server is.
+    pub fn take_lookups(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.untaken)
+    }
+
+    /// Tells an attempt where its server is, or why it has none: it sends its first request, or has failed.
+    pub fn handle_lookup(&mut self, now: Instant, lookup: u64, found: Result<Arc<Located>, Unlocated>) {
+        let Some(attempt) = self.looking.remove(&lookup) else { return };
+        self.registering.remove(&attempt.user);
+        // There was room for it when it began; what has taken it since is the tester's.
+        let asked =
+            found.and_then(|found| self.ask(now, attempt, Some(found)).map_err(|_| Unlocated::NoRoom));
+        if let Err(why) = asked {
+            let user = self.global(attempt.user);
+            self.out.records.push(attempt.unlocated(why, (self.run, self.number), user));
+        }
+    }
+
+    /// Whether a user waits for the answer to a REGISTER, or looks for who might give one.
+    fn is_busy(&self, user: u32) -> bool {
+        let state = self.registrant.state(user);
+        matches!(state, Some(Registration::Registering | Registration::Unregistering))
+            || self.registering.contains(&user)
+    }
+
     /// Who registers again in place of `user`, if that is not done: whom a server keeps waiting is its affair, and no reason
     /// for others to stay away.
     fn idle(&self, work: Work, user: u32) -> u32 {
@@ -268,9 +341,8 @@ impl Part {
         if !work.registers() || self.plan.is_once() {
             return user;
         }
-        let is_busy = |state| matches!(state, Registration::Registering | Registration::Unregistering);
-        let others = (0..ASKED.min(self.own)).map(|step| (user + step) % self.own);
-        others.into_iter().find(|other| !self.registrant.state(*other).is_some_and(is_busy)).unwrap_or(user)
+        let mut others = (0..ASKED.min(self.own)).map(|step| (user + step) % self.own);
+        others.find(|other| !self.is_busy(*other)).unwrap_or(user)
     }
 
     /// Takes a message that came from there; whether it was this part's.
@@ -388,11 +460,15 @@ impl Part {
         &mut self.open_since[second]
     }
 
-    /// What is open for longer than it may, of seconds that are over at the end of second `number` of the load.
+    /// What is open for longer than it may, of seconds that are over at the end of second `number` of the load; but for what has
+    /// not found its server.
     pub fn overdue(&self, number: u64) -> u64 {
         let most = (self.plan.own_span() + self.plan.patience).as_nanos().div_ceil(SECOND.as_nanos());
         let over = usize::try_from((number + 1).saturating_sub(most)).unwrap_or(usize::MAX);
-        self.open_since.iter().take(over).map(|open| u64::from(*open)).sum()
+        let open: u64 = self.open_since.iter().take(over).map(|open| u64::from(*open)).sum();
+        // Who looks for a server keeps none from answering.
+        let end = self.start + SECOND * over as u64;
+        open.saturating_sub(self.looking.values().filter(|looking| looking.due < end).count() as u64)
     }
 
     /// Calls that were refused for want of room at the one who is called.

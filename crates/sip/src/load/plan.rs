@@ -130,6 +130,8 @@ pub struct Plan {
     pub thresholds: Thresholds,
     /// What is open for longer than it lasts by itself and this is overdue.
     pub patience: Duration,
+    /// Each attempt looks for its server before its first request ([`Part::take_lookups`](super::Part::take_lookups)).
+    pub looks_up: bool,
 }
 
 /// A plan that cannot be carried out, in a sentence.
@@ -165,6 +167,7 @@ impl Plan {
             thresholds: Thresholds::default(),
             // Connection, answer signal and disconnect, each as long as it may be.
             patience: Duration::from_millis(2500),
+            looks_up: false,
         }
     }
 

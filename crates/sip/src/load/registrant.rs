@@ -1,11 +1,13 @@
 //! Who registers: a population of users, each of whom is kept registered as long as it is wanted.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use netrig_core::{Duration, Instant};
 
 use super::authorize::{Credentials, authorize};
 use super::digits::{Decimal, decimal};
+use super::lookup::Located;
 use super::messages::Requests;
 use super::moment::Moment;
 use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, What, Whose, stamp};
@@ -91,6 +93,13 @@ impl Registrant {
     /// How far a user is.
     pub fn state(&self, user: u32) -> Option<Registration> {
         self.users.get(user as usize).map(|user| user.state)
+    }
+
+    /// From now on the requests of a user go to the servers that were looked for.
+    pub fn locate(&mut self, user: u32, located: Arc<Located>) {
+        if let Some(user) = self.users.get_mut(user as usize) {
+            user.located = Some(located);
+        }
     }
 
     /// Registers a user for `expires` seconds, as was to be done at `intended`, and again each time before that is
@@ -196,7 +205,7 @@ impl Registrant {
         for index in concerned {
             let is_asked = self.users.get(index as usize).is_some_and(|user| {
                 matches!(user.state, Registration::Registering | Registration::Unregistering)
-                    && self.setup.server(user.server) == Some(server)
+                    && self.setup.current(user.located.as_deref(), user.server) == server
             });
             if is_asked && !self.fail_over(now, index, out) {
                 self.failed(0, Failure::Connection(why), index, out);
@@ -208,7 +217,8 @@ impl Registrant {
     /// Asks the next server (RFC 3263 section 4.3). Whether there is one.
     fn fail_over(&mut self, now: Instant, index: u32, out: &mut Output) -> bool {
         let Some(user) = self.users.get_mut(index as usize) else { return false };
-        if user.server >= 7 || self.setup.server(user.server + 1).is_none() {
+        let next = self.setup.server(user.located.as_deref(), user.server.saturating_add(1));
+        if user.server >= 7 || next.is_none() {
             return false;
         }
         user.server += 1;
@@ -279,7 +289,7 @@ impl Registrant {
             .with(Hole::Expires, expires.as_bytes())
             .with(Hole::Authorization, user.authorization.as_deref().unwrap_or_default());
         let way = Way::Of { user: index, attempt: token };
-        let server = self.setup.server(user.server).unwrap_or(self.setup.server);
+        let server = self.setup.current(user.located.as_deref(), user.server);
         out.messages.write(server, way, &self.requests.register, &values);
     }
 
@@ -343,6 +353,8 @@ impl Registrant {
             status,
             stamps,
             counts,
+            // What is renewed goes where it went before.
+            lookup: user.located.as_ref().map(|located| located.took).filter(|_| what != What::Renew),
         });
     }
 

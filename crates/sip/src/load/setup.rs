@@ -6,6 +6,7 @@ use bytes::Bytes;
 use netrig_core::Duration;
 
 use super::digits::Decimal;
+use super::lookup::Located;
 use super::text::Text;
 use crate::Host;
 use crate::header::Transport;
@@ -83,17 +84,26 @@ impl Setup {
         }
     }
 
-    /// The server that is asked when so many have failed; `None` if there are no more.
-    pub(super) fn server(&self, failed: u8) -> Option<SocketAddr> {
+    /// The server that is asked when so many have failed; `None` if there are no more. Of an attempt that has looked for its
+    /// own, one of those.
+    pub(super) fn server(&self, located: Option<&Located>, failed: u8) -> Option<SocketAddr> {
+        if let Some(own) = located {
+            return own.servers.get(usize::from(failed)).copied();
+        }
         match failed.checked_sub(1) {
             None => Some(self.server),
             Some(place) => self.others.get(usize::from(place)).copied(),
         }
     }
 
+    /// The server with which an attempt is under way.
+    pub(super) fn current(&self, located: Option<&Located>, failed: u8) -> SocketAddr {
+        self.server(located, failed).unwrap_or(self.server)
+    }
+
     /// Where a request of a dialog goes: what its first route says, or its target, if that is one of the peers or servers; else
     /// to the `server` with which the dialog was begun.
-    pub(super) fn next_hop(&self, uri: &[u8], server: SocketAddr) -> SocketAddr {
+    pub(super) fn next_hop(&self, uri: &[u8], located: Option<&Located>, server: SocketAddr) -> SocketAddr {
         let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();
         let host = host.strip_prefix(b"sip:").unwrap_or(host);
         let end = host.iter().position(|byte| matches!(byte, b';' | b'?' | b'>')).unwrap_or(host.len());
@@ -101,8 +111,11 @@ impl Setup {
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         let with_default = || Some(SocketAddr::new(bare.parse().ok()?, self.transport.default_port()));
         let named = text.parse().ok().or_else(with_default);
-        let known = |named: &SocketAddr| self.peers.contains(named) || self.others.contains(named);
-        named.filter(|named| *named == self.server || known(named)).unwrap_or(server)
+        let is_server = |named: &SocketAddr| match located {
+            Some(own) => own.servers.contains(named),
+            None => *named == self.server || self.others.contains(named),
+        };
+        named.filter(|named| self.peers.contains(named) || is_server(named)).unwrap_or(server)
     }
 }
 
@@ -219,12 +232,18 @@ mod tests {
             peers: vec![peer, "[2001:db8::1]:5060".parse().unwrap()],
             ..Setup::new(1, local, server)
         };
-        assert_eq!(setup.next_hop(b"sip:bob@192.0.2.3:5070;transport=udp", server), peer);
-        assert_eq!(setup.next_hop(b"sip:[2001:db8::1];lr", server), setup.peers[1]);
+        assert_eq!(setup.next_hop(b"sip:bob@192.0.2.3:5070;transport=udp", None, server), peer);
+        assert_eq!(setup.next_hop(b"sip:[2001:db8::1];lr", None, server), setup.peers[1]);
         for elsewhere in
             [&b"sip:198.51.100.1:5060"[..], b"sip:bob@example.com", b"", b"\xff", b"sip:bob@192.0.2.3"]
         {
-            assert_eq!(setup.next_hop(elsewhere, server), server);
+            assert_eq!(setup.next_hop(elsewhere, None, server), server);
         }
+        // What an attempt has found for itself is what it may be sent to.
+        let own: SocketAddr = "198.51.100.1:5060".parse().unwrap();
+        let located = Located { servers: vec![own], took: Duration::ZERO };
+        assert_eq!(setup.next_hop(b"sip:198.51.100.1:5060", Some(&located), server), own);
+        assert_eq!(setup.next_hop(b"sip:192.0.2.2:5060", Some(&located), own), own);
+        assert_eq!([0, 1].map(|failed| setup.server(Some(&located), failed)), [Some(own), None]);
     }
 }

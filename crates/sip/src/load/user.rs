@@ -1,8 +1,11 @@
 //! What is kept of a user who does nothing.
 
+use std::sync::Arc;
+
 use netrig_core::Instant;
 
 use super::call::Clock;
+use super::lookup::Located;
 use super::output::{Counts, Stamps, What};
 
 /// Whether a user is registered.
@@ -39,6 +42,8 @@ pub(super) struct User {
     pub(super) counts: Counts,
     /// The credentials of the last REGISTER, as a line, while it may have to be sent again.
     pub(super) authorization: Option<Box<[u8]>>,
+    /// Where its requests go, if that was looked for.
+    pub(super) located: Option<Arc<Located>>,
 }
 
 // What a million of them may take: with its place in the wheel and its names, 256 MiB.
@@ -58,6 +63,7 @@ impl User {
             stamps: Stamps::new(Instant::NEVER, Instant::NEVER),
             counts: Counts::default(),
             authorization: None,
+            located: None,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Where a SIP URI is (RFC 3263): which transport, address and port, and which next if that fails.
 //!
 //! Start from [`Locator::new`]: it asks [`Question`]s of the DNS, is given answers, and ends with [`Hop`]s in the order in
-//! which they are to be tried.
+//! which they are to be tried. A [`Zone`] is a table that answers such questions.
 
 #[cfg(test)]
 mod tests;
+mod zone;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +16,8 @@ use crate::header::Transport;
 use crate::server::{Source, transport_of};
 use crate::{Host, Scheme, SipUri};
 
+pub use zone::{Zone, ZoneAnswer, ZoneError};
+
 /// The most records of one answer that are read.
 const MOST_RECORDS: usize = 32;
 
@@ -22,7 +25,7 @@ const MOST_RECORDS: usize = 32;
 const MOST_NAMES: usize = 64;
 
 /// What the DNS is asked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
     /// Which records.
     pub kind: Kind,
@@ -31,7 +34,7 @@ pub struct Question {
 }
 
 /// Records of the DNS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// RFC 3403: which services a domain has.
     Naptr,

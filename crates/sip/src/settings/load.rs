@@ -4,6 +4,7 @@ use netrig_core::{Duration, Seeds, Size, SpanDistribution};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::location::{LocationSettings, NameService};
 use super::server::Serving;
 use super::{SettingError, wrong};
 use crate::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Scenario, Stage, Work};
@@ -72,7 +73,8 @@ pub struct LoadSettings {
     /// The password of all users, for a server that asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// Behind the `@` of all users: the server's address if not given, with its port if that is not 5060.
+    /// Behind the `@` of all users: if not given the name under which the server is looked for, or its address with its port if
+    /// that is not 5060.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
     /// For how long is registered, whole seconds.
@@ -90,6 +92,9 @@ pub struct LoadSettings {
     /// The most calls at once, in each thread.
     #[serde(default = "most_calls")]
     pub most_calls: u32,
+    /// How they find their server by its name; they know its address if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<LocationSettings>,
     /// Who serves them at the flow's other end: a server of netrig's, or a program of others.
     pub server: Serving,
 }
@@ -226,6 +231,11 @@ impl LoadSettings {
         registered || self.population > 0 || self.callee == Called::Own
     }
 
+    /// How the server is looked for, if anybody is asked.
+    pub fn located_by(&self) -> Option<&LocationSettings> {
+        self.location.as_ref().filter(|location| location.dns != NameService::None)
+    }
+
     /// When its users begin; `None` if that is not said, or more than once.
     fn pace(&self) -> Option<Pace> {
         let gaps = match self.arrivals {
@@ -266,7 +276,7 @@ impl LoadSettings {
             users,
             population: self.population,
             passwords: Directory::Fixed(password.into_bytes().into()),
-            domain: self.domain.clone(),
+            domain: self.domain.clone().or_else(|| Some(self.location.as_ref()?.name.clone())),
             expires: u32::try_from(self.expires.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX),
             callee: match self.callee {
                 Called::Server => CalleeOrder::Foreign,
@@ -304,6 +314,7 @@ impl LoadSettings {
     pub fn check_values(&self) -> Result<(), SettingError> {
         self.check_pace()?;
         self.check_numbers()?;
+        self.location.as_ref().map_or(Ok(()), LocationSettings::check)?;
         self.server.check(self.scenario, self.prepares(), self.callee)?;
         if self.callee == Called::Own && !matches!(self.work(), Work::Call(_)) {
             return wrong("callee", "nobody is called in this scenario");

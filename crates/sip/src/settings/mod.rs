@@ -1,9 +1,11 @@
 //! What an experiment file says of SIP: a load of users at one end of a flow, and who serves them at the other.
 
 mod load;
+mod location;
 mod server;
 
 pub use load::{ArrivalPattern, Called, Connections, LoadSettings, ScenarioName, StageSettings};
+pub use location::{LocationSettings, LookupSettings, NameService};
 pub use server::{Digest, ServerRole, ServerSettings, Serving};
 
 /// A value that cannot be.

@@ -226,7 +226,7 @@ fn the_time_that_a_message_waits_is_in_no_delay() {
     let mut caller = Caller::new(setup(), names.clone(), names).unwrap();
     let far = Setup { local: there(), server: here(), ..setup() };
     let mut callee = Callee::new(far, Wish::Answer, Duration::ZERO, [7; 16]).unwrap();
-    caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), &mut out).unwrap();
+    caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
     let mut asked = |times: [u64; 2], out: &mut Output, back: &mut Output| {
         let [arrived, now] = times.map(ms);
         for (_, bytes) in out.messages.iter() {

@@ -89,7 +89,7 @@ impl<N: Network> Pair<N> {
 
     pub fn start(&mut self, scenario: Scenario) {
         let mut out = Output::default();
-        self.caller.start(self.now, self.now, scenario, (1, 2), &mut out).unwrap();
+        self.caller.start(self.now, self.now, scenario, (1, 2), None, &mut out).unwrap();
         self.carry(here(), &mut out);
     }
 

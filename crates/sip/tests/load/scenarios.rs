@@ -398,7 +398,7 @@ fn the_next_server_takes_over() {
     for why in ["timer", "503", "connection"] {
         let mut caller = Caller::new(own.clone(), names.clone(), names.clone()).unwrap();
         let mut out = Output::default();
-        let token: Token = caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), &mut out).unwrap();
+        let token: Token = caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
         let (to, first) = sent(&out).remove(0);
         assert_eq!(to, there());
         out.messages.clear();
@@ -449,7 +449,7 @@ fn the_next_server_takes_over() {
     // Nobody is left.
     let mut caller = Caller::new(own, names.clone(), names).unwrap();
     let mut out = Output::default();
-    caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), &mut out).unwrap();
+    caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
     (1..=64_000).step_by(500).for_each(|at| caller.handle_timeout(ms(at), &mut out));
     caller.handle_timeout(ms(64_001), &mut out);
     let record = out.records[0];

@@ -1,5 +1,7 @@
 //! When a thread of a load looks at what has come.
 
+use std::os::fd::BorrowedFd;
+
 use netrig_core::{Duration, Instant};
 
 use super::order::LoadError;
@@ -46,6 +48,11 @@ impl Attention {
             window: (Instant::ZERO, 0),
             is_busy: false,
         })
+    }
+
+    /// Also to what comes by another descriptor, which the same look takes.
+    pub fn also(&self, fd: BorrowedFd<'_>) -> Result<(), LoadError> {
+        self.pacer.watch(fd, 1, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))
     }
 
     /// Waits until `next`, or until it is time to look at what has come.

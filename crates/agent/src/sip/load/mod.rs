@@ -17,6 +17,7 @@
 mod answering;
 mod attention;
 mod control;
+mod locating;
 mod offered;
 mod order;
 mod replies;
@@ -30,12 +31,13 @@ mod wire;
 
 pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
+pub use locating::LocationRow;
 pub use offered::Offered;
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};
 pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
 };
 pub use run::{Next, Readiness, run};
-pub(crate) use run::{OpenLoad, Span};
+pub(crate) use run::{OpenLoad, Span, way_to};
 pub use streams::LoadTls;
 pub use tester::TesterSecond;

@@ -15,6 +15,8 @@ pub struct Offered {
     pub scenario: String,
     /// `udp`, `tcp` or `tls`.
     pub transport: String,
+    /// How often the server is looked for: `once`, `per-attempt` or `cached`; nothing if it is not.
+    pub lookup: Option<String>,
     /// Which requests share a connection: `one`, `per-user` or `per-attempt`; nothing over UDP.
     pub connections: Option<String>,
     /// When users begin, in words.
@@ -46,6 +48,7 @@ impl Offered {
         Self {
             scenario: name_of(order.plan.work.what()).to_owned(),
             transport: order.carrier.transport().name().to_lowercase(),
+            lookup: order.location.as_ref().map(|location| location.lookup.name().to_owned()),
             connections: order.carrier.connecting().map(connecting).map(str::to_owned),
             pace: words(&order.plan.pace),
             users: order.plan.users,

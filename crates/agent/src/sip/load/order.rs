@@ -5,9 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Plan, PlanError, TemplateError};
+use netrig_sip::location::Kind;
 
 use super::streams::LoadTls;
 use crate::SocketError;
+use crate::sip::dns::{Found, LocateError, Location, Lookup, NameSource, Reach};
 
 /// Which requests share a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +77,11 @@ pub struct LoadOrder {
     pub target: SocketAddr,
     /// Where they go instead, one after the other, when that fails: seven at most (RFC 3263 section 4.3).
     pub others: Vec<SocketAddr>,
+    /// How these are looked for: before the load begins, unless `located` says what that has found, and before each attempt if it
+    /// says so. What is found for an attempt stands in the place of all of them.
+    pub location: Option<Location>,
+    /// What was found already.
+    pub located: Option<Found>,
     /// When a connection that is gone may be opened again.
     pub reconnecting: Reconnecting,
     /// Whether the load ends when nothing comes from the server any more.
@@ -85,7 +92,7 @@ pub struct LoadOrder {
     pub local: Option<IpAddr>,
     /// The port of the first thread's socket, the next for the next; chosen by the kernel if zero.
     pub local_port: u16,
-    /// Whether who gives the order may test what has a public address.
+    /// Whether who gives the order may test what has a public address, also where a name leads there.
     pub may_test: bool,
     /// Threads, 1 at least.
     pub shards: u16,
@@ -102,6 +109,8 @@ impl LoadOrder {
         Self {
             target,
             others: Vec::new(),
+            location: None,
+            located: None,
             reconnecting: Reconnecting::default(),
             ends_without_server: false,
             carrier: Carrier::Udp,
@@ -112,6 +121,13 @@ impl LoadOrder {
             punctual: false,
             plan,
         }
+    }
+
+    /// Where the servers that are looked for can be: by its transport and version of IP.
+    pub(super) fn reach(&self) -> Reach {
+        let family = if self.target.is_ipv4() { Kind::A } else { Kind::Aaaa };
+        let transports = vec![self.carrier.transport()];
+        Reach { transports, families: vec![family], may_test: self.may_test }
     }
 
     /// Refuses what cannot be carried out.
@@ -126,6 +142,15 @@ impl LoadOrder {
         {
             return refuse(format!(
                 "{public} is a public address: a load of SIP is sent there only with the word of who may test it"
+            ));
+        }
+        if let Some(Location { source: NameSource::Server(asking), lookup, .. }) = &self.location
+            && *lookup != Lookup::Once
+            && is_public(asking.server.ip())
+        {
+            return refuse(format!(
+                "{} is a public address: a DNS server of others is asked once before a load, and not by each attempt",
+                asking.server.ip()
             ));
         }
         if self.others.len() > 7 {
@@ -194,6 +219,14 @@ pub enum LoadError {
         what: &'static str,
         /// What it answered.
         source: std::io::Error,
+    },
+    /// Nobody says where the server is.
+    #[error("where `{name}` is: {why}")]
+    Unlocated {
+        /// What was looked for.
+        name: String,
+        /// Why it was not found.
+        why: LocateError,
     },
     /// The domain cannot stand in a message.
     #[error("the domain of the users: {0}")]

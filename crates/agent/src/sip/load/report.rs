@@ -8,10 +8,12 @@ use netrig_sip::load::{CalleeOrder, Failure, What, Work};
 use serde::Serialize;
 
 use super::control::Intervention;
+use super::locating::LocationRow;
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::shard::SecondOfShard;
 use super::tester::TesterSecond;
+use crate::sip::dns::DnsCounts;
 
 /// What became of things of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +27,8 @@ pub struct OutcomeRow {
     pub succeeded: u64,
     /// That did not.
     pub failed: u64,
+    /// That found no server to ask: they say nothing of one.
+    pub unlocated: u64,
     /// That had not come to an end when the load was over.
     pub open: u64,
 }
@@ -91,7 +95,7 @@ pub struct Ratios {
 pub struct FailureRow {
     /// What failed.
     pub what: &'static str,
-    /// The kind: `timer`, `status`, `rule`, `missing`, `authentication`, `ringing`, `left`, `peer`, `connection`.
+    /// The kind: `timer`, `status`, `rule`, `missing`, `authentication`, `ringing`, `left`, `peer`, `connection`, `dns`.
     pub kind: &'static str,
     /// Why, in words.
     pub why: String,
@@ -112,6 +116,8 @@ pub struct SecondRow {
     pub succeeded: u64,
     /// What failed in it.
     pub failed: u64,
+    /// What found no server to ask in it.
+    pub unlocated: u64,
     /// The last moment until its end at which something was to begin and did, s from the beginning of the load.
     pub until: f64,
     /// What is open at its end.
@@ -149,6 +155,8 @@ pub struct TesterReport {
     pub dropped: u64,
     /// What could not begin.
     pub omitted: u64,
+    /// What was asked of the DNS while it went on.
+    pub dns: DnsCounts,
     /// The threads' time on cores, s.
     pub cpu: f64,
     /// How often another was let run in a thread's place.
@@ -162,6 +170,8 @@ pub struct TesterReport {
 pub struct LoadReport {
     /// Where it went.
     pub target: String,
+    /// How that was found, if it was looked for.
+    pub location: Option<LocationRow>,
     /// What was offered.
     pub offered: Offered,
     /// Whether the tester itself was never the limit.
@@ -271,6 +281,7 @@ const fn kind_of(failure: Failure) -> &'static str {
         Failure::Rule(_) => "rule",
         Failure::Without(_) => "missing",
         Failure::Connection(_) => "connection",
+        Failure::Unlocated(_) => "dns",
     }
 }
 
@@ -402,6 +413,7 @@ impl Reporting {
             begun: own().map(|outcomes| outcomes.begun).sum(),
             succeeded: own().map(|outcomes| outcomes.succeeded).sum(),
             failed: own().map(|outcomes| outcomes.failed).sum(),
+            unlocated: own().map(|outcomes| outcomes.unlocated).sum(),
             until: shards.iter().map(|shard| shard.until).max().unwrap_or_default().as_secs_f64(),
             open: shards.iter().map(|shard| shard.open).sum(),
             overdue: shards.iter().map(|shard| shard.overdue).sum(),
@@ -439,6 +451,7 @@ impl Reporting {
             (measured.sessions(), measured.registrations(), measured.repetitions());
         LoadReport {
             offered: Offered::of(order),
+            location: LocationRow::of(order),
             target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
             valid: faults.is_none(),
             faults: faults.into_iter().collect(),
@@ -471,7 +484,7 @@ impl Reporting {
             surplus: repetitions.surplus,
             failed_over: repetitions.failed_over,
             tester: tester_report(&tester, order.shards),
-            notes: notes(order, ending, lost),
+            notes: notes(order, ending, lost, &measured),
             seconds,
         }
     }
@@ -484,7 +497,7 @@ fn measured_span(order: &LoadOrder, seconds: &[SecondRow], paused: Duration) -> 
     (end - order.plan.warm_up.min(end)).as_secs_f64()
 }
 
-fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>) -> Vec<String> {
+fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally) -> Vec<String> {
     let left = ending.left;
     let is_call = order.plan.works().any(|work| work.what().is_invite());
     let is_foreign = order.plan.callee == CalleeOrder::Foreign;
@@ -503,7 +516,11 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>) -> Vec<String> {
     let by_hand = (changes > 0)
         .then(|| format!("{changes} times it was changed by hand: this is not the load that was planned"));
     let note = (is_call && is_foreign).then(|| note.to_owned());
-    note.into_iter().chain(by_hand).chain(lost).chain(left).collect()
+    let unlocated: u64 = What::ALL.into_iter().map(|what| measured.outcomes(what).unlocated).sum();
+    let unlocated = (unlocated > 0).then(|| {
+        format!("{unlocated} attempts found no server in the DNS: they are in no index and no threshold of the server's")
+    });
+    note.into_iter().chain(unlocated).chain(by_hand).chain(lost).chain(left).collect()
 }
 
 fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
@@ -517,6 +534,7 @@ fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
         without_room: tester.without_room,
         dropped: tester.dropped,
         omitted: tester.full + tester.busy,
+        dns: tester.dns,
         cpu: tester.cpu,
         switches: tester.switches,
         threads,
@@ -531,6 +549,7 @@ fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
             begun: outcomes.begun,
             succeeded: outcomes.succeeded,
             failed: outcomes.failed,
+            unlocated: outcomes.unlocated,
             open: outcomes.open(),
         })
         .collect()
@@ -592,6 +611,6 @@ fn threshold(verdict: &Verdict, statistic: &'static str) -> ThresholdRow {
     }
 }
 
-fn micros(span: Duration) -> f64 {
+pub(super) fn micros(span: Duration) -> f64 {
     span.as_nanos() as f64 / 1e3
 }

@@ -11,11 +11,13 @@ use netrig_core::{Duration, Instant, Sample};
 use netrig_sip::load::{Course, Pace, Part, Setup};
 
 use super::control::{Control, Steering};
+use super::locating::look_for_server;
 use super::order::{Connecting, LoadError, LoadOrder};
 use super::report::{Ending, LoadReport, Reporting, SecondRow, SoFar};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
 use crate::sip::descriptors;
+use crate::sip::dns::Lookup;
 use crate::{Clock, random};
 
 /// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
@@ -110,7 +112,8 @@ impl OpenLoad {
     ///
     /// # Errors
     /// If the load cannot be what was meant, or a socket is not to be had.
-    pub fn open(order: LoadOrder) -> Result<Self, LoadError> {
+    pub fn open(mut order: LoadOrder) -> Result<Self, LoadError> {
+        order.plan.looks_up = order.location.as_ref().is_some_and(|location| location.lookup != Lookup::Once);
         order.check()?;
         let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
         let wires = open(&order, local)?;
@@ -137,9 +140,10 @@ impl OpenLoad {
         mut second: impl FnMut(&SecondRow, SoFar<'_>) -> N,
     ) -> Result<(LoadReport, Vec<Sample>), LoadError> {
         let locals = self.locals();
-        let Self { order, wires } = self;
+        let Self { mut order, wires } = self;
         let own = || control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock);
         let clock = within.map_or_else(own, |within| within.clock);
+        look_for_server(&mut order, clock, within, stop)?;
         let shared = Shared {
             order: &order,
             clock,
@@ -355,7 +359,7 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
 }
 
 /// The address from which the kernel sends to `target`. Nothing is sent.
-fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
+pub(crate) fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
     let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let socket = UdpSocket::bind(any).map_err(LoadError::kernel("bind"))?;
     socket.connect(target).map_err(LoadError::kernel("connect"))?;

@@ -6,10 +6,11 @@ use std::sync::mpsc::Sender;
 
 use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::index::{Tally, samples_of};
-use netrig_sip::load::{Begun, Moment, Part, Scan, Side};
+use netrig_sip::load::{Begun, Moment, Part, Scan, Side, Unlocated};
 
 use super::attention::{Attention, REST};
 use super::control::Control;
+use super::locating::finder;
 use super::order::{LoadError, LoadOrder};
 use super::run::Span;
 use super::streams::Lost;
@@ -17,6 +18,7 @@ use super::tester::{TesterSecond, Used};
 use super::wire::Wire;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
+use crate::sip::dns::Finder;
 use crate::sys::MESSAGES;
 
 /// So long is a second of a load.
@@ -109,6 +111,8 @@ pub(super) struct Shard<'a> {
     known: usize,
     /// What its users met, as a part of a run.
     met: Vec<Sample>,
+    /// Who looks for the server of each attempt, if each does.
+    finder: Option<Finder>,
 }
 
 impl<'a> Shard<'a> {
@@ -123,6 +127,7 @@ impl<'a> Shard<'a> {
             start: Instant::NEVER,
             known: 0,
             met: Vec::new(),
+            finder: None,
         }
     }
 
@@ -131,6 +136,10 @@ impl<'a> Shard<'a> {
         let clock = self.shared.clock;
         let punctual = self.shared.order.punctual;
         let mut attention = Attention::to(&self.wire, clock, self.rest(), punctual)?;
+        self.finder = finder(self.shared.order, self.part.number())?;
+        if let Some(fd) = self.finder.as_ref().and_then(Finder::fd) {
+            attention.also(fd)?;
+        }
         let done = self.carry_out(&mut attention, told);
         if done.is_err() {
             self.shared.failed.store(true, Ordering::Relaxed);
@@ -305,6 +314,7 @@ impl<'a> Shard<'a> {
                 Some(Begun::Full) => self.second.full += 1,
                 Some(Begun::Busy) => self.second.busy += 1,
             }
+            self.look_up();
             if self.part.out.messages.len() >= TOGETHER {
                 self.flush()?;
             }
@@ -317,18 +327,23 @@ impl<'a> Shard<'a> {
     fn turn(&mut self, attention: &mut Attention, next: Instant) -> Result<(), LoadError> {
         let now = self.shared.clock.now();
         self.part.handle_timeout(now);
+        if let Some(finder) = &mut self.finder {
+            finder.handle_timeout(now);
+            self.take_found();
+        }
         self.flush()?;
-        let next = self.part.next_deadline().map_or(next, |timer| timer.min(next));
+        let timers = [self.part.next_deadline(), self.finder.as_ref().and_then(Finder::next_deadline)];
+        let next = timers.into_iter().flatten().fold(next, Instant::min);
         attention.wait(next)?;
         let (batches, messages) = if self.shared.order.punctual { (1, FEW) } else { (BATCHES, MESSAGES) };
         attention.look(batches, || self.receive(messages))
     }
 
-    /// How long what has come may be left lying: not at all where a delay has the tester in its midst, who answers a challenge
-    /// or is called.
+    /// How long what has come may be left lying: not at all where a delay has the tester in its midst, who answers a challenge,
+    /// is called, or looks for a server by one question after the other.
     fn rest(&self) -> Duration {
         let plan = &self.shared.order.plan;
-        let answers = plan.has_own_callees() || !plan.passwords.of(0).as_bytes().is_empty();
+        let answers = plan.looks_up || plan.has_own_callees() || !plan.passwords.of(0).as_bytes().is_empty();
         if answers { Duration::ZERO } else { REST }
     }
 
@@ -345,8 +360,34 @@ impl<'a> Shard<'a> {
             second.foreign += u64::from(!is_own);
         };
         let more = wire.receive(&clock, &self.offset, most, each)?;
+        if let Some(finder) = &mut self.finder {
+            finder.receive(&clock, &self.offset).map_err(LoadError::kernel("epoll_wait"))?;
+            self.take_found();
+        }
         self.flush()?;
         Ok((self.second.received - before, more))
+    }
+
+    /// Looks for the servers of attempts that have begun.
+    fn look_up(&mut self) {
+        let Self { finder: Some(finder), part, shared, .. } = self else { return };
+        for lookup in part.take_lookups() {
+            let now = shared.clock.now();
+            if finder.begin(now, lookup).is_err() {
+                // What was looked for before the load led somewhere.
+                part.handle_lookup(now, lookup, Err(Unlocated::Elsewhere));
+            }
+        }
+        self.take_found();
+    }
+
+    /// Lets those ask whose servers are found.
+    fn take_found(&mut self) {
+        let Self { finder: Some(finder), part, shared, .. } = self else { return };
+        for (lookup, found) in finder.take_found() {
+            let located = found.and_then(|found| found.located().ok_or(Unlocated::Elsewhere));
+            part.handle_lookup(shared.clock.now(), lookup, located);
+        }
     }
 
     /// Sends what waits, tells whose connection is gone, and counts what has ended.
@@ -371,6 +412,7 @@ impl<'a> Shard<'a> {
         if !part.out.records.is_empty() {
             let now = shared.clock.now();
             part.settle(now, |record| {
+                second.full += u64::from(record.failure == Some(Unlocated::NoRoom.into()));
                 if keeps {
                     samples_of(record, now, |sample| met.push(sample));
                 }
@@ -386,6 +428,7 @@ impl<'a> Shard<'a> {
     fn tell(&mut self, number: u64, used: &mut Used, told: &Sender<Told>) -> Result<(), LoadError> {
         used.tell(&mut self.second);
         self.second.dropped = self.wire.take_drops()?;
+        self.second.dns = self.finder.as_mut().map(Finder::take_counts).unwrap_or_default();
         let refused = self.part.refused();
         self.second.refused = refused - self.refused;
         self.refused = refused;

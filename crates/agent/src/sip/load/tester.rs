@@ -6,6 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Precedence;
 use crate::interruptions::InterruptionCounts;
+use crate::sip::dns::DnsCounts;
 
 /// Of what begins in a second, 99 % must be late by less: a load is offered as it was asked for, not when the tester has
 /// time. It is a fiftieth of T1.
@@ -43,6 +44,8 @@ pub struct TesterSecond {
     pub busy: u64,
     /// Calls that were refused for want of room at the one who is called.
     pub refused: u64,
+    /// What was asked of the DNS.
+    pub dns: DnsCounts,
     /// The threads' time on a core, s.
     pub cpu: f64,
     /// How often another was let run in a thread's place.
@@ -67,6 +70,7 @@ impl TesterSecond {
         self.full += other.full;
         self.busy += other.busy;
         self.refused += other.refused;
+        self.dns.merge(&other.dns);
         self.cpu += other.cpu;
         self.switches += other.switches;
         self.steal = self.steal.max(other.steal);

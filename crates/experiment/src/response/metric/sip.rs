@@ -3,12 +3,12 @@
 use netrig_core::Quantity;
 use netrig_core::quantity::{
     SIP_ANSWER_SIGNAL_DELAY, SIP_BEGUN, SIP_CALLS, SIP_CALLS_COMPLETED, SIP_CANCEL_DELAY,
-    SIP_CONNECTION_DELAY, SIP_DISCONNECT_DELAY, SIP_FAILED, SIP_INVITE_DELAY, SIP_MESSAGE_DELAY,
-    SIP_OPTIONS_DELAY, SIP_REDIRECT_DELAY, SIP_REDIRECTED, SIP_REDIRECTS, SIP_REGISTERED,
+    SIP_CONNECTION_DELAY, SIP_DISCONNECT_DELAY, SIP_FAILED, SIP_INVITE_DELAY, SIP_LOOKUP_DELAY,
+    SIP_MESSAGE_DELAY, SIP_OPTIONS_DELAY, SIP_REDIRECT_DELAY, SIP_REDIRECTED, SIP_REDIRECTS, SIP_REGISTERED,
     SIP_REGISTRATION_DELAY, SIP_REGISTRATIONS, SIP_REGISTRATIONS_INEFFECTIVE, SIP_REORDERED,
     SIP_REQUESTS_AGAIN, SIP_SESSION_DURATION, SIP_SESSION_REQUEST_DELAY, SIP_SESSION_REQUEST_FAILED_DELAY,
     SIP_SESSIONS, SIP_SESSIONS_COMPLETED, SIP_SESSIONS_ESTABLISHED, SIP_SESSIONS_INEFFECTIVE,
-    SIP_SESSIONS_REDIRECTED, SIP_SESSIONS_REFUSED, SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY,
+    SIP_SESSIONS_REDIRECTED, SIP_SESSIONS_REFUSED, SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED,
     SIP_UNREGISTRATION_DELAY,
 };
 
@@ -31,6 +31,7 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &CANCEL_DELAY,
     &OPTIONS_DELAY,
     &MESSAGE_DELAY,
+    &LOOKUP_DELAY,
     &ATTEMPT_SUCCESS,
     &ATTEMPTS_SERVED,
     &REGISTRATION_SUCCESS,
@@ -49,6 +50,7 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &BUSY_HOUR,
     &ATTEMPTS,
     &FAILURES,
+    &UNLOCATED,
     &REORDERED,
     &RetransmissionsPerAttempt,
 ];
@@ -241,6 +243,18 @@ static MESSAGE_DELAY: Observed = Observed {
     )
     .observed(),
     quantity: &SIP_MESSAGE_DELAY,
+};
+
+static LOOKUP_DELAY: Observed = Observed {
+    about: About::new(
+        "lookup_delay",
+        "s",
+        Flow,
+        "Time from the first question to the DNS until all its answers said where the server is (RFC 3263), over the \
+         attempts that looked for it, found it and ended in the measuring window. It is in no other delay.",
+    )
+    .observed(),
+    quantity: &SIP_LOOKUP_DELAY,
 };
 
 static ATTEMPT_SUCCESS: Share = Share {
@@ -444,6 +458,17 @@ static FAILURES: Total = Total {
         "Attempts of users that came to an end in the measuring window, and not as they should.",
     ),
     quantity: &SIP_FAILED,
+};
+
+static UNLOCATED: Total = Total {
+    about: About::new(
+        "attempts_unlocated",
+        "1",
+        Flow,
+        "Attempts of users that found no server in the DNS in the measuring window: they count neither as failed nor as \
+         having gone as they should, for no server was asked.",
+    ),
+    quantity: &SIP_UNLOCATED,
 };
 
 static REORDERED: Total = Total {

@@ -467,5 +467,5 @@ fn user_of<'a>(scan: &Scan<'a>) -> &'a [u8] {
 fn record(call: &Answer) -> Record {
     let Answer { token, failure, status, stamps, counts, .. } = *call;
     let what = if call.subscription.is_some() { What::Notify } else { What::Answer };
-    Record { token, side: Side::Callee, what, user: u32::MAX, failure, status, stamps, counts }
+    Record { token, side: Side::Callee, what, user: u32::MAX, failure, status, stamps, counts, lookup: None }
 }

@@ -125,7 +125,7 @@ impl Callee {
             target: unfolded(&[strict.unwrap_or(contact)]),
             routes: lines.into(),
             event: unfolded(&[event]),
-            next_hop: self.setup.next_hop(first.unwrap_or(contact), self.setup.server),
+            next_hop: self.setup.next_hop(first.unwrap_or(contact), None, self.setup.server),
             cseq: 0,
             is_open: false,
             is_due: false,

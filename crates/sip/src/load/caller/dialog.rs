@@ -51,8 +51,8 @@ impl Caller {
         }
         let target = strict.unwrap_or(contact);
         let Some(call) = self.calls.get_mut(key) else { return };
-        let server = self.setup.server(call.server).unwrap_or(self.setup.server);
-        call.next_hop = self.setup.next_hop(first.unwrap_or(target), server);
+        let server = call.asked(&self.setup);
+        call.next_hop = self.setup.next_hop(first.unwrap_or(target), call.located.as_deref(), server);
         call.routes = Text::of_lines(&self.lines);
         call.remote = Text::of(scan.to.unwrap_or_default());
         call.target = Text::of(target);

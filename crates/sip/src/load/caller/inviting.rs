@@ -162,7 +162,6 @@ impl Caller {
 
     /// Acknowledges what is no 2xx: the transaction's affair, each time that it comes (RFC 3261 section 17.1.1.3).
     fn refuse(&mut self, scan: &Scan<'_>, (cseq, server): (u32, u8), key: Key, out: &mut Output) {
-        let to = self.asked(server);
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Phase::Refused {
             call.counts.acknowledgements_again += 1;
@@ -178,6 +177,7 @@ impl Caller {
                     .with(Hole::Routes, call.routes.as_bytes());
                 self.put((call, key), &self.requests.acknowledge, which, values, call.next_hop, out);
             } else {
+                let to = self.setup.current(call.located.as_deref(), server);
                 self.put((call, key), &self.requests.refused, which, values, to, out);
             }
         }

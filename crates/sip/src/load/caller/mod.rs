@@ -13,11 +13,13 @@ mod subscribing;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use netrig_core::Instant;
 
 use super::authorize::{Credentials, authorize};
 use super::call::{Call, Clock, Phase, Scenario};
+use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
 use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
@@ -95,7 +97,8 @@ impl Caller {
         self.strays
     }
 
-    /// Begins a scenario that was to begin at `intended`. The name that its record will have.
+    /// Begins a scenario that was to begin at `intended`, with the servers that were looked for, if any were. The name that its
+    /// record will have.
     ///
     /// # Errors
     /// No place is left.
@@ -105,9 +108,11 @@ impl Caller {
         intended: Instant,
         scenario: Scenario,
         (user, peer): (u32, u32),
+        located: Option<Arc<Located>>,
         out: &mut Output,
     ) -> Result<Token, Full> {
-        let Setup { run, shard, server, .. } = self.setup;
+        let Setup { run, shard, .. } = self.setup;
+        let server = self.setup.current(located.as_deref(), 0);
         let phase = match scenario {
             Scenario::Options | Scenario::Message | Scenario::Subscribe { .. } => Phase::Asking,
             _ => Phase::Calling,
@@ -138,6 +143,7 @@ impl Caller {
             routes: Text::default(),
             authorization: None,
             next_hop: server,
+            located,
         };
         let key = self.calls.insert(make).ok_or(Full)?;
         self.ask(now, key, out);
@@ -280,7 +286,7 @@ impl Caller {
             let asked = match call.phase {
                 Phase::Holding | Phase::Refused | Phase::Forked | Phase::Released => continue,
                 Phase::Changing | Phase::Ending => call.next_hop,
-                _ => self.setup.server(call.server).unwrap_or(self.setup.server),
+                _ => call.asked(&self.setup),
             };
             if asked == server && !self.fail_over(now, key, out) {
                 let Some(call) = self.calls.get_mut(key) else { continue };
@@ -422,5 +428,6 @@ impl Caller {
 
 fn record(call: &Call) -> Record {
     let Call { token, scenario, user, failure, status, stamps, counts, .. } = *call;
-    Record { token, side: Side::Caller, what: scenario.what(), user, failure, status, stamps, counts }
+    let lookup = call.located.as_ref().map(|located| located.took);
+    Record { token, side: Side::Caller, what: scenario.what(), user, failure, status, stamps, counts, lookup }
 }

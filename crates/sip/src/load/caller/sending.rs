@@ -47,7 +47,8 @@ impl Caller {
     /// Asks the next server, if what waits for this one's answer may still be done by another. Whether it does.
     pub(super) fn fail_over(&mut self, now: Instant, key: Key, out: &mut Output) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
-        let Some(next) = self.setup.server(call.server + 1).filter(|_| call.server < 7) else { return false };
+        let next = self.setup.server(call.located.as_deref(), call.server.saturating_add(1));
+        let Some(next) = next.filter(|_| call.server < 7) else { return false };
         if !matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Asking) {
             return false;
         }
@@ -133,7 +134,7 @@ impl Caller {
             .with(Hole::Remote, call.remote.as_bytes())
             .with(Hole::Authorization, authorization);
         let to = match sent {
-            Sent::Invite | Sent::Cancel | Sent::Ask => self.asked(call.server),
+            Sent::Invite | Sent::Cancel | Sent::Ask => call.asked(&self.setup),
             _ => call.next_hop,
         };
         match sent {
@@ -193,11 +194,6 @@ impl Caller {
             Scenario::Subscribe { .. } => subscribe,
             _ => message,
         }
-    }
-
-    /// Where requests go that are in no dialog.
-    pub(super) fn asked(&self, server: u8) -> SocketAddr {
-        self.setup.server(server).unwrap_or(self.setup.server)
     }
 
     /// Fills in what all requests have.

@@ -116,6 +116,7 @@ fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Option<Stri
     order.plan.contacts = 1;
     order.plan.mix.clear();
     order.others.clear();
+    (order.location, order.located) = (None, None);
     // What is said in a call beyond its first and last messages is no more work than they are, and nobody forks here.
     if let Work::Call(scenario) = order.plan.work
         && scenario.what().is_call()

@@ -82,7 +82,8 @@ impl<'a> Watched<'a> {
     /// A second is over.
     fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, search: &mut Search) -> Next {
         let counts = &mut self.seen.counts;
-        counts.begun += row.begun;
+        // What found no server says nothing of one.
+        counts.begun += row.begun - row.unlocated.min(row.begun);
         counts.succeeded += row.succeeded;
         counts.failed += row.failed;
         counts.again += row.retransmissions;
@@ -122,7 +123,7 @@ impl<'a> Watched<'a> {
         let counts = &mut self.seen.counts;
         let succeeded = sum(|row| row.succeeded);
         *counts = Counts {
-            begun: sum(|row| row.begun),
+            begun: sum(|row| row.begun - row.unlocated),
             succeeded,
             failed: sum(|row| row.failed),
             overdue: sum(|row| row.open),

@@ -9,6 +9,9 @@ use netrig_report::number::{Unit, percent, plain};
 pub fn second(second: &SecondRow) -> String {
     let SecondRow { second: number, begun, succeeded, failed, retransmissions, .. } = second;
     let mut text = format!("{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed", number + 1);
+    if second.unlocated > 0 {
+        let _ = write!(text, ", {} found no server", second.unlocated);
+    }
     if *retransmissions > 0 {
         let _ = write!(text, ", {retransmissions} sent again");
     }
@@ -37,6 +40,7 @@ pub fn table(report: &LoadReport) -> String {
     if report.interrupted {
         text.push_str("  interrupted: what had been measured until then\n");
     }
+    location(report, &mut text);
     outcomes(report, &mut text);
     delays(report, &mut text);
     thresholds(report, &mut text);
@@ -49,10 +53,32 @@ pub fn table(report: &LoadReport) -> String {
     text
 }
 
+/// Where the name led before the load, and what was asked while it went on.
+fn location(report: &LoadReport, text: &mut String) {
+    let Some(location) = &report.location else { return };
+    let took = location.took_us.map(|took| format!(" in {}", micros(took))).unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "  {} is {} (looked for {}{took})",
+        location.uri,
+        location.hops.join(", then "),
+        location.lookup
+    );
+    let dns = report.tester.dns;
+    if dns.asked + dns.kept > 0 {
+        let _ = writeln!(
+            text,
+            "  DNS: {} questions, {} sent again, {} over TCP, {} answered by what was kept; {} answers of others ignored",
+            dns.asked, dns.again, dns.over_tcp, dns.kept, dns.foreign
+        );
+    }
+}
+
 fn outcomes(report: &LoadReport, text: &mut String) {
-    let mut table = Table::new(["", "begun", "succeeded", "failed", "open"]);
+    let mut table = Table::new(["", "begun", "succeeded", "failed", "no server", "open"]);
     for row in &report.outcomes {
-        let counts = [row.begun, row.succeeded, row.failed, row.open].map(|count| count.to_string());
+        let counts = [row.begun, row.succeeded, row.failed, row.unlocated, row.open];
+        let counts = counts.map(|count| count.to_string());
         table.row(std::iter::once(row.what.to_owned()).chain(counts));
     }
     table.write(text);

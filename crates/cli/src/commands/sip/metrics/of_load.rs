@@ -33,7 +33,8 @@ fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
         page.family((name, help, Kind::Counter), values);
     }
     // Those of which nothing failed stand at zero: a rate is known from the first failure on.
-    let failures = so_far.failures();
+    let (unlocated, failures): (Vec<_>, Vec<_>) =
+        so_far.failures().into_iter().partition(|row| row.kind == "dns");
     let none = rows.iter().filter(|row| !failures.iter().any(|failure| failure.what == row.what));
     let none = none.map(|row| (vec![("what", row.what), ("kind", ""), ("why", "")], 0.0));
     let some = failures.iter().map(|row| {
@@ -41,6 +42,12 @@ fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
     });
     let family = ("netrig_sip_failed_total", "Those that did not, by what was the matter", Kind::Counter);
     page.family(family, none.chain(some));
+    let unlocated =
+        unlocated.iter().map(|row| (vec![("what", row.what), ("why", row.why.as_str())], row.count as f64));
+    page.family(
+        ("netrig_sip_unlocated_total", "Those that found no server in the DNS, by why", Kind::Counter),
+        unlocated,
+    );
 }
 
 fn now(page: &mut Page, row: &SecondRow) {

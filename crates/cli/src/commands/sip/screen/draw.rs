@@ -212,6 +212,7 @@ mod tests {
             begun,
             succeeded: begun - 3,
             failed: 3,
+            unlocated: 0,
             until: number as f64 + 0.99,
             open: 12,
             overdue: 1,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::commands::sip::metrics::MetricsArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::sip::ListeningPoint;
-use netrig_core::Duration;
+use netrig_core::{Duration, Fraction};
 use netrig_sip::server::ResponseDelay;
 
 /// `netrig sip serve`.
@@ -15,7 +15,16 @@ use netrig_sip::server::ResponseDelay;
 pub struct Serve {
     /// Which server
     #[command(subcommand)]
-    pub role: Role,
+    pub server: Server,
+}
+
+/// What may be served.
+#[derive(Debug, Subcommand)]
+pub enum Server {
+    #[command(flatten)]
+    Sip(Role),
+    /// Answer what SIP asks the DNS (NAPTR, SRV, A, AAAA) from a table, as late and with as many losses as is wanted
+    Dns(Dns),
 }
 
 /// The servers.
@@ -278,4 +287,33 @@ pub struct Uas {
     pub transactions: Transactions,
     #[command(flatten)]
     pub ending: Ending,
+}
+
+/// `netrig sip serve dns`.
+#[derive(Debug, Args)]
+pub struct Dns {
+    /// The table: NAPTR, SRV, A and AAAA records as a zone file has them
+    #[arg(long, value_name = "FILE")]
+    pub names: PathBuf,
+    /// Where to listen, once for each: `udp:127.0.0.1:5353`, `tcp:[::1]:53`; udp and tcp at 127.0.0.1:5353 if not given. What is too
+    /// long for a datagram is asked for over tcp. With port 0 the system chooses one
+    #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS:PORT")]
+    pub listen: Vec<ListeningPoint>,
+    /// Answer anybody who reaches it, also over a network
+    #[arg(long, help_heading = "Sockets")]
+    pub open: bool,
+    #[command(flatten)]
+    pub delay: Delay,
+    /// The share of answers over UDP that are not sent
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub loss: Fraction,
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "TIME")]
+    pub lasts: Option<Duration>,
+    /// Print one JSON document at the end instead of a line
+    #[arg(long)]
+    pub json: bool,
+    /// Seed of losses and delays
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }

@@ -1,6 +1,7 @@
 //! `netrig sip serve`.
 
 mod arguments;
+mod dns;
 mod show;
 mod users;
 
@@ -23,7 +24,9 @@ use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Serve;
-use arguments::{AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Transactions, Uas, Users};
+use arguments::{
+    AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Server, Transactions, Uas, Users,
+};
 
 /// Where a user agent says that it takes media: what is sent there is discarded (RFC 863).
 const DISCARD: u16 = 9;
@@ -156,7 +159,11 @@ impl<'a> Typed<'a> {
 }
 
 /// Is a server until it is told to end.
-pub fn serve(Serve { role }: &Serve) -> Result<ExitCode, Failure> {
+pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
+    let role = match server {
+        Server::Sip(role) => role,
+        Server::Dns(typed) => return dns::serve(typed),
+    };
     let listen = points(place_of(role))?;
     let typed = Typed::new(role, &listen);
     typed.check_openness(&listen)?;

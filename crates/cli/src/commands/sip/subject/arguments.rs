@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use netrig_core::{Duration, Fraction, Size};
 
+use super::location::LocationArguments;
 use super::typed::{TypedHold, TypedMix, TypedReconnect};
 
 /// A server, what users do with it, and what it has to keep to.
 #[derive(Debug, Args)]
 pub struct Subject {
-    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`
+    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`; with `--names` or `--resolver` also
+    /// `sip:example.com` and `sips:example.com`, whose transport and port are looked for too
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// What users do
@@ -27,6 +29,8 @@ pub struct Subject {
     /// End the load when nothing comes from the server any more: by itself it goes on, in case the server comes back
     #[arg(long)]
     pub stop_on_loss_of_server: bool,
+    #[command(flatten)]
+    pub location: LocationArguments,
     #[command(flatten)]
     pub population: Population,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod carrier;
+mod location;
 mod order;
 mod typed;
 

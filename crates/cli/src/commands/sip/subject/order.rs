@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::ValueEnum;
+use netrig_agent::sip::dns::{Found, Location};
 use netrig_agent::sip::load::{LoadOrder, Reconnecting, is_public};
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
@@ -13,6 +14,7 @@ use netrig_sip::transaction::Timing;
 
 use super::arguments::{CalleeName, Population, ScenarioName, StatisticName, Subject};
 use super::carrier::{carrier, target};
+use super::location::{Looked, look};
 use crate::commands::probe::{Target, resolve};
 use crate::failure::Failure;
 
@@ -39,11 +41,8 @@ pub struct Span {
 
 /// What was typed, as the agent takes it: users begin at this pace.
 pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, Failure> {
-    let (transport, host) = target(&subject.target)?;
-    let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
-    let address = resolve(&named, transport.default_port())?;
-    let carrier = carrier(&subject.connections, transport, host, address.ip())?;
-    let may_test = may_test(subject.tester.i_may_test.as_deref(), host)?;
+    let Aim { transport, host, address, others, location, located, may_test } = aim(subject, span.seed)?;
+    let carrier = carrier(&subject.connections, transport, &host, address.ip())?;
     if is_public(address.ip()) && !may_test {
         return Err(Failure::request(format!(
             "{} is a public address: if you may test it, say so with --i-may-test HOST",
@@ -60,7 +59,8 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         users,
         names,
         passwords,
-        domain: subject.population.domain.clone(),
+        // Users are of the domain that is looked for.
+        domain: subject.population.domain.clone().or_else(|| location.as_ref().map(|_| host.clone())),
         expires: expires(subject),
         mix: mix(subject),
         hold: call.hold.drawn(),
@@ -83,12 +83,54 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         local: tester.local,
         local_port: tester.local_port,
         may_test,
-        others: others(subject, transport)?,
+        others,
+        location,
+        located,
         reconnecting: subject.connections.reconnect.map_or_else(Reconnecting::default, |typed| typed.0),
         ends_without_server: subject.stop_on_loss_of_server,
         shards: tester.cpus.unwrap_or(own.shards).min(u16::try_from(users).unwrap_or(u16::MAX)),
         punctual: tester.punctual,
         ..own
+    })
+}
+
+/// Where a load goes.
+struct Aim {
+    transport: Transport,
+    /// What was typed of it, or the name that was looked for.
+    host: String,
+    address: SocketAddr,
+    others: Vec<SocketAddr>,
+    location: Option<Location>,
+    located: Option<Found>,
+    may_test: bool,
+}
+
+/// What was typed as the target, or what it was found to be.
+fn aim(subject: &Subject, seed: u64) -> Result<Aim, Failure> {
+    if let Some(Looked { location, found, may_test }) = look(subject, seed)?
+        && let Some((first, servers)) = found.servers()
+    {
+        return Ok(Aim {
+            transport: first.transport,
+            host: location.uri.host.to_string(),
+            address: first.address,
+            others: servers.into_iter().skip(1).collect(),
+            location: Some(location),
+            located: Some(found),
+            may_test,
+        });
+    }
+    let (transport, host) = target(&subject.target)?;
+    let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
+    Ok(Aim {
+        transport,
+        host: host.to_owned(),
+        address: resolve(&named, transport.default_port())?,
+        others: others(subject, transport)?,
+        location: None,
+        located: None,
+        may_test: may_test(subject.tester.i_may_test.as_deref(), host)?,
     })
 }
 
@@ -105,7 +147,7 @@ fn others(subject: &Subject, transport: Transport) -> Result<Vec<SocketAddr>, Fa
 }
 
 /// Whether the person has said that this host may be tested.
-fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
+pub(super) fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
     match named {
         None => Ok(false),
         Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => {

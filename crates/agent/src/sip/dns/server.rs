@@ -1,0 +1,310 @@
+//! A DNS server that answers from a table, as late and with as many losses as it is told to.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_sip::header::Transport;
+use netrig_sip::location::Zone;
+use netrig_sip::server::ResponseDelay;
+use rustix::net::SocketFlags;
+use serde::Serialize;
+
+use super::message::answer;
+use super::talk::{framed, is_early, take_framed};
+use crate::sip::ListeningPoint;
+use crate::sip::datagrams::{DatagramSocket, Refused};
+use crate::socket::Making;
+use crate::sys::{MESSAGES, ReceiveBatch};
+use crate::{Clock, Pacer, SocketError, TcpOptions, Watch};
+
+/// What of a datagram is read, bytes: no question is longer.
+const KEPT: usize = 4096;
+
+/// The receive buffer of a socket, bytes.
+const ROOM: u32 = 4 << 20;
+
+/// Answers that may wait at once. To more questions there is none.
+const MOST_WAITING: usize = 1 << 16;
+
+/// Connections at once; one more is closed as soon as it has come.
+const MOST_CONNECTIONS: usize = 1024;
+
+/// A connection that asks nothing for so long is closed (RFC 7766 section 6.2.3).
+const IDLE: Duration = Duration::from_secs(10);
+
+/// What a connection may ask, or may leave unread, bytes.
+const MOST_BYTES: usize = 1 << 17;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Under this number connections are reported, and who wants one.
+const CONNECTIONS: u64 = u64::MAX;
+
+/// How often it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where a server listens, and how it answers.
+#[derive(Clone, Debug)]
+pub struct NameServerOrder {
+    /// Over UDP and TCP.
+    pub listen: Vec<ListeningPoint>,
+    /// What it knows.
+    pub zone: Arc<Zone>,
+    /// How long each answer is kept back.
+    pub delay: Option<ResponseDelay>,
+    /// The share of answers over UDP that are not sent, 0 to 1, drawn from the stream `dns/loss`.
+    pub loss: f64,
+    /// Of all that is drawn.
+    pub seeds: Seeds,
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NameTally {
+    /// Messages that came over UDP.
+    pub over_udp: u64,
+    /// Messages that came over TCP.
+    pub over_tcp: u64,
+    /// Answers that were sent.
+    pub answered: u64,
+    /// Answers that were lost on purpose.
+    pub lost: u64,
+    /// What was no question, or found no room.
+    pub ignored: u64,
+}
+
+enum To {
+    Datagram(usize, SocketAddr),
+    Connection(u64),
+}
+
+struct Connection {
+    stream: TcpStream,
+    got: Vec<u8>,
+    unsent: Vec<u8>,
+    /// Answers that wait.
+    owed: u32,
+    until: Instant,
+}
+
+/// A server whose sockets are open.
+pub struct NameServer {
+    order: NameServerOrder,
+    datagrams: Vec<DatagramSocket>,
+    listeners: Vec<OwnedFd>,
+    listens: Vec<ListeningPoint>,
+    loss: Stream,
+    delay: Stream,
+    waiting: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
+    connections: BTreeMap<u64, Connection>,
+    number: u64,
+    tally: NameTally,
+}
+
+impl NameServer {
+    /// Opens its sockets.
+    ///
+    /// # Errors
+    /// One is not to be had.
+    pub fn open(order: NameServerOrder) -> Result<Self, SocketError> {
+        let (mut datagrams, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
+        for ListeningPoint { transport, address } in &order.listen {
+            let address = if *transport == Transport::Udp {
+                let socket = DatagramSocket::open(*address, ROOM, None)?;
+                let local = socket.local();
+                datagrams.push(socket);
+                local
+            } else {
+                let refused = |what| {
+                    move |error: rustix::io::Errno| SocketError::Refused {
+                        what,
+                        address: *address,
+                        source: error.into(),
+                    }
+                };
+                let socket = Making::tcp(&TcpOptions::default(), 0, *address)?.bound()?;
+                rustix::net::listen(&socket, BACKLOG).map_err(refused("listen"))?;
+                let local = rustix::net::getsockname(&socket).map_err(refused("getsockname"))?;
+                listeners.push(socket);
+                local.try_into().unwrap_or(*address)
+            };
+            listens.push(ListeningPoint { transport: *transport, address });
+        }
+        let stream = |name| order.seeds.stream(name);
+        Ok(Self {
+            loss: stream("dns/loss"),
+            delay: stream("dns/delay"),
+            order,
+            datagrams,
+            listeners,
+            listens,
+            waiting: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            number: 0,
+            tally: NameTally::default(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn listens(&self) -> &[ListeningPoint] {
+        &self.listens
+    }
+
+    /// Answers until `stop`, or for so long.
+    ///
+    /// # Errors
+    /// The kernel refuses what it always grants.
+    pub fn serve(mut self, lasts: Option<Duration>, stop: &AtomicBool) -> io::Result<NameTally> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        let end = lasts.map_or(Instant::NEVER, |lasts| Instant::ZERO + lasts);
+        let mut pacer = Pacer::new(clock, Duration::ZERO)?;
+        for (key, socket) in (0..).zip(&self.datagrams) {
+            pacer.watch(socket.fd(), key, Watch::Reading)?;
+        }
+        for listener in &self.listeners {
+            pacer.watch(listener, CONNECTIONS, Watch::Reading)?;
+        }
+        let (mut batch, mut heard) = (ReceiveBatch::new(KEPT), Instant::ZERO);
+        while clock.now() < end && !stop.load(Ordering::Relaxed) {
+            let look = (clock.now() + LOOK).min(end);
+            let due = self.waiting.first_key_value().map(|((due, _), _)| *due);
+            let ready = pacer.wait(due.map_or(look, |due| due.min(look)))?;
+            let is_called = ready.iter().any(|(key, _)| *key == CONNECTIONS) || clock.now() >= heard + LOOK;
+            // Readiness is told once: all of it is taken.
+            for place in 0..self.datagrams.len() {
+                while self.receive(place, &mut batch, clock.now())? {}
+            }
+            if is_called {
+                heard = clock.now();
+                self.accept(&pacer, heard)?;
+                self.hear(heard);
+            }
+            self.send(clock.now());
+        }
+        Ok(self.tally)
+    }
+
+    /// Takes what has arrived at a socket; whether there may be more.
+    fn receive(&mut self, place: usize, batch: &mut ReceiveBatch, now: Instant) -> io::Result<bool> {
+        let mut come = Vec::new();
+        let more = self.datagrams[place].receive(batch, MESSAGES, |incoming| {
+            come.push((incoming.from, incoming.head.to_vec()));
+        })?;
+        for (from, bytes) in come {
+            self.tally.over_udp += 1;
+            match answer(&bytes, &self.order.zone, true) {
+                Some(_) if self.loss.chance(self.order.loss) => self.tally.lost += 1,
+                Some(message) => self.put(now, To::Datagram(place, from), message),
+                None => self.tally.ignored += 1,
+            }
+        }
+        Ok(more)
+    }
+
+    /// Keeps an answer back for its time.
+    fn put(&mut self, now: Instant, to: To, message: Vec<u8>) {
+        if self.waiting.len() >= MOST_WAITING {
+            self.tally.ignored += 1;
+            return;
+        }
+        let span = match self.order.delay {
+            None => Duration::ZERO,
+            Some(ResponseDelay::Fixed(span)) => span,
+            Some(ResponseDelay::Exponential(mean)) => self.delay.exponential_duration(mean),
+        };
+        self.number += 1;
+        self.waiting.insert((now + span, self.number), (to, message));
+    }
+
+    fn accept(&mut self, pacer: &Pacer, now: Instant) -> io::Result<()> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        for listener in &self.listeners {
+            while let Ok((socket, _)) = rustix::net::acceptfrom_with(listener, flags) {
+                if self.connections.len() >= MOST_CONNECTIONS {
+                    continue;
+                }
+                pacer.watch(&socket, CONNECTIONS, Watch::Both)?;
+                self.number += 1;
+                let (got, unsent) = (Vec::new(), Vec::new());
+                let connection =
+                    Connection { stream: socket.into(), got, unsent, owed: 0, until: now + IDLE };
+                self.connections.insert(self.number, connection);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what connections ask; those that are over are closed.
+    fn hear(&mut self, now: Instant) {
+        let mut asked = Vec::new();
+        self.connections.retain(|number, connection| {
+            let is_open = connection.go_on(now);
+            while let Some(message) = take_framed(&mut connection.got) {
+                asked.push((*number, message));
+                (connection.owed, connection.until) = (connection.owed + 1, now + IDLE);
+            }
+            is_open
+        });
+        for (number, bytes) in asked {
+            self.tally.over_tcp += 1;
+            match answer(&bytes, &self.order.zone, false) {
+                Some(message) => self.put(now, To::Connection(number), message),
+                None => self.tally.ignored += 1,
+            }
+        }
+    }
+
+    /// Sends the answers whose time has come.
+    fn send(&mut self, now: Instant) {
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
+            let (to, message) = first.remove();
+            self.tally.answered += 1;
+            match to {
+                To::Datagram(place, to) => {
+                    // What the kernel does not take is lost, as if the network had lost it.
+                    let given_up = |_: &[u8], _| Ok::<_, std::convert::Infallible>(Refused::GivenUp);
+                    let Ok(_) = self.datagrams[place].send([(to, message.as_slice())], given_up);
+                }
+                To::Connection(number) => {
+                    if let Some(connection) = self.connections.get_mut(&number) {
+                        connection.unsent.extend(framed(&message));
+                        connection.owed = connection.owed.saturating_sub(1);
+                        connection.go_on(now);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Sends and takes what can be; whether it is still open.
+    fn go_on(&mut self, now: Instant) -> bool {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(count) if count > 0 => drop(self.unsent.drain(..count)),
+                Err(error) if is_early(&error) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        let mut piece = [0; KEPT];
+        while self.got.len() < MOST_BYTES {
+            match self.stream.read(&mut piece) {
+                Ok(count) if count > 0 => self.got.extend_from_slice(&piece[..count]),
+                Err(error) if is_early(&error) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Who has said all it had to may still wait for answers.
+                Ok(_) => return now < self.until && (self.owed > 0 || !self.unsent.is_empty()),
+                Err(_) => return false,
+            }
+        }
+        now < self.until && self.got.len() < MOST_BYTES && self.unsent.len() < MOST_BYTES
+    }
+}
