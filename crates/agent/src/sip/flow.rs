@@ -58,13 +58,8 @@ impl SipEnd {
                 let carrier = carrier(settings, &order).map_err(wrong)?;
                 let others = settings.others().map_err(|error| wrong(error.to_string()))?;
                 let own = LoadOrder::new(order.server, plan);
-                let load = LoadOrder {
-                    carrier,
-                    local: Some(order.client),
-                    shards: settings.threads,
-                    others,
-                    ..own
-                };
+                let load =
+                    LoadOrder { carrier, local: Some(order.client), shards: settings.threads, others, ..own };
                 What::Users(Box::new(OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?))
             }
             (Side::Server, Some(own)) => {

@@ -99,7 +99,7 @@ fn others(subject: &Subject, transport: Transport) -> Result<Vec<SocketAddr>, Fa
 }
 
 /// Whether the person has said that this host may be tested.
-fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
+pub fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
     match named {
         None => Ok(false),
         Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => {
