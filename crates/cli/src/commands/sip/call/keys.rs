@@ -58,7 +58,8 @@ const fn key_of(step: Step) -> char {
 
 /// Lets the person choose what is sent, until there is enough.
 pub fn talk(conversation: &mut Conversation) -> Result<Ended, Failure> {
-    let mut raw = Some(Raw::begin()?);
+    // Keys are read one by one for as long as it is there.
+    let mut raw = Raw::begin()?;
     // The request that is shown and not sent.
     let mut drafted: Option<(Draft, bytes::Bytes)> = None;
     let mut offered = String::new();
@@ -81,9 +82,9 @@ pub fn talk(conversation: &mut Conversation) -> Result<Ended, Failure> {
             (KeyCode::Char('x'), None) => conversation.desk.stop_repeating(),
             (KeyCode::Enter | KeyCode::Char('s'), Some((draft, bytes))) => conversation.send(draft, bytes)?,
             (KeyCode::Char('e'), Some((draft, bytes))) => {
-                raw = None;
+                drop(raw);
                 let made = edited(&bytes);
-                raw = Some(Raw::begin()?);
+                raw = Raw::begin()?;
                 let bytes = match made {
                     Ok(made) => made,
                     Err(why) => {
@@ -105,7 +106,6 @@ pub fn talk(conversation: &mut Conversation) -> Result<Ended, Failure> {
             _ => {}
         }
         offered.clear();
-        debug_assert!(raw.is_some(), "keys are read one by one");
     }
 }
 
