@@ -244,14 +244,13 @@ impl Desk {
         let message = Message::parse(bytes);
         let violations = message.as_ref().map(Message::violations).unwrap_or_default();
         let mut came = Came { bytes: bytes.clone(), message, violations, answers: None, is_again: false };
+        // What came is told before what is sent because of it.
+        let place = self.told.len();
         match came.message.clone() {
             Ok(Message::Response(response)) => self.response(now, response, &mut came),
             Ok(Message::Request(request)) => return self.request(&request, came),
             Err(_) => {}
         }
-        // What came is told before what is sent because of it.
-        let place =
-            self.told.iter().position(|told| matches!(told, Told::Send { .. })).unwrap_or(self.told.len());
         self.told.insert(place, Told::Came(Box::new(came)));
     }
 
