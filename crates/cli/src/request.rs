@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use netrig_core::Duration;
 use netrig_experiment::{
     Assignment, Experiment, LONGEST_FILE, Paper, Replications, Scenario, SetError, Substrate, with_captures,
-    with_files,
+    with_files, with_moments,
 };
 use netrig_sim::Simulator;
+use netrig_sip::load::moments_of;
 use netrig_traffic::{Trace, TracedDatagram};
 
 use crate::arguments::Which;
@@ -87,6 +89,7 @@ impl Source {
             let beside = |name: &str| path.with_file_name(name);
             let paper_path: PathBuf = beside("paper.toml");
             let text = with_captures(wanted, &read(path)?, |name| datagrams(&beside(name)))
+                .and_then(|text| with_moments(wanted, &text, |name| moments(&beside(name))))
                 .and_then(|text| with_files(wanted, &text, |name| read_beside(&beside(name))))
                 .map_err(Failure::request)?;
             return Ok(Self {
@@ -158,6 +161,11 @@ fn datagrams(path: &Path) -> Result<Vec<TracedDatagram>, String> {
     }
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     Trace::datagrams_of(&bytes).map_err(|error| error.to_string())
+}
+
+/// The moments of a trace.
+fn moments(path: &Path) -> Result<Vec<Duration>, String> {
+    moments_of(&read_beside(path)?).map_err(|error| error.to_string())
 }
 
 fn paper(name: &str, text: &str) -> Result<Paper, Failure> {

@@ -178,6 +178,70 @@ secure = false"#;
     assert!(text(&ended.stdout).contains("SIP over UDP only"), "{}", text(&ended.stdout));
 }
 
+/// What `netrig sip load` knows an experiment file knows too: all that call are served by a proxy that forks, in the model and
+/// in namespaces alike, and what each scenario adds to a call is measured.
+#[test]
+fn every_scenario_is_one_of_files_too() {
+    let Some(_alone) = alone(&[]) else { return };
+    let own = [
+        ("early-media", "connection_delay"),
+        ("delayed-offer", "connection_delay"),
+        ("re-invite", "reinvite_delay"),
+        ("prack", "prack_delay"),
+        ("fork", "connection_delay"),
+        ("subscribe", "notification_delay"),
+    ];
+    for (scenario, delay) in own {
+        let flow = format!(
+            "start = \"500 ms\"\nstop = \"1500 ms\"\napplication = {{ kind = \"sip\", scenario = \"{scenario}\", \
+             arrivals = {{ burst = 5 }}, rate = 20, users = 20, callee = \"own\", contacts = 2, ring = \"20 ms\", \
+             hold = \"60 ms\", t2 = \"2 s\", t4 = \"2 s\", server = {{ role = \"proxy\", record_route = true }} }}"
+        );
+        let delay = format!("\"{delay}\"");
+        let responses =
+            [("begun", "\"attempts_begun\""), ("success", "\"attempt_success\""), ("delay", &*delay)];
+        let text = experiment("duration = \"3 s\"", "delay = \"5 ms\"", &flow, &responses);
+        let folder = folder("sip", &text);
+        let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+        let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+        for substrate in ["sim", "netns"] {
+            let of = |response| measured(&document, substrate, "", response);
+            assert_eq!((of("begun"), of("success")), (20.0, 1.0), "{scenario} on {substrate}");
+            // One round trip at least.
+            assert!(of("delay") >= 0.010, "{scenario} on {substrate}: {}", of("delay"));
+        }
+    }
+}
+
+/// Users come when the trace says, and do what the mix says, wherever they are.
+#[test]
+fn a_trace_and_a_mix_are_those_of_the_file() {
+    let Some(_alone) = alone(&[]) else { return };
+    let flow = r#"
+start = "500 ms"
+stop = "2500 ms"
+application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "25 %" }, trace = "busy.txt", users = 40, callee = "own", hold = { lognormal = { mean = "50 ms", sigma = 1 } }, server = { role = "proxy", record_route = true } }"#;
+    let responses = [
+        ("begun", "\"attempts_begun\""),
+        ("success", "\"attempt_success\""),
+        ("calls", "\"calls_per_second\""),
+        ("held", "\"session_duration\"\nstatistic = \"max\""),
+    ];
+    let folder = folder("sip", &experiment("duration = \"5 s\"", "delay = \"1 ms\"", flow, &responses));
+    let moments: String = (0..60).map(|n| format!("{}\n", f64::from(n) / 40.0)).collect();
+    std::fs::write(folder.path().join("busy.txt"), moments).expect("the folder is ours");
+    let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
+    let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
+    let of = |substrate, response| measured(&document, substrate, "", response);
+    for substrate in ["sim", "netns"] {
+        assert_eq!((of(substrate, "begun"), of(substrate, "success")), (60.0, 1.0), "{substrate}");
+        assert!(of(substrate, "held") > 0.050, "it is drawn: {substrate}");
+    }
+    // Half of 60 in two seconds, of which the lots are the same.
+    assert_eq!(of("sim", "calls"), of("netns", "calls"));
+    assert!((of("sim", "calls") - 15.0).abs() < 8.0, "{}", of("sim", "calls"));
+}
+
 /// Who has to be registered when it starts is not yet: the run fails and says so, wherever it runs.
 #[test]
 fn users_who_are_not_registered_in_time_fail_the_run() {

@@ -27,6 +27,13 @@ pub enum SpanDistribution {
         /// Above 1, or there is no mean; the variance is infinite up to 2.
         shape: f64,
     },
+    /// Lognormal: the logarithm is normally distributed, as that of the holding times of calls about is.
+    Lognormal {
+        /// The mean of the span itself.
+        mean: Duration,
+        /// The standard deviation of its natural logarithm: zero or more, 8 at most.
+        sigma: f64,
+    },
 }
 
 /// A distribution that cannot be drawn from, or would never end.
@@ -41,6 +48,9 @@ pub enum DistributionError {
     /// A Pareto distribution of this shape has no mean.
     #[error("a Pareto distribution has a mean only if its shape is above 1, not {0}")]
     Shape(f64),
+    /// The logarithm of a lognormal span cannot deviate so.
+    #[error("`sigma` is the standard deviation of a logarithm: from 0 to 8, not {0}")]
+    Sigma(f64),
 }
 
 impl SpanDistribution {
@@ -57,6 +67,11 @@ impl SpanDistribution {
                 let scale = mean.as_secs_f64() * (shape - 1.0) / shape;
                 Duration::from_secs_f64(stream.pareto(scale, *shape))
             }
+            Self::Lognormal { mean, sigma } => {
+                // E[exp(N(m, s²))] = exp(m + s²/2).
+                let exponent = stream.normal(-sigma * sigma / 2.0, *sigma);
+                Duration::from_secs_f64(mean.as_secs_f64() * libm::exp(exponent))
+            }
         }
     }
 
@@ -64,7 +79,7 @@ impl SpanDistribution {
     pub fn mean(&self) -> Duration {
         match self {
             Self::Constant(span) => *span,
-            Self::Exponential(mean) | Self::Pareto { mean, .. } => *mean,
+            Self::Exponential(mean) | Self::Pareto { mean, .. } | Self::Lognormal { mean, .. } => *mean,
             Self::Uniform { min, max } => Duration::from_nanos(min.as_nanos().midpoint(max.as_nanos())),
         }
     }
@@ -79,6 +94,9 @@ impl SpanDistribution {
             own if own.mean().is_zero() => Err(DistributionError::NoMean),
             Self::Pareto { shape, .. } if !(*shape > 1.0 && shape.is_finite()) => {
                 Err(DistributionError::Shape(*shape))
+            }
+            Self::Lognormal { sigma, .. } if !(0.0..=8.0).contains(sigma) => {
+                Err(DistributionError::Sigma(*sigma))
             }
             _ => Ok(()),
         }
@@ -101,5 +119,25 @@ mod tests {
             assert!(matches!(heavy.check(), Err(DistributionError::Shape(_))), "{shape}");
         }
         SpanDistribution::Pareto { mean: second, shape: 1.2 }.check().unwrap();
+        for sigma in [-0.1, 8.1, f64::NAN] {
+            let wide = SpanDistribution::Lognormal { mean: second, sigma };
+            assert!(matches!(wide.check(), Err(DistributionError::Sigma(_))), "{sigma}");
+        }
+        SpanDistribution::Lognormal { mean: second, sigma: 1.0 }.check().unwrap();
+    }
+
+    /// The mean is e^{s²/2} medians, and its standard error over n draws √((e^{s²} − 1) / n) of itself. Half are below the
+    /// median: with a standard error of 1 / (2√n).
+    #[test]
+    fn a_lognormal_span_has_its_mean_and_its_median() {
+        let (mean, sigma, n) = (90.0, 1.0, 20_000.0);
+        let law = SpanDistribution::Lognormal { mean: Duration::from_secs(90), sigma };
+        let mut stream = crate::Seeds::new(1).stream("lognormal");
+        let spans: Vec<f64> = (0..20_000).map(|_| law.draw(&mut stream).as_secs_f64()).collect();
+        let deviation = mean * ((libm::exp(sigma * sigma) - 1.0) / n).sqrt();
+        assert!((spans.iter().sum::<f64>() / n - mean).abs() < 4.0 * deviation);
+        let median = mean / libm::exp(sigma * sigma / 2.0);
+        let below = spans.iter().filter(|span| **span < median).count() as f64 / n;
+        assert!((below - 0.5).abs() < 4.0 / (2.0 * n.sqrt()), "{below}");
     }
 }

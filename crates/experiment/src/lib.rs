@@ -39,7 +39,7 @@ pub use figure::{
 };
 pub use file::{
     Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, SetError, Severity, Span, schema, with_captures,
-    with_files,
+    with_files, with_moments,
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};

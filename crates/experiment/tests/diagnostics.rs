@@ -653,6 +653,43 @@ fn users_of_sip() {
             "",
             format!("scenario = \"register\", rate = 1, hold_time = \"1 s\", {registrar}"),
         ),
+        ("a scenario and a mix", "", "scenario = \"call\", mix = { busy = \"100 %\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a mix of less than all", "", "mix = { call = \"70 %\", busy = \"20 %\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a mix with nothing of one", "", "mix = { call = \"100 %\", busy = \"0 %\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a mix with an unknown one", "", "mix = { calls = \"100 %\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a mix with a share that is none", "", "mix = { call = \"most\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a mix of those who leave", "", "mix = { call = \"50 %\", unregister = \"50 %\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a hold that is none", "", "scenario = \"call\", hold = 3, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a hold of an unknown law", "", "scenario = \"call\", hold = { normal = \"3 s\" }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a hold that cannot be drawn", "", "scenario = \"call\", hold = { lognormal = { mean = \"3 s\", sigma = 9 } }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a burst of nobody", "", "scenario = \"call\", arrivals = { burst = 0 }, rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a burst in a closed loop", "", "scenario = \"call\", arrivals = { burst = 3 }, pause = { constant = \"1 s\" }, server = { role = \"uas\" }".to_owned()),
+        ("moments and how they are distributed", "", "scenario = \"call\", arrivals = \"uniform\", moments = [\"1 s\"], server = { role = \"uas\" }".to_owned()),
+        ("moments out of order", "", "scenario = \"call\", moments = [\"2 s\", \"1 s\"], server = { role = \"uas\" }".to_owned()),
+        ("moments and a trace", "", "scenario = \"call\", moments = [\"1 s\"], trace = \"busy.txt\", server = { role = \"uas\" }".to_owned()),
+        ("a trace that nobody has read", "", "scenario = \"call\", trace = \"busy.txt\", server = { role = \"uas\" }".to_owned()),
+        ("more users than there may be", "", "scenario = \"register\", rate = 1e12, server = { role = \"registrar\" }".to_owned()),
+        ("T2 below T1", "", "scenario = \"call\", rate = 1, t1 = \"1 s\", t2 = \"500 ms\", server = { role = \"uas\" }".to_owned()),
+        ("no T4", "", "scenario = \"call\", rate = 1, t4 = \"0 s\", server = { role = \"uas\" }".to_owned()),
+        ("nothing to put on hold", "", "scenario = \"re-invite\", rate = 1, sdp = \"0 B\", server = { role = \"uas\" }".to_owned()),
+        ("contacts of nobody", "", "scenario = \"call\", rate = 1, contacts = 2, server = { role = \"uas\" }".to_owned()),
+        ("too many contacts", "", "scenario = \"call\", rate = 1, contacts = 17, server = { role = \"uas\" }".to_owned()),
+        ("no word before the answer", "", "scenario = \"call\", rate = 1, provisionals = 0, server = { role = \"uas\" }".to_owned()),
+        ("a user agent that forks", "", "scenario = \"fork\", rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a user agent that is subscribed to", "", "scenario = \"subscribe\", rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("early media of one that has none", "", "scenario = \"early-media\", rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("PRACK for one that wants none", "", "scenario = \"prack\", rate = 1, server = { role = \"uas\" }".to_owned()),
+        ("a server that takes over and has no port", "", "scenario = \"call\", rate = 1, fail_over = [\"10.0.0.3\"], server = { role = \"uas\" }".to_owned()),
+        (
+            "a fork of one place",
+            "start = \"1 s\"\n",
+            "scenario = \"fork\", rate = 1, callee = \"own\", server = { role = \"proxy\" }".to_owned(),
+        ),
+        (
+            "a registrar with early media",
+            "",
+            "scenario = \"register\", rate = 1, server = { role = \"registrar\", early_media = true }".to_owned(),
+        ),
     ];
     let mistakes = mistakes.map(|(what, before, settings)| (what, sip(before, &settings)));
     let sctp = BASE.replace("[flow.file]", "[transport.sctp]\nkind = \"sctp\"\n[flow.file]");
@@ -666,6 +703,9 @@ fn users_of_sip() {
     };
     let all: String = mistakes.iter().map(told).collect();
     assert!(!all.contains("accepted"), "{all}");
+    for one in all.split("## ").skip(1) {
+        assert_eq!(one.matches("error: ").count(), 1, "one cause has one error: {one}");
+    }
     show!(all);
 }
 

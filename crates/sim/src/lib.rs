@@ -47,6 +47,11 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
              `dns = \"none\"` needs none"
         )));
     }
+    if !sip.fail_over.is_empty() {
+        return Err(Unsupported(format!(
+            "flow `{name}` has one server in the simulator, and none that takes over (`fail_over`); `--on netns` has"
+        )));
+    }
     if sip.server.own().is_none() {
         return Err(Unsupported(format!(
             "a program of others serves the users of flow `{name}`, and the simulator has none; `--on netns` has"

@@ -9,6 +9,8 @@
 //! together: start from [`server::Registrar`], [`server::Redirect`], [`server::StatelessProxy`], [`server::Proxy`] or
 //! [`server::AnsweringMachine`], which are driven alike.
 //!
+//! [`manual::Desk`] is a user agent client each of whose requests a person composes, looks at and sends.
+//!
 //! It never opens a socket, never asks a clock, never resolves a name and draws only from streams that it is given:
 //! who drives it passes the time in, carries its messages and answers its questions.
 #![forbid(unsafe_code)]
@@ -23,6 +25,7 @@ pub mod header;
 pub mod index;
 pub mod load;
 pub mod location;
+pub mod manual;
 pub mod message;
 mod method;
 pub mod sdp;

@@ -64,10 +64,11 @@ impl SipEnd {
             }
             (Side::Client, _) => {
                 let carrier = carrier(settings, &order).map_err(wrong)?;
+                let others = settings.others().map_err(|error| wrong(error.to_string()))?;
                 let own = LoadOrder::new(order.server, plan);
                 let location = location(settings, &order).map_err(wrong)?;
                 let local = Some(order.client);
-                let load = LoadOrder { carrier, local, location, shards: settings.threads, ..own };
+                let load = LoadOrder { carrier, local, location, others, shards: settings.threads, ..own };
                 What::Users(Box::new(OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?))
             }
             (Side::Server, Some(own)) => {

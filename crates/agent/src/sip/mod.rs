@@ -5,11 +5,13 @@
 //!   [`Server`](netrig_sip::server::Server).
 //! * [`load`]: who asks. Threads with sockets of their own, which drive many users and measure what becomes of them.
 //! * [`dns`]: where a server is, by a table or the DNS, and who answers such questions.
+//! * [`Line`]: one socket for one user agent in the hands of a person.
 //! * [`answers`]: whether somebody is there.
 //! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
 //!   TCP or [`tls`]; and a UDP socket, which is bound to its address alone.
 
 mod answers;
+mod call;
 mod datagrams;
 mod descriptors;
 pub mod dns;
@@ -23,6 +25,7 @@ mod stream_tests;
 pub mod tls;
 
 pub use answers::answers;
+pub use call::{Line, LineTls};
 pub(crate) use flow::SipEnd;
 pub use netrig_sip::header::Transport;
 pub use point::{ListeningPoint, PointError};

@@ -1,8 +1,9 @@
-//! The datagrams of captures and the texts of files that a file names, written into its own text: a file that stands for
+//! The datagrams of captures, the moments of traces and the texts of files that a file names, written into its own text: a file that stands for
 //! itself, whatever becomes of the others, and whose runs are known by what they send and run.
 
 use std::fmt::Write as _;
 
+use netrig_core::Duration;
 use netrig_traffic::TracedDatagram;
 
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
@@ -20,7 +21,7 @@ pub fn with_captures(
 ) -> Result<String, Diagnostics> {
     let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
     let mut named = Vec::new();
-    captures(&root, &mut named);
+    keys(&root, ("trace", "capture"), &mut named);
     replaced(file, text, named, |entry| {
         let name = entry.value.text().unwrap_or_default();
         let datagrams = read(name).map_err(|why| format!("the capture `{name}`: {why}"))?;
@@ -31,6 +32,33 @@ pub fn with_captures(
         }
         piece.push(']');
         let what = format!("the {} datagrams of the capture `{name}`", datagrams.len());
+        Ok(Piece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
+    })
+}
+
+/// `text` with `moments = [..]` in the place of each `trace = ".."` of users of SIP. `read` gives the moments of a trace by its
+/// name, or says why it cannot. Lines stay where they are. Of a text that is no TOML nothing is changed.
+///
+/// # Errors
+/// A trace that cannot be read, and a text that would be too long with it, each where it is named.
+pub fn with_moments(
+    file: &str,
+    text: &str,
+    mut read: impl FnMut(&str) -> Result<Vec<Duration>, String>,
+) -> Result<String, Diagnostics> {
+    let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
+    let mut named = Vec::new();
+    keys(&root, ("sip", "trace"), &mut named);
+    replaced(file, text, named, |entry| {
+        let name = entry.value.text().unwrap_or_default();
+        let moments = read(name).map_err(|why| format!("the trace `{name}`: {why}"))?;
+        let mut piece = "moments = [".to_owned();
+        for at in &moments {
+            // Writing to a string cannot fail.
+            let _ = write!(piece, "\"{} ns\",", at.as_nanos());
+        }
+        piece.push(']');
+        let what = format!("the {} moments of the trace `{name}`", moments.len());
         Ok(Piece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
     })
 }
@@ -116,26 +144,27 @@ fn file_name(value: &Value) -> Option<&str> {
     table.get("file")?.text()
 }
 
-/// The keys `capture` with a text in tables that say `kind = "trace"`.
-fn captures<'v>(value: &'v Value, found: &mut Vec<&'v Entry>) {
+/// The keys of one name with a text in tables of one `kind`.
+fn keys<'v>(value: &'v Value, (kind, key): (&str, &str), found: &mut Vec<&'v Entry>) {
     match &value.kind {
         Kind::Table(table) => {
-            let is_trace = table.get("kind").and_then(Value::text) == Some("trace");
+            let is_kind = table.get("kind").and_then(Value::text) == Some(kind);
             for entry in &table.entries {
-                match entry.key.as_str() {
-                    "capture" if is_trace && entry.value.text().is_some() => found.push(entry),
-                    _ => captures(&entry.value, found),
+                if is_kind && entry.key == key && entry.value.text().is_some() {
+                    found.push(entry);
+                } else {
+                    keys(&entry.value, (kind, key), found);
                 }
             }
         }
-        Kind::Array(elements) => elements.iter().for_each(|element| captures(element, found)),
+        Kind::Array(elements) => elements.iter().for_each(|element| keys(element, (kind, key), found)),
         _ => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Duration, Size};
+    use netrig_core::Size;
 
     use super::*;
     use crate::Experiment;
@@ -188,6 +217,33 @@ mod tests {
         let many = |_: &str| Ok(vec![(Duration::from_micros(1500), Size::from_bytes(512)); 100_000]);
         let problems = with_captures("replay.toml", &named, many).unwrap_err().to_string();
         assert!(problems.contains("100000 datagrams"), "{problems}");
+    }
+
+    #[test]
+    fn a_trace_is_its_moments() {
+        let users = |moments: &str| {
+            file(&format!(
+                "{{ kind = \"sip\", scenario = \"options\", {moments}, server = {{ role = \"uas\" }} }}"
+            ))
+            .replace("wire_throughput", "attempts_begun")
+        };
+        let named = users("trace = \"busy.txt\"");
+        let text = with_moments("replay.toml", &named, |name| {
+            assert_eq!(name, "busy.txt");
+            Ok([5, 7].map(Duration::from_millis).to_vec())
+        })
+        .unwrap();
+        assert_eq!(text.lines().count(), named.lines().count());
+        let application = |text: &str| {
+            let experiment =
+                Experiment::parse("replay.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+            experiment.plan().scenario(0).unwrap().flows[0].application.clone()
+        };
+        assert_eq!(application(&text), application(&users("moments = [\"5 ms\", \"7 ms\"]")));
+        let unread = Experiment::parse("x", &named).unwrap_err().to_string();
+        assert!(unread.contains("was not read"), "{unread}");
+        let missing = with_moments("replay.toml", &named, |_| Err("no such file".into())).unwrap_err();
+        assert!(missing.to_string().contains("the trace `busy.txt`: no such file"), "{missing}");
     }
 
     #[test]

@@ -166,7 +166,8 @@ impl<'a> FlowFile<'a, '_> {
         if !self.reader.is_at(&section.at) {
             return named.then_some(());
         }
-        let checked = [self.check_application(&section.application), self.check_times(&section), named];
+        let can_be = self.check_application(&section.application);
+        let checked = [can_be, self.check_times(&section), named];
         let [from, to] = [("from", &section.from), ("to", &section.to)].map(|(key, name)| {
             let nodes = self.topology.node(name);
             if nodes.is_none() {
@@ -176,7 +177,7 @@ impl<'a> FlowFile<'a, '_> {
             nodes
         });
         let (carrier, transport) = self.carrier(&section)?;
-        self.check_sip(&section, &carrier)?;
+        self.check_sip(&section, &carrier, can_be)?;
         let (from, to) = (from?, to?);
         if checked.contains(&false) {
             return None;
@@ -239,13 +240,17 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
     }
 
-    /// That users of SIP have connections where they are to be in TLS, and time to be registered before they begin.
-    fn check_sip(&self, section: &FlowSection, carrier: &Carrier) -> Option<()> {
+    /// That users of SIP have connections where they are to be in TLS and, if their settings by themselves can be, that they
+    /// have time to be registered before they begin and are enough.
+    fn check_sip(&self, section: &FlowSection, carrier: &Carrier, can_be: bool) -> Option<()> {
         let Some(sip) = section.application.sip() else { return Some(()) };
         let over_udp = matches!(carrier, Carrier::Udp { .. });
         if over_udp && sip.secure {
             let why = "TLS is over connections: give the flow a transport of kind `tcp`";
             return self.refuse(&["application", "secure"], why);
+        }
+        if !can_be {
+            return None;
         }
         if sip.prepares() && section.start.is_zero() {
             let why = "users are registered before it starts, which takes its time: give it a `start`, such as \"5 s\"";
@@ -264,10 +269,12 @@ impl<'a> FlowFile<'a, '_> {
         }
         let lasts = section.stop.unwrap_or(self.end).saturating_sub(section.start);
         // What a plan of it cannot be beyond what its settings cannot be is known with its time.
-        let plan = sip.plan(&self.entry.key, Seeds::new(0), lasts).map_err(|error| error.why);
-        match plan.and_then(|plan| plan.check().map_err(|error| error.to_string())) {
-            Ok(()) => Some(()),
-            Err(why) => self.refuse(&["application", "users"], why),
+        match sip.plan(&self.entry.key, Seeds::new(0), lasts) {
+            Err(error) => self.refuse(&["application", error.field], error.why),
+            Ok(plan) => match plan.check() {
+                Err(error) => self.refuse(&["application", "users"], error.to_string()),
+                Ok(()) => Some(()),
+            },
         }
     }
 

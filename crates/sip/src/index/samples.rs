@@ -30,8 +30,8 @@ pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {
         count(&quantity::SIP_REGISTRATIONS_INEFFECTIVE, of_one.ineffective);
     }
     let done = match what {
-        What::Call => Some((&quantity::SIP_CALLS, &quantity::SIP_CALLS_COMPLETED)),
         What::Redirect => Some((&quantity::SIP_REDIRECTS, &quantity::SIP_REDIRECTED)),
+        what if what.is_call() => Some((&quantity::SIP_CALLS, &quantity::SIP_CALLS_COMPLETED)),
         _ => None,
     };
     if let Some((all, good)) = done {

@@ -1,11 +1,15 @@
 //! When users begin, decided before the first does.
 
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// How the gaps between arrivals are distributed, whatever their mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Gaps {
     /// Exponential: a Poisson process.
+    #[default]
     Poisson,
     /// All the same.
     Constant,
@@ -38,6 +42,43 @@ pub enum Arrivals {
     },
     /// At these moments, counted from the start.
     Trace(Vec<Duration>),
+}
+
+/// Why a text is no trace of moments.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// A line of it is no moment.
+    #[error("line {line}: {why}")]
+    Line {
+        /// From 1 on.
+        line: usize,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There is none in it.
+    #[error("there is no moment in it")]
+    Empty,
+}
+
+/// The moments of a trace: a time in seconds on each line, none before the one above it; empty lines are left out.
+///
+/// # Errors
+/// The first line that is none, or that there is none at all.
+pub fn moments_of(text: &str) -> Result<Vec<Duration>, TraceError> {
+    let mut moments: Vec<Duration> = Vec::new();
+    for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+        let wrong = |why| TraceError::Line { line, why };
+        let seconds: f64 = text.trim().parse().map_err(|_| wrong("expected a time in seconds"))?;
+        if !seconds.is_finite() || seconds < 0.0 {
+            return Err(wrong("expected a time of zero or more"));
+        }
+        let at = Duration::from_secs_f64(seconds);
+        if moments.last().is_some_and(|last| *last > at) {
+            return Err(wrong("it is before the one above it"));
+        }
+        moments.push(at);
+    }
+    if moments.is_empty() { Err(TraceError::Empty) } else { Ok(moments) }
 }
 
 impl Arrivals {
@@ -183,6 +224,16 @@ mod tests {
         let trace = Arrivals::Trace(vec![Duration::from_millis(5), Duration::from_millis(7)]);
         assert_eq!(millis(trace.schedule(1), 9), [5, 7]);
         assert_eq!(trace.expected(Duration::from_millis(6)), 1.0);
+    }
+
+    #[test]
+    fn a_trace_is_a_moment_on_each_line() {
+        assert_eq!(moments_of("0.5\n\n 1 \n1\n").unwrap(), [500, 1000, 1000].map(Duration::from_millis));
+        let wrong = |text: &str| moments_of(text).unwrap_err().to_string();
+        assert_eq!(wrong("1\n0.5\n"), "line 2: it is before the one above it");
+        assert_eq!(wrong("soon"), "line 1: expected a time in seconds");
+        assert_eq!(wrong("\n-1"), "line 2: expected a time of zero or more");
+        assert_eq!(wrong("\n"), "there is no moment in it");
     }
 
     /// Of 5000 gaps, whose mean has a standard error of 1/√5000 of itself, as many are longer than t as there should be: the

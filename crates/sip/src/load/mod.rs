@@ -49,7 +49,7 @@ mod user;
 mod users;
 pub mod wheel;
 
-pub use arrivals::{Arrivals, Gaps, Schedule, Stage};
+pub use arrivals::{Arrivals, Gaps, Schedule, Stage, TraceError, moments_of};
 pub use call::Scenario;
 pub use callee::Callee;
 pub use caller::{Caller, Full};

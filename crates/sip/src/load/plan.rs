@@ -56,6 +56,15 @@ pub struct Portion {
     pub share: f64,
 }
 
+/// Users where what they do needs no number of them.
+const USERS: u32 = 1000;
+
+/// The most users, peers and idle ones.
+const MOST_USERS: u64 = 1 << 30;
+
+/// For so long users may wait for the server before too few are left who can register again.
+const AWAITED: Duration = Duration::from_secs(3);
+
 /// Spans that are drawn are cut off at so many times their mean, so that a load has an end.
 const LONGEST: u64 = 20;
 
@@ -150,7 +159,7 @@ impl Plan {
             duration,
             count: None,
             warm_up: Duration::ZERO,
-            users: 1000,
+            users: USERS,
             population: 0,
             names: Directory::pattern("user", 6),
             passwords: Directory::Fixed(Box::new([])),
@@ -180,6 +189,32 @@ impl Plan {
     /// Whether each user does only one thing, and that once.
     pub fn is_once(&self) -> bool {
         self.mix.is_empty() && self.work.is_once()
+    }
+
+    /// As many users as will be wanted, with a margin for chance: whatever `users` says.
+    ///
+    /// # Errors
+    /// More would be wanted than there may be.
+    pub fn wanted_users(&self) -> Result<u32, PlanError> {
+        let comes_again = self.work == Work::ReRegister || !self.mix.is_empty();
+        let wanted = match &self.pace {
+            Pace::Open(arrivals) if self.is_once() => {
+                let expected = arrivals.expected(self.duration);
+                let count = self.count.unwrap_or(u64::MAX) as f64;
+                (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0)
+            }
+            // Who still waits for the server must not be missed by those who come: as many as come until it is too late.
+            Pace::Open(arrivals) if comes_again => {
+                (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS))
+            }
+            _ => f64::from(USERS),
+        };
+        if wanted > MOST_USERS as f64 {
+            return Err(PlanError(format!(
+                "{wanted:.2e} users would be wanted, and there are {MOST_USERS} at most: a lower rate, or a count"
+            )));
+        }
+        Ok(wanted as u32)
     }
 
     /// The longest that something is held of which the scenario says so much.
@@ -233,12 +268,10 @@ impl Plan {
     /// # Errors
     /// What it is, in a sentence.
     pub fn check(&self) -> Result<(), PlanError> {
-        /// The most users, peers and idle ones.
-        const MOST: u64 = 1 << 30;
         let refuse = |why: String| Err(PlanError(why));
         let users = u64::from(self.users) + u64::from(self.population);
-        if users > MOST {
-            return refuse(format!("{users} users are too many: {MOST} at most"));
+        if users > MOST_USERS {
+            return refuse(format!("{users} users are too many: {MOST_USERS} at most"));
         }
         if self.users == 0 {
             return refuse("there is no user who could begin".to_owned());

@@ -35,6 +35,13 @@ pub struct Progress {
     pub media: bool,
 }
 
+impl Progress {
+    /// At once, with a session description: 183.
+    pub const fn early_media() -> Self {
+        Self { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true }
+    }
+}
+
 /// How a machine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -1,30 +1,39 @@
 //! A load of SIP users, as an experiment file says it.
 
-use netrig_core::{Duration, Seeds, Size, SpanDistribution};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use netrig_core::{Duration, Fraction, Seeds, Size, SpanDistribution};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::hold::Hold;
 use super::location::{LocationSettings, NameService};
+use super::scenario::{ScenarioName, Spans};
 use super::server::Serving;
 use super::{SettingError, wrong};
-use crate::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Scenario, Stage, Work};
+use crate::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Portion, Stage, Work};
 use crate::transaction::Timing;
-
-/// Users where the scenario needs no number of them.
-const USERS: u32 = 1000;
-
-/// For so long users may wait for the server before too few are left who can register again.
-const AWAITED: Duration = Duration::from_secs(3);
 
 /// The longest session description, bytes: a message has to fit into a datagram.
 const LONGEST_DESCRIPTION: u64 = 60_000;
+
+/// The most contacts of a peer, which is as many as a number of a command may be.
+const MOST_CONTACTS: u8 = 16;
+
+/// The most servers that take over.
+const MOST_OTHERS: usize = 7;
 
 /// Users of SIP and their server: what they do, when, and who serves them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSettings {
     /// What a user does.
-    pub scenario: ScenarioName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<ScenarioName>,
+    /// In its place: several scenarios, each with its share of those who begin, 100 % together.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mix: BTreeMap<ScenarioName, Fraction>,
     /// The mean time between two arrivals, above zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
@@ -37,9 +46,16 @@ pub struct LoadSettings {
     /// In its place: each user begins again such a time after it was done (a closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SpanDistribution>,
-    /// How the times between arrivals are distributed.
+    /// In its place: the moments at which users begin, counted from the flow's start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<Duration>,
+    /// In their place a file, beside the experiment's, with a moment on each line, s. Who reads the experiment's file writes
+    /// its moments into the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// How the times between arrivals are distributed; `{ burst = 10 }` for ten at once.
     #[serde(default)]
-    pub arrivals: ArrivalPattern,
+    pub arrivals: Gaps,
     /// How many users there are. As many as the scenario needs if not given, and 1000 where it needs no number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
@@ -55,9 +71,15 @@ pub struct LoadSettings {
     /// How long a peer of `callee = "own"` rings before it answers.
     #[serde(default = "no_time")]
     pub ring: Duration,
-    /// How long a call is held.
-    #[serde(default = "no_time")]
-    pub hold: Duration,
+    /// At how many places each peer of `callee = "own"` is registered, up to 16: a server that forks calls them all.
+    #[serde(default = "one_place")]
+    pub contacts: u8,
+    /// How many provisional responses a peer of `callee = "own"` sends before it answers, evenly over `ring`.
+    #[serde(default = "one")]
+    pub provisionals: u16,
+    /// How long a call is held, or a subscription lasts. What is drawn above 20 means is as long as that.
+    #[serde(default)]
+    pub hold: Hold,
     /// How long it rings until a call of `cancel` or `no-answer` is given up.
     #[serde(default = "tenth_of_a_second")]
     pub patience: Duration,
@@ -83,6 +105,17 @@ pub struct LoadSettings {
     /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it.
     #[serde(default = "t1")]
     pub t1: Duration,
+    /// T2 of RFC 3261, the longest time between two of the same request but INVITE, and not below T1: 4 s, or T1 if that is
+    /// more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub t2: Option<Duration>,
+    /// T4 of RFC 3261, the longest that a message stays in the network.
+    #[serde(default = "t4")]
+    pub t4: Duration,
+    /// Servers that take over when the one before them does not answer, answers 503 or is not reached (RFC 3263 section 4.3):
+    /// their addresses, `"10.0.0.3:5060"`, seven at most. The simulator has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fail_over: Vec<String>,
     /// The port of the server.
     #[serde(default = "sip_port")]
     pub port: u16,
@@ -119,6 +152,14 @@ fn t1() -> Duration {
     Timing::default().t1
 }
 
+fn t4() -> Duration {
+    Timing::default().t4
+}
+
+fn one_place() -> u8 {
+    1
+}
+
 fn sip_port() -> u16 {
     5060
 }
@@ -129,45 +170,6 @@ fn one() -> u16 {
 
 fn most_calls() -> u32 {
     1 << 16
-}
-
-/// What a user does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ScenarioName {
-    /// Registers, once.
-    Register,
-    /// Registered beforehand, registers again.
-    ReRegister,
-    /// Registered beforehand, takes that back, once.
-    Unregister,
-    /// Calls, holds, and hangs up.
-    Call,
-    /// Takes a call back once it rings.
-    Cancel,
-    /// Calls one who refuses.
-    Busy,
-    /// Calls one who does not answer, and gives up.
-    NoAnswer,
-    /// Calls, and is sent elsewhere.
-    Redirect,
-    /// Asks with OPTIONS.
-    Options,
-    /// Sends a MESSAGE.
-    Message,
-}
-
-/// How the times between arrivals are distributed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ArrivalPattern {
-    /// Exponential: a Poisson process.
-    #[default]
-    Poisson,
-    /// All the same.
-    Constant,
-    /// Uniform between nothing and twice the mean.
-    Uniform,
 }
 
 /// A part of the time with its rate.
@@ -208,27 +210,32 @@ pub enum Connections {
 }
 
 impl LoadSettings {
-    /// What its users do.
-    pub fn work(&self) -> Work {
-        let scenario = match self.scenario {
-            ScenarioName::Register => return Work::Register,
-            ScenarioName::ReRegister => return Work::ReRegister,
-            ScenarioName::Unregister => return Work::Unregister,
-            ScenarioName::Call => Scenario::Call { hold: self.hold },
-            ScenarioName::Cancel => Scenario::Cancel { after: self.patience },
-            ScenarioName::Busy => Scenario::Busy,
-            ScenarioName::NoAnswer => Scenario::NoAnswer { patience: self.patience },
-            ScenarioName::Redirect => Scenario::Redirect,
-            ScenarioName::Options => Scenario::Options,
-            ScenarioName::Message => Scenario::Message,
-        };
-        Work::Call(scenario)
+    /// All that its users do.
+    pub fn scenarios(&self) -> impl Iterator<Item = ScenarioName> {
+        self.scenario.into_iter().chain(self.mix.keys().copied())
+    }
+
+    /// What all of its users do, or most of them; `None` if that is not said.
+    fn work(&self) -> Option<Work> {
+        // The first of those with the greatest share.
+        let most = self.mix.iter().rev().max_by(|one, other| one.1.get().total_cmp(&other.1.get()));
+        let scenario = self.scenario.or_else(|| most.map(|(scenario, _)| *scenario))?;
+        Some(scenario.work(self.spans()))
+    }
+
+    fn spans(&self) -> Spans {
+        Spans { hold: self.hold.0.mean(), patience: self.patience, expires: self.seconds() }
+    }
+
+    /// For how long is registered and subscribed, s.
+    fn seconds(&self) -> u32 {
+        u32::try_from(self.expires.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
     /// Whether somebody is to be registered before the first begins.
     pub fn prepares(&self) -> bool {
-        let registered = matches!(self.scenario, ScenarioName::ReRegister | ScenarioName::Unregister);
-        registered || self.population > 0 || self.callee == Called::Own
+        let is_there = |scenario| matches!(scenario, ScenarioName::ReRegister | ScenarioName::Unregister);
+        self.scenarios().any(is_there) || self.population > 0 || self.callee == Called::Own
     }
 
     /// How the server is looked for, if anybody is asked.
@@ -236,75 +243,100 @@ impl LoadSettings {
         self.location.as_ref().filter(|location| location.dns != NameService::None)
     }
 
-    /// When its users begin; `None` if that is not said, or more than once.
+    /// When its users begin; `None` if that is not said.
     fn pace(&self) -> Option<Pace> {
-        let gaps = match self.arrivals {
-            ArrivalPattern::Poisson => Gaps::Poisson,
-            ArrivalPattern::Constant => Gaps::Constant,
-            ArrivalPattern::Uniform => Gaps::Uniform,
-        };
+        let gaps = self.arrivals;
         let stage = |stage: &StageSettings| Stage {
             from: stage.rate,
             to: stage.to.unwrap_or(stage.rate),
             lasts: stage.lasts,
         };
-        match (self.interval, self.rate, &self.stages[..], &self.pause) {
-            (Some(mean), None, [], None) => Some(Pace::Open(Arrivals::at(1.0 / mean.as_secs_f64(), gaps))),
-            (None, Some(rate), [], None) => Some(Pace::Open(Arrivals::at(rate, gaps))),
-            (None, None, [_, ..], None) => {
-                Some(Pace::Open(Arrivals::Rate { gaps, stages: self.stages.iter().map(stage).collect() }))
-            }
-            (None, None, [], Some(pause)) => Some(Pace::Closed(pause.clone())),
-            _ => None,
+        if let Some(mean) = self.interval {
+            return Some(Pace::Open(Arrivals::at(1.0 / mean.as_secs_f64(), gaps)));
         }
+        if let Some(rate) = self.rate {
+            return Some(Pace::Open(Arrivals::at(rate, gaps)));
+        }
+        if let Some(pause) = &self.pause {
+            return Some(Pace::Closed(pause.clone()));
+        }
+        if !self.moments.is_empty() {
+            return Some(Pace::Open(Arrivals::Trace(self.moments.clone())));
+        }
+        let stages: Vec<_> = self.stages.iter().map(stage).collect();
+        (!stages.is_empty()).then_some(Pace::Open(Arrivals::Rate { gaps, stages }))
     }
 
     /// The load of a flow of this name, whose users begin for so long: the same moments for the same seeds, whoever carries it
     /// out.
     ///
     /// # Errors
-    /// That of settings that were not checked.
+    /// That of settings that were not checked, or that more users would be wanted than there may be.
     pub fn plan(&self, flow: &str, seeds: Seeds, duration: Duration) -> Result<Plan, SettingError> {
-        let Some(pace) = self.pace() else { return Err(self.no_pace()) };
-        let work = self.work();
-        let users = self.users.unwrap_or_else(|| self.wanted(work, &pace, duration));
-        let timing = Timing::default();
-        let timing = Timing { t1: self.t1, t2: timing.t2.max(self.t1), ..timing };
+        let work = self.work().ok_or_else(no_scenario)?;
+        let pace = self.pace().ok_or_else(no_pace)?;
+        let portion = |(scenario, share): (&ScenarioName, &Fraction)| Portion {
+            work: scenario.work(self.spans()),
+            share: share.get(),
+        };
         let password = self.password.clone().unwrap_or_default();
-        Ok(Plan {
+        let mut plan = Plan {
+            mix: self.mix.iter().map(portion).collect(),
+            hold: self.hold.drawn(),
             count: self.count,
-            users,
             population: self.population,
             passwords: Directory::Fixed(password.into_bytes().into()),
             domain: self.domain.clone().or_else(|| Some(self.location.as_ref()?.name.clone())),
-            expires: u32::try_from(self.expires.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX),
+            expires: self.seconds(),
             callee: match self.callee {
                 Called::Server => CalleeOrder::Foreign,
                 Called::Own => CalleeOrder::Own { ringing: self.ring },
             },
+            contacts: self.contacts,
+            provisionals: self.provisionals,
             // It was checked.
             description: self.sdp.bytes().min(LONGEST_DESCRIPTION) as usize,
-            timing,
+            timing: Timing::of(self.t1, self.t2, self.t4),
             calls: self.most_calls,
             seed: seeds.stream(&format!("flow/{flow}/sip")).bits(),
             ..Plan::new(work, pace, duration)
-        })
+        };
+        plan.users = match self.users {
+            Some(users) => users,
+            None => plan
+                .wanted_users()
+                .map_err(|error| SettingError { field: self.pace_key(), why: error.to_string() })?,
+        };
+        Ok(plan)
     }
 
-    /// As many users as will be wanted, with a margin for chance.
-    fn wanted(&self, work: Work, pace: &Pace, duration: Duration) -> u32 {
-        match pace {
-            Pace::Open(arrivals) if work.is_once() => {
-                let expected = arrivals.expected(duration);
-                let count = self.count.unwrap_or(u64::MAX) as f64;
-                (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0) as u32
-            }
-            // Who still waits for the server must not be missed by those who come: as many as come until it is too late.
-            Pace::Open(arrivals) if work == Work::ReRegister => {
-                (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS)) as u32
-            }
-            _ => USERS,
-        }
+    /// The servers that take over.
+    ///
+    /// # Errors
+    /// One of them is no address with a port.
+    pub fn others(&self) -> Result<Vec<SocketAddr>, SettingError> {
+        let refused = |text: &str| SettingError {
+            field: "fail_over",
+            why: format!("`{text}` is no address with a port, such as `10.0.0.3:5060`"),
+        };
+        self.fail_over.iter().map(|text| text.parse().map_err(|_| refused(text))).collect()
+    }
+
+    /// The keys that may say when its users begin, and whether they do.
+    fn paces(&self) -> [(&'static str, bool); 6] {
+        [
+            ("interval", self.interval.is_some()),
+            ("rate", self.rate.is_some()),
+            ("stages", !self.stages.is_empty()),
+            ("pause", self.pause.is_some()),
+            ("moments", !self.moments.is_empty()),
+            ("trace", self.trace.is_some()),
+        ]
+    }
+
+    /// The first key that says when its users begin.
+    fn pace_key(&self) -> &'static str {
+        self.paces().into_iter().find(|(_, is)| *is).map_or("rate", |(key, _)| key)
     }
 
     /// Refuses what cannot be.
@@ -312,13 +344,12 @@ impl LoadSettings {
     /// # Errors
     /// The key, and what is wrong with it.
     pub fn check_values(&self) -> Result<(), SettingError> {
+        self.check_scenarios()?;
         self.check_pace()?;
         self.check_numbers()?;
+        self.check_calls()?;
         self.location.as_ref().map_or(Ok(()), LocationSettings::check)?;
-        self.server.check(self.scenario, self.prepares(), self.callee)?;
-        if self.callee == Called::Own && !matches!(self.work(), Work::Call(_)) {
-            return wrong("callee", "nobody is called in this scenario");
-        }
+        self.server.check(self)?;
         let digest = self.server.own().is_some_and(|own| own.digest.is_some());
         if digest && self.password.is_none() {
             return wrong("password", "the server asks for one (`digest`), and the users have none");
@@ -326,29 +357,45 @@ impl LoadSettings {
         Ok(())
     }
 
-    /// It does not say when users begin.
-    fn no_pace(&self) -> SettingError {
-        let why = "it does not say when users begin: give it an `interval`, a `rate`, `stages` or a `pause`";
-        SettingError { field: "scenario", why: why.to_owned() }
+    fn check_scenarios(&self) -> Result<(), SettingError> {
+        match (self.scenario, self.mix.len()) {
+            (None, 0) => return Err(no_scenario()),
+            (Some(_), 1..) => return wrong("mix", "`scenario` says already what users do"),
+            _ => {}
+        }
+        let together: f64 = self.mix.values().map(|share| share.get()).sum();
+        if !self.mix.is_empty() && (together - 1.0).abs() > 1e-6 {
+            let percent = (together * 1e6).round() / 1e4;
+            return wrong("mix", format!("the shares of a mix are 100 % together, not {percent} %"));
+        }
+        if self.mix.values().any(|share| share.get() == 0.0) {
+            return wrong("mix", "each share is above zero");
+        }
+        if self.mix.len() > 1 && self.mix.contains_key(&ScenarioName::Unregister) {
+            return wrong("mix", "who has unregistered has nothing to do again: it cannot be in a mix");
+        }
+        Ok(())
     }
 
     fn check_pace(&self) -> Result<(), SettingError> {
-        let given = [
-            ("interval", self.interval.is_some()),
-            ("rate", self.rate.is_some()),
-            ("stages", !self.stages.is_empty()),
-            ("pause", self.pause.is_some()),
-        ];
-        let mut given = given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name);
+        let mut given = self.paces().into_iter().filter(|(_, is)| *is).map(|(name, _)| name);
+        let drawn = self.arrivals != Gaps::default();
         match (given.next(), given.next()) {
-            (None, _) => return Err(self.no_pace()),
+            (None, _) => return Err(no_pace()),
             (Some(first), Some(second)) => {
                 return wrong(second, format!("`{first}` says already when users begin"));
             }
-            (Some("pause"), None) if self.arrivals != ArrivalPattern::default() => {
+            (Some("trace"), None) => return wrong("trace", "it was not read: give it a file"),
+            (Some("pause"), None) if drawn => {
                 return wrong("arrivals", "of a closed loop `pause` says how the times are distributed");
             }
+            (Some("moments"), None) if drawn => {
+                return wrong("arrivals", "the moments are given: nothing is distributed around a mean");
+            }
             _ => {}
+        }
+        if self.arrivals == Gaps::Burst(0) {
+            return wrong("arrivals", "a burst is of one at least");
         }
         if self.interval == Some(Duration::ZERO) {
             return wrong("interval", "it must be above zero");
@@ -361,8 +408,11 @@ impl LoadSettings {
         if !rates().all(is_rate) || (!self.stages.is_empty() && rates().all(|rate| rate == 0.0)) {
             return wrong("stages", "a rate is zero or more, and not zero throughout");
         }
+        if !self.moments.is_sorted() {
+            return wrong("moments", "each is not before the one in front of it");
+        }
         if let Some(pause) = &self.pause {
-            if self.scenario == ScenarioName::Unregister {
+            if self.scenario == Some(ScenarioName::Unregister) {
                 return wrong("pause", "who has unregistered has nothing to do again");
             }
             if let Err(error) = pause.check() {
@@ -375,32 +425,82 @@ impl LoadSettings {
     fn check_numbers(&self) -> Result<(), SettingError> {
         /// The most users, peers and idle ones of a file.
         const MOST: u64 = 10_000_000;
-        let users = self.users.unwrap_or(USERS);
-        if users == 0 {
+        if self.users == Some(0) {
             return wrong("users", "it must be above zero");
         }
-        if u64::from(users) + u64::from(self.population) > MOST {
+        if u64::from(self.users.unwrap_or(0)) + u64::from(self.population) > MOST {
             let field = if self.users.is_some() { "users" } else { "population" };
             return wrong(field, format!("there are {MOST} users at most, with the population"));
         }
-        if self.t1.is_zero() {
-            return wrong("t1", "it must be above zero");
+        for (field, span) in [("t1", self.t1), ("t4", self.t4)] {
+            if span.is_zero() {
+                return wrong(field, "it must be above zero");
+            }
+        }
+        if self.t2.is_some_and(|t2| t2 < self.t1) {
+            return wrong("t2", "it must not be below T1");
         }
         if self.expires < Duration::from_secs(1) {
             return wrong("expires", "it must be a second or more");
         }
-        if self.sdp.bytes() > LONGEST_DESCRIPTION {
-            return wrong("sdp", "a message of SIP takes at most 60 KB of it");
-        }
         if self.port == 0 {
             return wrong("port", "a server listens at a port from 1 on");
         }
-        if !(1..1 << 12).contains(&self.threads) || u32::from(self.threads) > users {
+        if !(1..1 << 12).contains(&self.threads)
+            || self.users.is_some_and(|users| u32::from(self.threads) > users)
+        {
             return wrong("threads", "from 1 to 4095, and not more than users");
         }
         if self.most_calls == 0 {
             return wrong("most_calls", "it must be above zero");
         }
+        if self.fail_over.len() > MOST_OTHERS {
+            return wrong("fail_over", format!("{MOST_OTHERS} servers at most take over"));
+        }
+        self.others().map(drop)
+    }
+
+    /// What is said of calls, and of who is called.
+    fn check_calls(&self) -> Result<(), SettingError> {
+        if self.sdp.bytes() > LONGEST_DESCRIPTION {
+            return wrong("sdp", "a message of SIP takes at most 60 KB of it");
+        }
+        if let Some(scenario) = self.scenarios().find(|own| self.sdp.bytes() == 0 && own.needs_description())
+        {
+            return wrong("sdp", format!("`{scenario}` cannot be without a session description"));
+        }
+        // What is held for no time is not drawn.
+        if let Some(Err(error)) = self.hold.drawn().map(|hold| hold.check()) {
+            return wrong("hold", error.to_string());
+        }
+        let is_own = self.callee == Called::Own;
+        if is_own && self.scenarios().all(ScenarioName::registers) {
+            return wrong("callee", "nobody is called in this scenario");
+        }
+        if !(1..=MOST_CONTACTS).contains(&self.contacts) {
+            return wrong("contacts", format!("from 1 to {MOST_CONTACTS}"));
+        }
+        if self.contacts > 1 && !is_own {
+            return wrong("contacts", "only peers of `callee = \"own\"` are registered at several places");
+        }
+        if is_own && self.contacts < 2 && self.scenarios().any(|own| own == ScenarioName::Fork) {
+            return wrong("contacts", "who is to be called at several places (`fork`) needs two or more");
+        }
+        if self.provisionals == 0 {
+            return wrong("provisionals", "it must be above zero");
+        }
         Ok(())
     }
+}
+
+/// It does not say what users do.
+fn no_scenario() -> SettingError {
+    let why = "it does not say what users do: give it a `scenario` or a `mix`";
+    SettingError { field: "scenario", why: why.to_owned() }
+}
+
+/// It does not say when users begin.
+fn no_pace() -> SettingError {
+    let why = "it does not say when users begin: give it an `interval`, a `rate`, `stages`, a `pause`, `moments` or a `trace`";
+    SettingError { field: "rate", why: why.to_owned() }
 }

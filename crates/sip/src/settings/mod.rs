@@ -1,11 +1,15 @@
 //! What an experiment file says of SIP: a load of users at one end of a flow, and who serves them at the other.
 
+mod hold;
 mod load;
 mod location;
+mod scenario;
 mod server;
 
-pub use load::{ArrivalPattern, Called, Connections, LoadSettings, ScenarioName, StageSettings};
+pub use hold::Hold;
+pub use load::{Called, Connections, LoadSettings, StageSettings};
 pub use location::{LocationSettings, LookupSettings, NameService};
+pub use scenario::{ScenarioName, Spans};
 pub use server::{Digest, ServerRole, ServerSettings, Serving};
 
 /// A value that cannot be.

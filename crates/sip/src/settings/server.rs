@@ -8,11 +8,12 @@ use netrig_core::{Duration, Seeds};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::load::{Called, ScenarioName};
+use super::load::{Called, LoadSettings};
+use super::scenario::ScenarioName;
 use super::{SettingError, wrong};
 use crate::digest::Algorithm;
 use crate::load::Plan;
-use crate::server::{Answer, Manners, ResponseDelay, Role, ServerOrder, User};
+use crate::server::{Answer, Manners, Progress, ResponseDelay, Role, ServerOrder, User};
 use crate::{Status, Uri};
 
 /// Who serves the users of a load.
@@ -45,6 +46,12 @@ pub struct ServerSettings {
     /// Of a user agent: how long it rings before it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring: Option<Duration>,
+    /// Of a user agent: whether it sends a session description with a 183 before it answers.
+    #[serde(default)]
+    pub early_media: bool,
+    /// Of a user agent: whether its provisional responses are to be acknowledged (RFC 3262), where the caller can.
+    #[serde(default)]
+    pub reliable: bool,
     /// Of a user agent: the status with which it refuses calls, from 300 to 699, in the place of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuse: Option<u16>,
@@ -103,46 +110,14 @@ impl Serving {
     }
 
     /// That it can serve such users.
-    pub(super) fn check(
-        &self,
-        scenario: ScenarioName,
-        registers: bool,
-        callee: Called,
-    ) -> Result<(), SettingError> {
-        use ScenarioName::{Options, ReRegister, Redirect, Register, Unregister};
-        use ServerRole::{Registrar, StatelessProxy, Uas};
+    pub(super) fn check(&self, load: &LoadSettings) -> Result<(), SettingError> {
         let Some(own) = self.own() else { return Ok(()) };
         own.check()?;
-        let registers = registers || matches!(scenario, Register | ReRegister | Unregister);
-        let calls = !matches!(scenario, Register | ReRegister | Unregister | Options);
-        match own.role {
-            Uas | StatelessProxy if registers => {
-                wrong("server.role", "it takes no registrations: `registrar`, `proxy` or `redirect` do")
-            }
-            Registrar if calls => {
-                wrong("server.role", "a registrar answers no calls: `proxy`, `redirect` or `uas` do")
-            }
-            ServerRole::Redirect
-                if !matches!(scenario, Redirect | Register | ReRegister | Unregister | Options) =>
-            {
-                wrong(
-                    "server.role",
-                    "it sends callers elsewhere: `scenario = \"redirect\"` is a success then",
-                )
-            }
-            ServerRole::Redirect | ServerRole::Proxy | StatelessProxy
-                if calls && callee == Called::Server && own.contact.is_none() =>
-            {
-                wrong(
-                    "callee",
-                    "nobody is registered whom the server could find: `callee = \"own\"`, or a `contact` of the server",
-                )
-            }
-            Uas if scenario == Redirect && own.refuse.is_none_or(|status| !(300..400).contains(&status)) => {
-                wrong("server.refuse", "it sends nobody elsewhere: give it a status from 300 to 399")
-            }
-            _ => Ok(()),
+        let takes_no_registrations = matches!(own.role, ServerRole::Uas | ServerRole::StatelessProxy);
+        if takes_no_registrations && (load.prepares() || load.scenarios().any(ScenarioName::registers)) {
+            return wrong("server.role", "it takes no registrations: `registrar`, `proxy` or `redirect` do");
         }
+        load.scenarios().try_for_each(|scenario| own.check_scenario(scenario, load.callee))
     }
 }
 
@@ -188,8 +163,55 @@ impl ServerSettings {
                     None => Answer::Accept(ring),
                 };
                 // What is sent to this port is discarded (RFC 863).
-                Role::UserAgent(Manners { answer, ..Manners::new((local, 9).into()) })
+                let own = Manners::new((local, 9).into());
+                let mut manners = Manners { answer, reliable: self.reliable, ..own };
+                if self.early_media {
+                    manners.progress.push(Progress::early_media());
+                }
+                Role::UserAgent(manners)
             }
+        }
+    }
+
+    /// That it does what users of this scenario want of it.
+    fn check_scenario(&self, scenario: ScenarioName, callee: Called) -> Result<(), SettingError> {
+        use ScenarioName::{EarlyMedia, Fork, Options, Prack, Redirect, Subscribe};
+        let calls = !scenario.registers() && scenario != Options;
+        match self.role {
+            ServerRole::Registrar if calls => {
+                wrong("server.role", "a registrar answers no calls: `proxy`, `redirect` or `uas` do")
+            }
+            ServerRole::Redirect if calls && scenario != Redirect => wrong(
+                "server.role",
+                "it sends callers elsewhere: `scenario = \"redirect\"` is a success then",
+            ),
+            ServerRole::Redirect | ServerRole::Proxy | ServerRole::StatelessProxy
+                if calls && callee == Called::Server && self.contact.is_none() =>
+            {
+                wrong(
+                    "callee",
+                    "nobody is registered whom the server could find: `callee = \"own\"`, or a `contact` of the server",
+                )
+            }
+            ServerRole::Uas => match scenario {
+                Redirect if self.refuse.is_none_or(|status| !(300..400).contains(&status)) => {
+                    wrong("server.refuse", "it sends nobody elsewhere: give it a status from 300 to 399")
+                }
+                EarlyMedia if !self.early_media => wrong(
+                    "server.early_media",
+                    "it sends no session description before it answers: switch it on",
+                ),
+                Prack if !self.reliable => wrong(
+                    "server.reliable",
+                    "its provisional responses are not to be acknowledged: switch it on",
+                ),
+                Fork | Subscribe => wrong(
+                    "server.role",
+                    format!("a `uas` does not serve `{scenario}`: `proxy` with `callee = \"own\"` does"),
+                ),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
         }
     }
 
@@ -204,8 +226,13 @@ impl ServerSettings {
         if self.contact.is_some() && (is(ServerRole::Uas) || is(ServerRole::Registrar)) {
             return wrong("server.contact", "this server sends nobody to its users");
         }
-        if !is(ServerRole::Uas) && (self.ring.is_some() || self.refuse.is_some()) {
-            let field = if self.ring.is_some() { "server.ring" } else { "server.refuse" };
+        let of_a_uas = [
+            ("server.ring", self.ring.is_some()),
+            ("server.refuse", self.refuse.is_some()),
+            ("server.early_media", self.early_media),
+            ("server.reliable", self.reliable),
+        ];
+        if let Some((field, _)) = of_a_uas.into_iter().find(|(_, given)| *given && !is(ServerRole::Uas)) {
             return wrong(field, "only a `uas` is called itself");
         }
         if self.refuse.is_some_and(|status| !(300..700).contains(&status)) {

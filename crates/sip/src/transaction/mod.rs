@@ -43,6 +43,11 @@ impl Default for Timing {
 }
 
 impl Timing {
+    /// These; without a T2 that of RFC 3261, or T1 where that is more.
+    pub fn of(t1: Duration, t2: Option<Duration>, t4: Duration) -> Self {
+        Self { t1, t2: t2.unwrap_or_else(|| Self::default().t2.max(t1)), t4 }
+    }
+
     /// After which a transaction gives up: 64·T1, 32 s by default.
     pub const fn patience(self) -> Duration {
         self.t1.saturating_mul(64)

@@ -1,5 +1,6 @@
 //! `netrig sip`: a folder for each of its verbs, and one for what they share.
 
+mod call;
 mod capacity;
 mod compare;
 mod environment;
@@ -36,6 +37,8 @@ pub enum Kind {
     Load(Box<load::Load>),
     /// Look for the highest rate that a server carries
     Capacity(Box<capacity::Capacity>),
+    /// Make one call, message by message: each is shown, changed and sent, and what comes is judged
+    Call(Box<call::Call>),
     /// Compare two results of loads or of searches: which index is worse, and not by chance
     Compare(compare::Compare),
 }
@@ -46,6 +49,7 @@ pub fn sip(arguments: &Sip) -> Result<ExitCode, Failure> {
         Kind::Serve(arguments) => serve::serve(arguments),
         Kind::Load(arguments) => load::load(arguments),
         Kind::Capacity(arguments) => capacity::capacity(arguments),
+        Kind::Call(arguments) => call::call(arguments),
         Kind::Compare(arguments) => compare::compare(arguments),
     }
 }

@@ -6,7 +6,7 @@ use netrig_core::quantity::{
 };
 
 use super::super::SubjectKind::Flow;
-use super::{About, Measured, Metric, Need, Rate, Statistic, Total, View};
+use super::{About, Measured, Metric, Need, Over, Rate, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] =
     &[&GOODPUT, &WireThroughput, &OFFERED_LOAD, &RECEIVED, &DATA_RECEIVED, &OBJECTS];
@@ -21,6 +21,7 @@ static GOODPUT: Rate = Rate {
     ),
     quantity: &RECEIVED_BYTES,
     times: 1.0,
+    over: Over::Window,
 };
 
 static OFFERED_LOAD: Rate = Rate {
@@ -33,6 +34,7 @@ static OFFERED_LOAD: Rate = Rate {
     ),
     quantity: &OFFERED_BYTES,
     times: 1.0,
+    over: Over::Window,
 };
 
 static RECEIVED: Total = Total {

@@ -7,7 +7,7 @@ use netrig_core::quantity::{
 use netrig_core::{DropReason, Quantity};
 
 use super::super::{Per, SubjectKind::Link};
-use super::{About, Measured, Metric, Need, Rate, Share, Statistic, Total, View};
+use super::{About, Measured, Metric, Need, Over, Rate, Share, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &UTILISATION,
@@ -40,6 +40,7 @@ static UTILISATION: Rate = Rate {
     .per(Per::Mean),
     quantity: &LINK_BUSY,
     times: 1.0,
+    over: Over::Window,
 };
 
 static RATE: Rate = Rate {
@@ -53,6 +54,7 @@ static RATE: Rate = Rate {
     .of_classes(),
     quantity: &LINK_BYTES,
     times: 8.0,
+    over: Over::Window,
 };
 
 static LOSS_RATIO: Share = Share {

@@ -205,12 +205,22 @@ impl Metric for Total {
     }
 }
 
-/// A count per second of the measuring window.
+/// A count per second.
 struct Rate {
     about: About,
     quantity: &'static Quantity,
     /// By what the quantity's unit is multiplied: 8 for bits from bytes.
     times: f64,
+    over: Over,
+}
+
+/// Over which time a count is divided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// All of the measuring window.
+    Window,
+    /// That part of it in which the flow begins something: what it ends with is no time in which less was carried.
+    Active,
 }
 
 impl Metric for Rate {
@@ -227,7 +237,15 @@ impl Metric for Rate {
     }
 
     fn reduce(&self, view: &View<'_>) -> Measured {
-        view.per_second(self.times * view.total(self.quantity))
+        let total = self.times * view.total(self.quantity);
+        if self.over == Over::Window {
+            return view.per_second(total);
+        }
+        let span = view.until_stop().as_secs_f64();
+        if span > 0.0 {
+            return (total / span).into();
+        }
+        Measured::not("the measuring window begins when the flow begins nothing any more")
     }
 }
 

@@ -7,7 +7,7 @@ use netrig_core::quantity::{
 };
 
 use super::super::{Per, SubjectKind::Counter, SubjectKind::Node};
-use super::{About, Measured, Metric, Need, Rate, Statistic, Total, View};
+use super::{About, Measured, Metric, Need, Over, Rate, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &BUSY,
@@ -33,6 +33,7 @@ static BUSY: Rate = Rate {
     .per(Per::Mean),
     quantity: &HOST_BUSY,
     times: 1.0,
+    over: Over::Window,
 };
 
 static DROPPED: Total = Total {
@@ -167,6 +168,7 @@ static GROWTH_RATE: Rate = Rate {
     ),
     quantity: &COUNTER_GROWTH,
     times: 1.0,
+    over: Over::Window,
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use netrig_core::quantity::{RULE_GREEN_PACKETS, RULE_RED_PACKETS, RULE_YELLOW_PA
 use netrig_core::{Colour, Quantity, quantity};
 
 use super::super::SubjectKind::Rule;
-use super::{About, Metric, Rate, Share, Total};
+use super::{About, Metric, Over, Rate, Share, Total};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &PACKETS_GREEN,
@@ -45,7 +45,7 @@ static PACKETS_RED: Total = packets(
 /// Bits per second of one colour.
 const fn rate(colour: Colour, name: &'static str, definition: &'static str) -> Rate {
     let quantity = quantity::rule_bytes(colour);
-    Rate { about: About::new(name, "bit/s", Rule, definition), quantity, times: 8.0 }
+    Rate { about: About::new(name, "bit/s", Rule, definition), quantity, times: 8.0, over: Over::Window }
 }
 
 static RATE_GREEN: Rate = rate(

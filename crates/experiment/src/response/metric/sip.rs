@@ -3,18 +3,13 @@
 use netrig_core::Quantity;
 use netrig_core::quantity::{
     SIP_ANSWER_SIGNAL_DELAY, SIP_BEGUN, SIP_CALLS, SIP_CALLS_COMPLETED, SIP_CANCEL_DELAY,
-    SIP_CONNECTION_DELAY, SIP_DISCONNECT_DELAY, SIP_FAILED, SIP_INVITE_DELAY, SIP_LOOKUP_DELAY,
-    SIP_MESSAGE_DELAY, SIP_OPTIONS_DELAY, SIP_REDIRECT_DELAY, SIP_REDIRECTED, SIP_REDIRECTS, SIP_REGISTERED,
-    SIP_REGISTRATION_DELAY, SIP_REGISTRATIONS, SIP_REGISTRATIONS_INEFFECTIVE, SIP_REORDERED,
-    SIP_REQUESTS_AGAIN, SIP_SESSION_DURATION, SIP_SESSION_REQUEST_DELAY, SIP_SESSION_REQUEST_FAILED_DELAY,
-    SIP_SESSIONS, SIP_SESSIONS_COMPLETED, SIP_SESSIONS_ESTABLISHED, SIP_SESSIONS_INEFFECTIVE,
-    SIP_SESSIONS_REDIRECTED, SIP_SESSIONS_REFUSED, SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED,
+    SIP_CONNECTION_DELAY, SIP_DISCONNECT_DELAY, SIP_FAILED, SIP_FAIL_OVER_DELAY, SIP_INVITE_DELAY, SIP_LOOKUP_DELAY, SIP_MESSAGE_DELAY, SIP_NOTIFICATION_DELAY, SIP_OPTIONS_DELAY, SIP_PRACK_DELAY, SIP_REDIRECTED, SIP_REDIRECTS, SIP_REDIRECT_DELAY, SIP_REGISTERED, SIP_REGISTRATIONS, SIP_REGISTRATIONS_INEFFECTIVE, SIP_REGISTRATION_DELAY, SIP_REINVITE_DELAY, SIP_REORDERED, SIP_REQUESTS_AGAIN, SIP_SESSIONS, SIP_SESSIONS_COMPLETED, SIP_SESSIONS_ESTABLISHED, SIP_SESSIONS_INEFFECTIVE, SIP_SESSIONS_REDIRECTED, SIP_SESSIONS_REFUSED, SIP_SESSION_DURATION, SIP_SESSION_REQUEST_DELAY, SIP_SESSION_REQUEST_FAILED_DELAY, SIP_SUBSCRIPTION_DELAY, SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED,
     SIP_UNREGISTRATION_DELAY,
 };
 
 use super::super::SubjectKind::Flow;
 use super::observed::Observed;
-use super::{About, Measured, Metric, Need, Share, Statistic, Total, View};
+use super::{About, Measured, Metric, Need, Over, Rate, Share, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &REGISTRATION_DELAY,
@@ -32,6 +27,11 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &OPTIONS_DELAY,
     &MESSAGE_DELAY,
     &LOOKUP_DELAY,
+    &PRACK_DELAY,
+    &REINVITE_DELAY,
+    &SUBSCRIPTION_DELAY,
+    &NOTIFICATION_DELAY,
+    &FAIL_OVER_DELAY,
     &ATTEMPT_SUCCESS,
     &ATTEMPTS_SERVED,
     &REGISTRATION_SUCCESS,
@@ -54,37 +54,6 @@ pub(super) const ALL: &[&dyn Metric] = &[
     &REORDERED,
     &RetransmissionsPerAttempt,
 ];
-
-/// A count per second of that part of the measuring window in which the flow begins something: what it ends with is no
-/// time in which less was carried.
-struct PerSecond {
-    about: About,
-    quantity: &'static Quantity,
-    /// Seconds in the unit of time of the rate.
-    times: f64,
-}
-
-impl Metric for PerSecond {
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Total(self.quantity)]
-    }
-
-    fn signal(&self) -> Option<&'static Quantity> {
-        Some(self.quantity)
-    }
-
-    fn reduce(&self, view: &View<'_>) -> Measured {
-        let span = view.until_stop().as_secs_f64();
-        if span > 0.0 {
-            return (self.times * view.total(self.quantity) / span).into();
-        }
-        Measured::not("the measuring window begins when the flow begins nothing any more")
-    }
-}
 
 static REGISTRATION_DELAY: Observed = Observed {
     about: About::new(
@@ -257,6 +226,65 @@ static LOOKUP_DELAY: Observed = Observed {
     quantity: &SIP_LOOKUP_DELAY,
 };
 
+static PRACK_DELAY: Observed = Observed {
+    about: About::new(
+        "prack_delay",
+        "s",
+        Flow,
+        "Time from sending a PRACK until its 2xx came, over the calls of `prack` that ended in the measuring window.",
+    )
+    .observed(),
+    quantity: &SIP_PRACK_DELAY,
+};
+
+static REINVITE_DELAY: Observed = Observed {
+    about: About::new(
+        "reinvite_delay",
+        "s",
+        Flow,
+        "Time from sending the INVITE that puts a call on hold until its 2xx came, over the calls that ended in the \
+         measuring window.",
+    )
+    .observed(),
+    quantity: &SIP_REINVITE_DELAY,
+};
+
+static SUBSCRIPTION_DELAY: Observed = Observed {
+    about: About::new(
+        "subscription_delay",
+        "s",
+        Flow,
+        "Time from sending the first SUBSCRIBE until its 2xx came, over the subscriptions that ended in the measuring \
+         window.",
+    )
+    .observed(),
+    quantity: &SIP_SUBSCRIPTION_DELAY,
+};
+
+static NOTIFICATION_DELAY: Observed = Observed {
+    about: About::new(
+        "notification_delay",
+        "s",
+        Flow,
+        "Time from sending the first SUBSCRIBE until the first NOTIFY came, over the subscriptions that ended in the \
+         measuring window.",
+    )
+    .observed(),
+    quantity: &SIP_NOTIFICATION_DELAY,
+};
+
+static FAIL_OVER_DELAY: Observed = Observed {
+    about: About::new(
+        "fail_over_delay",
+        "s",
+        Flow,
+        "Time from sending a request for the first time until the first response but 100 of the server that took \
+         over, over what ended in the measuring window and another server had failed to do.",
+    )
+    .observed(),
+    quantity: &SIP_FAIL_OVER_DELAY,
+};
+
 static ATTEMPT_SUCCESS: Share = Share {
     about: About::new(
         "attempt_success",
@@ -368,7 +396,7 @@ static IRA: Share = Share {
     nothing: "no registration came to an end",
 };
 
-static ATTEMPTS_PER_SECOND: PerSecond = PerSecond {
+static ATTEMPTS_PER_SECOND: Rate = Rate {
     about: About::new(
         "attempts_per_second",
         "1/s",
@@ -378,9 +406,10 @@ static ATTEMPTS_PER_SECOND: PerSecond = PerSecond {
     ),
     quantity: &SIP_SUCCEEDED,
     times: 1.0,
+    over: Over::Active,
 };
 
-static REGISTRATIONS_PER_SECOND: PerSecond = PerSecond {
+static REGISTRATIONS_PER_SECOND: Rate = Rate {
     about: About::new(
         "registrations_per_second",
         "1/s",
@@ -390,9 +419,10 @@ static REGISTRATIONS_PER_SECOND: PerSecond = PerSecond {
     ),
     quantity: &SIP_REGISTERED,
     times: 1.0,
+    over: Over::Active,
 };
 
-static CALLS_PER_SECOND: PerSecond = PerSecond {
+static CALLS_PER_SECOND: Rate = Rate {
     about: About::new(
         "calls_per_second",
         "1/s",
@@ -402,9 +432,10 @@ static CALLS_PER_SECOND: PerSecond = PerSecond {
     ),
     quantity: &SIP_CALLS_COMPLETED,
     times: 1.0,
+    over: Over::Active,
 };
 
-static REDIRECTS_PER_SECOND: PerSecond = PerSecond {
+static REDIRECTS_PER_SECOND: Rate = Rate {
     about: About::new(
         "redirects_per_second",
         "1/s",
@@ -414,9 +445,10 @@ static REDIRECTS_PER_SECOND: PerSecond = PerSecond {
     ),
     quantity: &SIP_REDIRECTED,
     times: 1.0,
+    over: Over::Active,
 };
 
-static OFFERED: PerSecond = PerSecond {
+static OFFERED: Rate = Rate {
     about: About::new(
         "offered_attempts_per_second",
         "1/s",
@@ -426,9 +458,10 @@ static OFFERED: PerSecond = PerSecond {
     ),
     quantity: &SIP_BEGUN,
     times: 1.0,
+    over: Over::Active,
 };
 
-static BUSY_HOUR: PerSecond = PerSecond {
+static BUSY_HOUR: Rate = Rate {
     about: About::new(
         "busy_hour_attempts",
         "1",
@@ -438,6 +471,7 @@ static BUSY_HOUR: PerSecond = PerSecond {
     ),
     quantity: &SIP_SUCCEEDED,
     times: 3600.0,
+    over: Over::Active,
 };
 
 static ATTEMPTS: Total = Total {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use netrig_agent::sip::load::LoadOrder;
 use netrig_core::{Duration, SpanDistribution};
-use netrig_sip::load::{Arrivals, Gaps, Pace};
+use netrig_sip::load::{Arrivals, Gaps, Pace, moments_of};
 
 use super::arguments::{ArrivalArguments, Load};
 use crate::commands::sip::subject::{Span, order_of, read};
@@ -48,20 +48,7 @@ fn pace(typed: &ArrivalArguments) -> Result<Pace, Failure> {
     Ok(Pace::Open(Arrivals::at(typed.rate.map_or(RATE, |rate| rate.0), gaps)))
 }
 
-/// The moments of a trace: a time in seconds on each line, none before the one above it.
+/// The moments of a trace.
 fn trace(path: &Path) -> Result<Vec<Duration>, Failure> {
-    let mut moments: Vec<Duration> = Vec::new();
-    for (line, text) in (1..).zip(read(path)?.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-        let wrong = |why: &str| Failure::request(format!("{}:{line}: {why}", path.display()));
-        let seconds: f64 = text.trim().parse().map_err(|_| wrong("expected a time in seconds"))?;
-        if !seconds.is_finite() || seconds < 0.0 {
-            return Err(wrong("expected a time of zero or more"));
-        }
-        let at = Duration::from_secs_f64(seconds);
-        if moments.last().is_some_and(|last| *last > at) {
-            return Err(wrong("it is before the one above it"));
-        }
-        moments.push(at);
-    }
-    Ok(moments)
+    moments_of(&read(path)?).map_err(|error| Failure::request(format!("{}: {error}", path.display())))
 }

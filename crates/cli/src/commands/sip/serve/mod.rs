@@ -11,7 +11,7 @@ use std::sync::Arc;
 use netrig_agent::sip::ListeningPoint;
 use netrig_agent::sip::server::{Limits, Names, ServeError, Sockets, SocketsOrder};
 use netrig_agent::sip::tls::{self, Identity, Trust};
-use netrig_core::{Duration, Seeds};
+use netrig_core::Seeds;
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::server::{self, Answer, Manners, Progress, RoleError, ServerOrder};
@@ -241,8 +241,7 @@ fn manners(typed: &Uas, listen: &[ListeningPoint]) -> Manners {
     let own = Manners::new(media);
     let mut manners = Manners { hold: typed.talk, longest: typed.max_call, reliable: typed.reliable, ..own };
     if typed.early_media {
-        let early = Progress { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true };
-        manners.progress.push(early);
+        manners.progress.push(Progress::early_media());
     }
     manners.answer = match typed.refuse.and_then(Status::new) {
         Some(status) => Answer::Refuse(typed.ring, status),

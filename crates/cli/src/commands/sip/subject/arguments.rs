@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use netrig_core::{Duration, Fraction, Size};
 
+use netrig_sip::settings::ScenarioName;
+
 use super::location::LocationArguments;
-use super::typed::{TypedHold, TypedMix, TypedReconnect};
+use super::typed::{TypedHold, TypedMix, TypedReconnect, scenarios};
 
 /// A server, what users do with it, and what it has to keep to.
 #[derive(Debug, Args)]
@@ -17,7 +19,7 @@ pub struct Subject {
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// What users do
-    #[arg(long, value_enum, default_value_t = ScenarioName::Call)]
+    #[arg(long, value_parser = scenarios(), default_value_t = ScenarioName::Call)]
     pub scenario: ScenarioName,
     /// Several scenarios in one load, each with its share: `call=70%,busy=10%,no-answer=10%,cancel=5%,register=5%`
     #[arg(long, value_name = "SCENARIO=SHARE,..", conflicts_with = "scenario")]
@@ -41,43 +43,6 @@ pub struct Subject {
     pub judge: Judge,
     #[command(flatten)]
     pub tester: Tester,
-}
-
-/// A scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ScenarioName {
-    /// Each user registers, once
-    Register,
-    /// Registered users register again
-    ReRegister,
-    /// Registered users take that back, once each
-    Unregister,
-    /// A call that is answered, held and hung up
-    Call,
-    /// A call that is answered behind a 183 with a session description
-    EarlyMedia,
-    /// A call whose offer is made by who is called: INVITE without a session description
-    DelayedOffer,
-    /// A call that is put on hold after a third of `--hold`, and taken up again after two
-    ReInvite,
-    /// A call whose provisional responses are acknowledged by PRACK (100rel)
-    Prack,
-    /// A call that a server forks, and that is answered twice: `--contacts` with `--callee own`
-    Fork,
-    /// A call that is taken back while it rings
-    Cancel,
-    /// A call to one who is busy: 486 or 600 is what is wanted
-    Busy,
-    /// A call that nobody answers and that is given up
-    NoAnswer,
-    /// A call that is sent elsewhere: 3xx is what is wanted, and not followed
-    Redirect,
-    /// OPTIONS
-    Options,
-    /// MESSAGE
-    Message,
-    /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, taken back after `--hold`
-    Subscribe,
 }
 
 /// Who there is.
@@ -124,7 +89,7 @@ pub struct CallArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub provisionals: u16,
     /// How long a call is held, or a subscription lasts: `30s`, or drawn: `exponential:30s`, `uniform:10s..50s`,
-    /// `pareto:30s,1.5` (the mean and the shape); what would be above 20 means is as long as that
+    /// `pareto:30s,1.5` (the mean and the shape), `lognormal:90s,1` (the mean, and the deviation of the logarithm); what would be above 20 means is as long as that
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub hold: TypedHold,
     /// How long it rings until a call of `cancel` or `no-answer` is given up
@@ -136,6 +101,12 @@ pub struct CallArguments {
     /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     pub t1: Duration,
+    /// T2 of RFC 3261, the longest time between two of the same request but INVITE, and not below T1: 4s, or T1 if that is more
+    #[arg(long, value_name = "TIME")]
+    pub t2: Option<Duration>,
+    /// T4 of RFC 3261, the longest that a message stays in the network
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub t4: Duration,
 }
 
 /// Who is called.

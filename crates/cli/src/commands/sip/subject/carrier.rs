@@ -12,7 +12,7 @@ use super::arguments::{Connections, ConnectionsName};
 use crate::failure::Failure;
 
 /// `udp:HOST:PORT` as its transport and the rest.
-pub(super) fn target(text: &str) -> Result<(Transport, &str), Failure> {
+pub fn target(text: &str) -> Result<(Transport, &str), Failure> {
     match text.split_once(':') {
         Some(("udp", host)) => Ok((Transport::Udp, host)),
         Some(("tcp", host)) => Ok((Transport::Tcp, host)),
@@ -83,7 +83,7 @@ fn in_tls_with(typed: &Connections, host: &str, address: IpAddr) -> Result<LoadT
 }
 
 /// What a certificate has to be for: the name that was typed, or the address.
-fn name_of(host: &str, address: IpAddr) -> Host {
+pub fn name_of(host: &str, address: IpAddr) -> Host {
     if host.starts_with('[') || host.parse::<IpAddr>().is_ok() || host.parse::<SocketAddr>().is_ok() {
         return Host::Address(address);
     }

@@ -7,5 +7,6 @@ mod order;
 mod typed;
 
 pub use arguments::Subject;
-pub use order::{Span, order_of, read, scenario, thresholds, work};
+pub use carrier::{name_of, target};
+pub use order::{Span, may_test, order_of, read, scenario, thresholds, work};
 pub use typed::TypedHold;

@@ -3,26 +3,20 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use clap::ValueEnum;
 use netrig_agent::sip::dns::{Found, Location};
 use netrig_agent::sip::load::{LoadOrder, Reconnecting, is_public};
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
-use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Portion, Scenario, Work};
+use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Portion, Work};
+use netrig_sip::settings::{ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
 
-use super::arguments::{CalleeName, Population, ScenarioName, StatisticName, Subject};
+use super::arguments::{CalleeName, Population, StatisticName, Subject};
 use super::carrier::{carrier, target};
 use super::location::{Looked, look};
 use crate::commands::probe::{Target, resolve};
 use crate::failure::Failure;
-
-/// Users where the scenario needs no number of them.
-const USERS: u32 = 1000;
-
-/// For so long users may wait for the server before too few are left who can register again.
-const AWAITED: Duration = Duration::from_secs(3);
 
 /// How long and how often users begin.
 #[derive(Clone, Copy, Debug)]
@@ -50,20 +44,18 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         )));
     }
     let work = work(subject);
-    let (names, passwords, users) = users(subject, work, &pace, &span)?;
     let (call, tester) = (&subject.call, &subject.tester);
-    let timing = Timing { t1: call.t1, ..Timing::default() };
-    let plan = Plan {
+    if call.t2.is_some_and(|t2| t2 < call.t1) {
+        return Err(Failure::request("--t2 must not be below --t1"));
+    }
+    let mut plan = Plan {
         count: span.count,
         warm_up: span.warm_up,
-        users,
-        names,
-        passwords,
         // Users are of the domain that is looked for.
         domain: subject.population.domain.clone().or_else(|| location.as_ref().map(|_| host.clone())),
         expires: expires(subject),
         mix: mix(subject),
-        hold: call.hold.drawn(),
+        hold: call.hold.0.drawn(),
         contacts: call.contacts,
         provisionals: call.provisionals,
         callee: match call.callee {
@@ -71,12 +63,14 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
             CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
         },
         description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX).min(60_000),
-        timing: Timing { t2: timing.t2.max(timing.t1), ..timing },
+        timing: Timing::of(call.t1, call.t2, call.t4),
         calls: tester.most_calls,
         seed: span.seed,
         thresholds: thresholds(subject),
         ..Plan::new(work, pace, span.lasts)
     };
+    populate(&mut plan, subject, span.is_step)?;
+    let users = plan.users;
     let own = LoadOrder::new(address, plan);
     Ok(LoadOrder {
         carrier,
@@ -147,7 +141,7 @@ fn others(subject: &Subject, transport: Transport) -> Result<Vec<SocketAddr>, Fa
 }
 
 /// Whether the person has said that this host may be tested.
-pub(super) fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
+pub fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure> {
     match named {
         None => Ok(false),
         Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => {
@@ -161,14 +155,10 @@ pub(super) fn may_test(named: Option<&str>, host: &str) -> Result<bool, Failure>
 
 /// The scenario, or the mix of them, as it was typed.
 pub fn scenario(subject: &Subject) -> String {
-    let name = |scenario: ScenarioName| {
-        scenario.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
-    };
     match &subject.mix {
-        None => name(subject.scenario),
+        None => subject.scenario.to_string(),
         Some(mix) => {
-            let part =
-                |(scenario, share): &(ScenarioName, f64)| format!("{}={}%", name(*scenario), share * 100.0);
+            let part = |(scenario, share): &(ScenarioName, f64)| format!("{scenario}={}%", share * 100.0);
             mix.0.iter().map(part).collect::<Vec<_>>().join(",")
         }
     }
@@ -181,26 +171,8 @@ pub fn work(subject: &Subject) -> Work {
 }
 
 fn work_of(scenario: ScenarioName, subject: &Subject) -> Work {
-    let (hold, patience) = (subject.call.hold.0.mean(), subject.call.patience);
-    let scenario = match scenario {
-        ScenarioName::Register => return Work::Register,
-        ScenarioName::ReRegister => return Work::ReRegister,
-        ScenarioName::Unregister => return Work::Unregister,
-        ScenarioName::Call => Scenario::Call { hold },
-        ScenarioName::EarlyMedia => Scenario::EarlyMedia { hold },
-        ScenarioName::DelayedOffer => Scenario::DelayedOffer { hold },
-        ScenarioName::ReInvite => Scenario::Reinvite { hold },
-        ScenarioName::Prack => Scenario::Prack { hold },
-        ScenarioName::Fork => Scenario::Fork { hold },
-        ScenarioName::Cancel => Scenario::Cancel { after: patience },
-        ScenarioName::Busy => Scenario::Busy,
-        ScenarioName::NoAnswer => Scenario::NoAnswer { patience },
-        ScenarioName::Redirect => Scenario::Redirect,
-        ScenarioName::Options => Scenario::Options,
-        ScenarioName::Message => Scenario::Message,
-        ScenarioName::Subscribe => Scenario::Subscribe { hold, expires: expires(subject) },
-    };
-    Work::Call(scenario)
+    let (hold, patience) = (subject.call.hold.0.0.mean(), subject.call.patience);
+    scenario.work(Spans { hold, patience, expires: expires(subject) })
 }
 
 /// For how long is registered and subscribed, s.
@@ -229,39 +201,25 @@ pub fn read(path: &Path) -> Result<String, Failure> {
         .map_err(|error| Failure::request(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Names and passwords, and how many users there are.
-fn users(
-    subject: &Subject,
-    work: Work,
-    pace: &Pace,
-    span: &Span,
-) -> Result<(Directory, Directory, u32), Failure> {
+/// Gives a plan its users: their names and passwords, and how many there are.
+fn populate(plan: &mut Plan, subject: &Subject, is_step: bool) -> Result<(), Failure> {
     let population = &subject.population;
     let password = password(population)?;
     if let Some(path) = &population.users_from {
-        return listed(path, password, subject.call.callee == CalleeName::Own);
+        let is_own = subject.call.callee == CalleeName::Own;
+        (plan.names, plan.passwords, plan.users) = listed(path, password, is_own)?;
+        return Ok(());
     }
-    let names = pattern(&population.names)?;
-    let wanted = wanted(subject, work, pace, span);
-    let follows = span.is_step && !matches!(work, Work::Call(_));
-    let users = population.users.map_or(wanted, |users| if follows { users.min(wanted) } else { users });
-    Ok((names, Directory::Fixed(password.unwrap_or_default().into_bytes().into()), users))
-}
-
-/// As many as will be wanted, with a margin for chance.
-fn wanted(subject: &Subject, work: Work, pace: &Pace, span: &Span) -> u32 {
-    match pace {
-        Pace::Open(arrivals) if work.is_once() && subject.mix.is_none() => {
-            let expected = arrivals.expected(span.lasts);
-            let count = span.count.unwrap_or(u64::MAX) as f64;
-            (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0) as u32
-        }
-        // Who still waits for the server must not be missed by those who come: as many as come until it is too late.
-        Pace::Open(arrivals) if work == Work::ReRegister || subject.mix.is_some() => {
-            (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS)) as u32
-        }
-        _ => USERS,
-    }
+    plan.names = pattern(&population.names)?;
+    plan.passwords = Directory::Fixed(password.unwrap_or_default().into_bytes().into());
+    // A step of a search with registrations takes as many as its rate needs.
+    let follows = is_step && plan.work.registers();
+    plan.users = match population.users {
+        Some(users) if follows => plan.wanted_users().map_err(Failure::request)?.min(users),
+        Some(users) => users,
+        None => plan.wanted_users().map_err(Failure::request)?,
+    };
+    Ok(())
 }
 
 fn password(population: &Population) -> Result<Option<String>, Failure> {

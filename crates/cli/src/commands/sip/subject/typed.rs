@@ -2,11 +2,17 @@
 
 use std::str::FromStr;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use netrig_agent::sip::load::Reconnecting;
 use netrig_core::{Duration, Fraction, SpanDistribution};
+use netrig_sip::settings::{Hold, ScenarioName};
 
-use super::arguments::ScenarioName;
+/// Reads the name of a scenario; help says of each what its users do.
+pub fn scenarios() -> impl TypedValueParser<Value = ScenarioName> {
+    let all = ScenarioName::ALL.iter();
+    let told = all.map(|one| PossibleValue::new(one.name()).help(one.about().trim().trim_end_matches('.')));
+    PossibleValuesParser::new(told).try_map(|name| name.parse::<ScenarioName>())
+}
 
 /// `call=70%,busy=30%`: each scenario with its share, 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +25,7 @@ impl FromStr for TypedMix {
         let portion = |part: &str| {
             let wrong = || format!("`{part}` is no part of a mix: expected one such as call=70%");
             let (name, share) = part.split_once('=').ok_or_else(wrong)?;
-            let scenario = ScenarioName::from_str(name.trim(), false);
-            let scenario = scenario.map_err(|_| format!("`{}` is no scenario", name.trim()))?;
+            let scenario = name.trim().parse()?;
             let share: Fraction = share.trim().parse().map_err(|_| wrong())?;
             Ok((scenario, share.get()))
         };
@@ -28,9 +33,9 @@ impl FromStr for TypedMix {
     }
 }
 
-/// How long something is held: `30s`, `exponential:30s`, `uniform:10s..50s`, `pareto:30s,1.5`.
+/// How long something is held: `30s`, `exponential:30s`, `uniform:10s..50s`, `pareto:30s,1.5`, `lognormal:90s,1`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TypedHold(pub SpanDistribution);
+pub struct TypedHold(pub Hold);
 
 impl FromStr for TypedHold {
     type Err = String;
@@ -38,10 +43,15 @@ impl FromStr for TypedHold {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no time: expected one such as 30s, exponential:30s, uniform:10s..50s or pareto:30s,1.5"
+                "`{text}` is no time: expected one such as 30s, exponential:30s, uniform:10s..50s, pareto:30s,1.5 or \
+                 lognormal:90s,1"
             )
         };
         let span = |text: &str| text.trim().parse::<Duration>().map_err(|_| wrong());
+        let with_number = |text: &str| {
+            let (mean, number) = text.split_once(',').ok_or_else(wrong)?;
+            Ok::<_, String>((span(mean)?, number.trim().parse::<f64>().map_err(|_| wrong())?))
+        };
         let hold = match text.split_once(':') {
             None => SpanDistribution::Constant(span(text)?),
             Some(("exponential", mean)) => SpanDistribution::Exponential(span(mean)?),
@@ -50,25 +60,16 @@ impl FromStr for TypedHold {
                 SpanDistribution::Uniform { min: span(min)?, max: span(max)? }
             }
             Some(("pareto", rest)) => {
-                let (mean, shape) = rest.split_once(',').ok_or_else(wrong)?;
-                SpanDistribution::Pareto {
-                    mean: span(mean)?,
-                    shape: shape.trim().parse().map_err(|_| wrong())?,
-                }
+                let (mean, shape) = with_number(rest)?;
+                SpanDistribution::Pareto { mean, shape }
+            }
+            Some(("lognormal", rest)) => {
+                let (mean, sigma) = with_number(rest)?;
+                SpanDistribution::Lognormal { mean, sigma }
             }
             Some(_) => return Err(wrong()),
         };
-        Ok(Self(hold))
-    }
-}
-
-impl TypedHold {
-    /// What is to be drawn from, if it is not always the same.
-    pub fn drawn(&self) -> Option<SpanDistribution> {
-        match &self.0 {
-            SpanDistribution::Constant(_) => None,
-            other => Some(other.clone()),
-        }
+        Ok(Self(Hold(hold)))
     }
 }
 
@@ -110,13 +111,16 @@ mod tests {
     #[test]
     fn holds_are_spans_or_drawn() {
         let seconds = Duration::from_secs;
-        assert_eq!("30s".parse(), Ok(TypedHold(SpanDistribution::Constant(seconds(30)))));
-        assert_eq!("exponential:30 s".parse(), Ok(TypedHold(SpanDistribution::Exponential(seconds(30)))));
+        let held = |span| Ok(TypedHold(Hold(span)));
+        assert_eq!("30s".parse(), held(SpanDistribution::Constant(seconds(30))));
+        assert_eq!("exponential:30 s".parse(), held(SpanDistribution::Exponential(seconds(30))));
         let uniform = SpanDistribution::Uniform { min: seconds(1), max: seconds(5) };
-        assert_eq!("uniform:1s..5s".parse(), Ok(TypedHold(uniform)));
+        assert_eq!("uniform:1s..5s".parse(), held(uniform));
         let pareto = SpanDistribution::Pareto { mean: seconds(3), shape: 1.5 };
-        assert_eq!("pareto:3s,1.5".parse(), Ok(TypedHold(pareto)));
-        for wrong in ["30", "normal:1s", "uniform:1s", "pareto:1s"] {
+        assert_eq!("pareto:3s,1.5".parse(), held(pareto));
+        let lognormal = SpanDistribution::Lognormal { mean: seconds(90), sigma: 1.0 };
+        assert_eq!("lognormal:90s,1".parse(), held(lognormal));
+        for wrong in ["30", "normal:1s", "uniform:1s", "pareto:1s", "lognormal:1s,x"] {
             assert!(wrong.parse::<TypedHold>().is_err(), "{wrong}");
         }
     }

@@ -1,0 +1,242 @@
+//! What goes on between a person, or a script, and the server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use netrig_agent::sip::Line;
+use netrig_core::{Duration, Instant};
+use netrig_sip::Status;
+use netrig_sip::manual::{Change, Desk, Draft, Step, Told};
+
+use super::ladder::Ladder;
+use super::script::{Act, Wanted};
+use crate::failure::{Failure, print};
+
+/// For so long at most nothing is looked at but the socket.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How a call has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All went as it should.
+    Held,
+    /// Something did not.
+    Failed(String),
+    /// The person has interrupted it.
+    Interrupted,
+}
+
+/// What was heard of the last request.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub step: Step,
+    /// All statuses, in their order.
+    pub statuses: Vec<Status>,
+    pub timed_out: bool,
+}
+
+impl Heard {
+    /// Its final response.
+    pub fn answer(&self) -> Option<Status> {
+        self.statuses.iter().copied().find(|status| status.is_final())
+    }
+}
+
+/// A call under way.
+pub struct Conversation {
+    pub line: Line,
+    pub desk: Desk,
+    /// Of all messages.
+    pub changes: Vec<Change>,
+    pub ladder: Ladder,
+    pub has_credentials: bool,
+    pub patience: Duration,
+    /// Nothing is printed.
+    pub is_silent: bool,
+    pub heard: Option<Heard>,
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Conversation {
+    /// The draft as it would be sent, with these changes behind those of all messages.
+    pub fn changed(&self, draft: &Draft, more: &[Change]) -> Bytes {
+        let all = self.changes.iter().chain(more).filter(|change| change.is_of(draft.method()));
+        all.fold(draft.to_bytes(), |bytes, change| change.apply(&bytes))
+    }
+
+    /// Sends a draft as these bytes.
+    pub fn send(&mut self, draft: Draft, bytes: Bytes) -> Result<(), Failure> {
+        let step = draft.step;
+        if step != Step::Ack {
+            self.heard = Some(Heard { step, statuses: Vec::new(), timed_out: false });
+        }
+        self.desk.send(self.line.now(), draft, bytes);
+        self.tell()
+    }
+
+    /// Waits for a while, and does what is to be done by itself.
+    pub fn turn(&mut self, within: Duration) -> Result<(), Failure> {
+        let now = self.line.now();
+        let due = self.desk.poll_timeout().map_or(within, |at| at - now.min(at));
+        let came = self.line.receive(within.min(due));
+        let came = came.map_err(|error| Failure::failed(format!("the way to the server: {error}")))?;
+        for (at, bytes) in came {
+            self.desk.handle(at, &bytes);
+            self.tell()?;
+        }
+        self.desk.handle_timeout(self.line.now());
+        self.tell()
+    }
+
+    /// Sends and shows what the desk has to say.
+    fn tell(&mut self) -> Result<(), Failure> {
+        while let Some(told) = self.desk.poll() {
+            let now = self.line.now();
+            match told {
+                Told::Send { bytes, step, why } => {
+                    let sent = self.line.send(&bytes);
+                    sent.map_err(|error| Failure::failed(format!("the way to the server: {error}")))?;
+                    let words = self.ladder.sent(now, &bytes, step, why).words();
+                    self.show(&words)?;
+                }
+                Told::Came(came) => {
+                    if let (Some(status), Some((step, _)), Some(heard)) =
+                        (came.status(), came.answers, &mut self.heard)
+                        && heard.step == step
+                    {
+                        heard.statuses.push(status);
+                    }
+                    let words = self.ladder.came(now, &came).words();
+                    self.show(&words)?;
+                }
+                Told::TimedOut { step, timer } => {
+                    if let Some(heard) = self.heard.as_mut().filter(|heard| heard.step == step) {
+                        heard.timed_out = true;
+                    }
+                    self.show(&format!(
+                        "nobody has answered {step} (timer {timer:?}, RFC 3261 section 17.1)\n"
+                    ))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows something to the person, whatever the terminal does with ends of lines.
+    pub fn show(&self, text: &str) -> Result<(), Failure> {
+        if self.is_silent {
+            return Ok(());
+        }
+        if super::keys::is_raw() {
+            return print(format!("{}\r", text.trim_end().replace('\n', "\r\n")));
+        }
+        print(text.trim_end())
+    }
+
+    /// Goes through a course. What is waited for has to come.
+    pub fn perform(&mut self, acts: &[Act]) -> Result<Ended, Failure> {
+        let mut place = 0;
+        while let Some(act) = acts.get(place) {
+            place += 1;
+            let done = match act {
+                Act::Send(step, changes) => self.compose_and_send(*step, changes)?,
+                Act::Pause(span) => self.pause(*span)?,
+                Act::Wait(wanted) => {
+                    let sent = acts[..place].iter().rev().find_map(|act| match act {
+                        Act::Send(step, changes) if *step != Step::Ack => Some((*step, changes)),
+                        _ => None,
+                    });
+                    self.wait(*wanted, sent)?
+                }
+            };
+            if done != Ended::Held {
+                return Ok(done);
+            }
+        }
+        // What is on its way is heard, a final response that nobody has waited for too.
+        let end = self.line.now() + self.patience;
+        while self.desk.waits() && self.line.now() < end && !self.is_stopped() {
+            self.turn(LOOK)?;
+        }
+        Ok(if self.is_stopped() { Ended::Interrupted } else { Ended::Held })
+    }
+
+    fn compose_and_send(&mut self, step: Step, changes: &[Change]) -> Result<Ended, Failure> {
+        let draft = match self.desk.compose(step) {
+            Ok(draft) => draft,
+            Err(violation) => return Ok(Ended::Failed(format!("{step} cannot be sent: {violation}"))),
+        };
+        let bytes = self.changed(&draft, changes);
+        if !self.is_silent {
+            self.show(&shown(&bytes))?;
+        }
+        self.send(draft, bytes)?;
+        Ok(Ended::Held)
+    }
+
+    fn pause(&mut self, span: Duration) -> Result<Ended, Failure> {
+        let end = self.line.now() + span;
+        while self.line.now() < end && !self.is_stopped() {
+            let left = end - self.line.now().min(end);
+            self.turn(left.min(LOOK))?;
+        }
+        Ok(if self.is_stopped() { Ended::Interrupted } else { Ended::Held })
+    }
+
+    /// Waits for a response; a challenge that can be answered is, once, by the same request with credentials.
+    fn wait(&mut self, wanted: Wanted, sent: Option<(Step, &Vec<Change>)>) -> Result<Ended, Failure> {
+        let Some((step, changes)) = sent else {
+            return Ok(Ended::Failed("nothing was sent whose response could be waited for".to_owned()));
+        };
+        let mut proven = false;
+        let mut end: Instant = self.line.now() + self.patience;
+        loop {
+            let heard = self.heard.clone();
+            let (answer, timed_out, statuses) = heard
+                .map_or((None, false, Vec::new()), |heard| (heard.answer(), heard.timed_out, heard.statuses));
+            let is_wanted = match wanted {
+                Wanted::Final => answer.is_some(),
+                Wanted::Status(status) => statuses.contains(&status),
+            };
+            let is_challenge = answer.is_some_and(|status| matches!(status.code(), 401 | 407));
+            if is_challenge && self.has_credentials && !proven && !(is_wanted && wanted != Wanted::Final) {
+                proven = true;
+                let done = self.compose_and_send(step, changes)?;
+                if done != Ended::Held {
+                    return Ok(done);
+                }
+                end = self.line.now() + self.patience;
+                continue;
+            }
+            if is_wanted {
+                return Ok(Ended::Held);
+            }
+            if let Some(answer) = answer {
+                return Ok(Ended::Failed(format!("{step} was answered with {answer} {}", answer.reason())));
+            }
+            if timed_out || self.line.now() >= end {
+                return Ok(Ended::Failed(format!("{step} was not answered in time")));
+            }
+            if self.is_stopped() {
+                return Ok(Ended::Interrupted);
+            }
+            self.turn(LOOK)?;
+        }
+    }
+
+    /// Whether the person has interrupted it.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A message before it is sent, with the rules that it breaks.
+pub fn shown(bytes: &Bytes) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown = super::ladder::indented(&text);
+    for broken in super::ladder::broken(bytes) {
+        shown.push_str(&format!("           ! {} ({})\n", broken.what, broken.rule));
+    }
+    shown
+}

@@ -1,0 +1,178 @@
+//! `netrig sip call`: one call, message by message.
+
+mod arguments;
+mod conversation;
+mod editor;
+mod keys;
+mod ladder;
+mod script;
+
+use std::process::ExitCode;
+
+use netrig_agent::random;
+use netrig_agent::sip::load::is_public;
+use netrig_agent::sip::{Line, LineTls, Transport, server_name, tls};
+use netrig_core::Seeds;
+use netrig_sip::manual::{Change, Desk, Party};
+use netrig_sip::transaction::Timing;
+use netrig_sip::{Host, SipUri, Uri};
+use serde::Serialize;
+
+use self::conversation::{Conversation, Ended};
+use self::ladder::{Entry, Ladder};
+use super::subject::{may_test, name_of, target};
+use crate::commands::probe::{Target, resolve};
+use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::interruption::until_interrupted;
+use crate::terminal;
+
+pub use arguments::Call;
+
+/// The longest session description, bytes: a message has to fit into a datagram.
+const LONGEST_DESCRIPTION: u64 = 60_000;
+
+/// What a call has come to.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    target: &'a str,
+    local: String,
+    /// Whether all went as it should.
+    held: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    interrupted: bool,
+    messages: &'a [Entry],
+}
+
+/// One call.
+pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
+    let acts = match &typed.course.script {
+        Some(file) => script::script(file)?,
+        None => script::usual(typed.course.register, typed.course.hold),
+    };
+    let line = line(typed)?;
+    let local = line.local();
+    let party = party(typed, &line)?;
+    let has_credentials = party.credentials.is_some();
+    let seed = u64::from_le_bytes(random().map_err(Failure::failed)?);
+    let desk = Desk::new(party, Seeds::new(seed).stream("sip/call"));
+    let changes = typed.messages.header.iter().cloned().map(Change::added);
+    let changes: Vec<Change> = typed.messages.set.iter().cloned().chain(changes).collect();
+    let stop = until_interrupted()?;
+    let has_keys =
+        typed.course.script.is_none() && !typed.course.no_keys && !typed.json && terminal::can_be_screen();
+    let mut conversation = Conversation {
+        line,
+        desk,
+        changes,
+        ladder: Ladder::default(),
+        has_credentials,
+        patience: typed.course.patience,
+        is_silent: typed.json,
+        heard: None,
+        stop,
+    };
+    let ended = if has_keys { keys::talk(&mut conversation)? } else { conversation.perform(&acts)? };
+    let why = match &ended {
+        Ended::Failed(why) => Some(why.as_str()),
+        Ended::Held | Ended::Interrupted => None,
+    };
+    if typed.json {
+        let document = Document {
+            target: &typed.target,
+            local: local.to_string(),
+            held: ended == Ended::Held,
+            why,
+            interrupted: ended == Ended::Interrupted,
+            messages: conversation.ladder.entries(),
+        };
+        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
+    } else if let Some(why) = why {
+        print(format!("not held: {why}"))?;
+    }
+    Ok(match ended {
+        Ended::Held => ExitCode::SUCCESS,
+        Ended::Failed(_) => ExitCode::from(FAILED),
+        Ended::Interrupted => ExitCode::from(INTERRUPTED),
+    })
+}
+
+/// The socket to the server, which may be tested.
+fn line(typed: &Call) -> Result<Line, Failure> {
+    let (transport, host) = target(&typed.target)?;
+    let address =
+        resolve(&Target { target: host.to_owned(), ipv4: false, ipv6: false }, transport.default_port())?;
+    let may_test = may_test(typed.i_may_test.as_deref(), host)?;
+    if is_public(address.ip()) && !may_test {
+        return Err(Failure::request(format!(
+            "{} is a public address: if you may test it, say so with --i-may-test HOST",
+            address.ip()
+        )));
+    }
+    if typed.authorities.is_some() && transport != Transport::Tls {
+        return Err(Failure::request(format!(
+            "--authorities is of calls over TLS, not over {}",
+            transport.name()
+        )));
+    }
+    let tls =
+        (transport == Transport::Tls).then(|| in_tls(typed, &name_of(host, address.ip()))).transpose()?;
+    let opened = Line::open(transport, address, typed.local, tls);
+    opened.map_err(|error| Failure::failed(format!("there is no way to {}: {error}", typed.target)))
+}
+
+fn in_tls(typed: &Call, name: &Host) -> Result<LineTls, Failure> {
+    let trust = match &typed.authorities {
+        Some(file) => tls::Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+        None => tls::Trust::Anyone,
+    };
+    let client = tls::client(&trust, None).map_err(Failure::request)?;
+    let name =
+        server_name(name).ok_or_else(|| Failure::request(format!("no certificate can be for `{name}`")))?;
+    Ok((client, name))
+}
+
+/// Who calls whom.
+fn party(typed: &Call, line: &Line) -> Result<Party, Failure> {
+    let (transport, host) = target(&typed.target)?;
+    let parties = &typed.parties;
+    let server: Uri = format!("sip:{host}")
+        .parse()
+        .map_err(|error| Failure::request(format!("`{host}` is no host of a SIP URI: {error}")))?;
+    let named = |user: &str| match &server {
+        Uri::Sip(uri) => Uri::Sip(SipUri::clone(uri).with_user(user)),
+        other => other.clone(),
+    };
+    let from = parties.from.clone().unwrap_or_else(|| named("netrig"));
+    let to = parties.to.clone().unwrap_or_else(|| server.clone());
+    let user = from.as_sip().and_then(|uri| uri.user.clone());
+    let credentials = match (&parties.password_env, parties.user.clone().or(user)) {
+        (None, _) => None,
+        (Some(_), None) => return Err(Failure::request("--password-env needs a --user, or one in --from")),
+        (Some(name), Some(user)) => {
+            let password = std::env::var(name)
+                .map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))?;
+            Some((user, password))
+        }
+    };
+    let messages = &typed.messages;
+    if messages.t1.is_zero() {
+        return Err(Failure::request("--t1 must be above zero"));
+    }
+    if messages.sdp.bytes() > LONGEST_DESCRIPTION {
+        return Err(Failure::request("--sdp: a message of SIP takes at most 60 KB of it"));
+    }
+    Ok(Party {
+        local: line.local(),
+        transport,
+        target: parties.request_uri.clone().unwrap_or_else(|| to.clone()),
+        from,
+        to,
+        registrar: server,
+        credentials,
+        description: usize::try_from(messages.sdp.bytes()).unwrap_or(usize::MAX),
+        text: messages.text.clone(),
+        expires: u32::try_from(messages.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX),
+        timing: Timing::of(messages.t1, None, Timing::default().t4),
+    })
+}

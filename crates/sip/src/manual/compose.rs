@@ -1,0 +1,188 @@
+//! Requests as they are composed from who calls whom.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+
+use super::Step;
+use super::desk::Desk;
+use crate::dialog::{Dialog, MAX_FORWARDS, State};
+use crate::header::{CSeq, NameAddr, Transport, Via};
+use crate::sdp::Description;
+use crate::transaction::Timing;
+use crate::{Host, Method, Name, Request, SipUri, Uri, Violation};
+
+/// The port of session descriptions: what is sent to it is discarded (RFC 863).
+const DISCARD: u16 = 9;
+
+/// Who calls whom, and how.
+#[derive(Clone, Debug)]
+pub struct Party {
+    /// Where the caller is reached.
+    pub local: SocketAddr,
+    /// Over what.
+    pub transport: Transport,
+    /// Who calls.
+    pub from: Uri,
+    /// Who is called.
+    pub to: Uri,
+    /// The Request-URI of what is asked of the one who is called, outside of a call.
+    pub target: Uri,
+    /// The Request-URI of registrations.
+    pub registrar: Uri,
+    /// Who answers challenges: a name and a password.
+    pub credentials: Option<(String, String)>,
+    /// The size of session descriptions, bytes; 0 for none.
+    pub description: usize,
+    /// The text of a MESSAGE.
+    pub text: String,
+    /// For how long is registered, s.
+    pub expires: u32,
+    /// T1, T2 and T4.
+    pub timing: Timing,
+}
+
+/// A request that was composed and not sent.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// What it is.
+    pub step: Step,
+    /// As the rules want it.
+    pub request: Request,
+    /// What the dialog will be when it is sent.
+    pub(super) dialog: Option<Dialog>,
+}
+
+/// What tells a request outside of a call from others.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub call_id: String,
+    pub tag: String,
+    pub sequence: u32,
+    /// The next of the same step goes on with it: a registration, and what was challenged.
+    pub goes_on: bool,
+}
+
+impl Desk {
+    /// Composes a request. Nothing is changed by that but what is drawn.
+    ///
+    /// # Errors
+    /// There is nothing to acknowledge, to take back or to hang up, or it may not be.
+    pub fn compose(&mut self, step: Step) -> Result<Draft, Violation> {
+        let (mut request, dialog) = match step {
+            Step::Ack => (self.acknowledgement()?, None),
+            Step::Cancel => return Ok(Draft { step, request: self.cancellation()?, dialog: None }),
+            Step::Bye | Step::ReInvite => {
+                let dialog = self.dialog().filter(|dialog| dialog.state() != State::Terminated);
+                let none = || Violation::new("RFC 3261 section 12.2", "there is no call");
+                let mut dialog = dialog.cloned().ok_or_else(none)?;
+                (dialog.request(step.method())?, Some(dialog))
+            }
+            Step::Register | Step::Invite | Step::Options | Step::Message => (self.outside(step), None),
+        };
+        let branch = format!("{}{}", crate::header::MAGIC_COOKIE, self.drawn());
+        let Party { local, transport, .. } = self.party;
+        let mut via = Via::new(transport, Host::Address(local.ip()), Some(local.port()), &branch);
+        via.parameters.push("rport", None);
+        request.headers.push_front(Name::Via, via);
+        match step {
+            Step::Invite | Step::ReInvite => self.describe(&mut request),
+            Step::Message => {
+                request.headers.push(Name::ContentType, "text/plain");
+                request.body = Bytes::from(self.party.text.clone());
+            }
+            _ => {}
+        }
+        if step != Step::Ack {
+            self.prove(&mut request);
+        }
+        Ok(Draft { step, request, dialog })
+    }
+
+    /// Outside of a call.
+    fn outside(&mut self, step: Step) -> Request {
+        let identity = match self.identities.get(&step) {
+            Some(last) if last.goes_on => Identity { sequence: last.sequence + 1, ..last.clone() },
+            _ => Identity {
+                call_id: format!("{}@{}", self.drawn(), self.party.local.ip()),
+                tag: self.drawn(),
+                sequence: 1,
+                goes_on: false,
+            },
+        };
+        let party = &self.party;
+        let (uri, to) = match step {
+            Step::Register => (party.registrar.clone(), &party.from),
+            _ => (party.target.clone(), &party.to),
+        };
+        let mut request = Request::new(step.method(), uri);
+        let headers = &mut request.headers;
+        headers.push(Name::MaxForwards, MAX_FORWARDS);
+        headers.push(Name::From, NameAddr::new(party.from.clone()).with_tag(&identity.tag));
+        headers.push(Name::To, NameAddr::new(to.clone()));
+        headers.push(Name::CallId, &identity.call_id);
+        headers.push(Name::CSeq, CSeq { number: identity.sequence, method: step.method() });
+        // "MUST NOT" stand in a MESSAGE (RFC 3428 section 4).
+        if step != Step::Message {
+            headers.push(Name::Contact, NameAddr::new(self.contact()));
+        }
+        if step == Step::Register {
+            headers.push(Name::Expires, party.expires);
+        }
+        request
+    }
+
+    fn contact(&self) -> Uri {
+        let Party { local, transport, from, .. } = &self.party;
+        let mut uri = SipUri::new(Host::Address(local.ip()));
+        uri.port = Some(local.port());
+        if let Some(user) = from.as_sip().and_then(|from| from.user.as_deref()) {
+            uri = uri.with_user(user);
+        }
+        if *transport != Transport::Udp {
+            uri = uri.with_parameter("transport", Some(&transport.name().to_ascii_lowercase()));
+        }
+        Uri::Sip(uri)
+    }
+
+    fn describe(&mut self, request: &mut Request) {
+        if self.party.description == 0 {
+            return;
+        }
+        let id = self.random.below(1 << 31);
+        let description =
+            Description::audio(self.party.local.ip(), DISCARD, id).padded(self.party.description);
+        request.headers.push(Name::ContentType, "application/sdp");
+        request.body = Bytes::from(description.to_string());
+    }
+
+    /// Answers the challenges that were met.
+    fn prove(&mut self, request: &mut Request) {
+        let cnonce = self.drawn();
+        let (method, uri, body) = (request.method.clone(), request.uri.to_string(), request.body.clone());
+        for (name, session) in
+            [Name::Authorization, Name::ProxyAuthorization].into_iter().zip(&mut self.sessions)
+        {
+            if let Some(session) = session {
+                request.headers.push(name, session.answer(&method, &uri, &body, &cnonce).write());
+            }
+        }
+    }
+
+    /// Letters and digits that nobody else has drawn.
+    fn drawn(&mut self) -> String {
+        format!("{:016x}", self.random.bits())
+    }
+}
+
+impl Draft {
+    /// As it would be sent.
+    pub fn to_bytes(&self) -> Bytes {
+        crate::Message::from(self.request.clone()).to_bytes()
+    }
+
+    /// Its method.
+    pub const fn method(&self) -> &Method {
+        &self.request.method
+    }
+}

@@ -1,0 +1,470 @@
+//! What was sent and what has come of it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use netrig_core::{Duration, Endpoint as _, Instant, Stream};
+
+use super::Step;
+use super::compose::{Draft, Identity, Party};
+use crate::dialog::{Dialog, Invitation, State, Told as Invited};
+use crate::digest::{Challenge, Session};
+use crate::transaction::{Client, ClientKey, Event, InviteClient, Timer};
+use crate::{Message, Method, Name, ParseError, Request, Response, Status, Violation};
+
+/// The most requests whose answers are waited for, or may come again.
+const MOST: usize = 64;
+
+/// A user agent client whose requests a person sends.
+#[derive(Debug)]
+pub struct Desk {
+    pub(super) party: Party,
+    pub(super) random: Stream,
+    pub(super) identities: BTreeMap<Step, Identity>,
+    /// Of the server, and of a proxy.
+    pub(super) sessions: [Option<Session>; 2],
+    open: Vec<Open>,
+    invitation: Option<Invitation>,
+    /// Whose dialog the call is.
+    tag: Option<String>,
+    /// The ACK that the person may send, and for the 2xx of which `CSeq`.
+    due: Option<Request>,
+    /// Of ACKs that were sent: each 2xx that comes again has its own again.
+    acknowledged: BTreeMap<(String, u32), Bytes>,
+    /// The call as it was before a BYE that was challenged.
+    before_bye: Option<Dialog>,
+    told: VecDeque<Told>,
+}
+
+/// A request that was sent.
+#[derive(Debug)]
+struct Open {
+    step: Step,
+    key: Option<ClientKey>,
+    request: Request,
+    /// As it was sent, right or wrong.
+    bytes: Bytes,
+    since: Instant,
+    machine: Machine,
+    /// How often it was sent.
+    sent: u32,
+    /// Nothing is sent again.
+    is_silent: bool,
+    is_answered: bool,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+enum Machine {
+    Invite(InviteClient),
+    Other(Client),
+}
+
+/// Why something is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The person sends it.
+    Person,
+    /// Nobody has answered in time: timer A or E, or what it answers has come again.
+    Again,
+    /// It acknowledges what is no 2xx, or answers a request of the other's.
+    Itself,
+}
+
+/// What is to be done, and to be told.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// To be sent.
+    Send {
+        /// As it is.
+        bytes: Bytes,
+        /// Of which step, if it is one.
+        step: Option<Step>,
+        /// Why.
+        why: Why,
+    },
+    /// Something came.
+    Came(Box<Came>),
+    /// Nobody has answered.
+    TimedOut {
+        /// What.
+        step: Step,
+        /// B or F.
+        timer: Timer,
+    },
+}
+
+/// What came.
+#[derive(Clone, Debug)]
+pub struct Came {
+    /// As it is.
+    pub bytes: Bytes,
+    /// As the strict parser reads it.
+    pub message: Result<Message, ParseError>,
+    /// The rules that it breaks.
+    pub violations: Vec<Violation>,
+    /// What it answers, if it answers anything, and how long after that was first sent.
+    pub answers: Option<(Step, Duration)>,
+    /// Whether it has come before.
+    pub is_again: bool,
+}
+
+impl Came {
+    /// The status of a response.
+    pub fn status(&self) -> Option<Status> {
+        self.message.as_ref().ok()?.as_response().map(|response| response.status)
+    }
+}
+
+impl Desk {
+    /// Nothing was sent yet. What has to be drawn is drawn from `random`.
+    pub const fn new(party: Party, random: Stream) -> Self {
+        Self {
+            party,
+            random,
+            identities: BTreeMap::new(),
+            sessions: [None, None],
+            open: Vec::new(),
+            invitation: None,
+            tag: None,
+            due: None,
+            acknowledged: BTreeMap::new(),
+            before_bye: None,
+            told: VecDeque::new(),
+        }
+    }
+
+    /// What may be sent now, by the rules.
+    pub fn choices(&self) -> Vec<Step> {
+        let dialog = self.dialog().map(Dialog::state);
+        let is_open = |step| self.open.iter().any(|open| open.step == step && !open.is_answered);
+        let is_free = |step: &Step| match step {
+            Step::Register | Step::Options | Step::Message => true,
+            Step::Invite => !is_open(Step::Invite) && dialog.is_none_or(|state| state == State::Terminated),
+            Step::Ack => self.due.is_some(),
+            Step::Cancel => self.cancelled().is_some(),
+            Step::ReInvite => dialog == Some(State::Confirmed) && !is_open(Step::ReInvite),
+            Step::Bye => dialog == Some(State::Confirmed),
+        };
+        Step::ALL.into_iter().filter(is_free).collect()
+    }
+
+    /// The call.
+    pub(super) fn dialog(&self) -> Option<&Dialog> {
+        let tag = self.tag.as_ref()?;
+        self.invitation.as_ref()?.dialogs().find(|dialog| dialog.id().remote_tag == *tag)
+    }
+
+    fn dialog_mut(&mut self) -> Option<&mut Dialog> {
+        self.invitation.as_mut()?.dialog(self.tag.as_ref()?)
+    }
+
+    /// The ACK that is due.
+    pub(super) fn acknowledgement(&self) -> Result<Request, Violation> {
+        let none = || Violation::new("RFC 3261 section 13.2.2.4", "there is no 2xx to be acknowledged");
+        self.due.clone().ok_or_else(none)
+    }
+
+    fn cancelled(&self) -> Option<&InviteClient> {
+        self.open.iter().rev().find_map(|open| match &open.machine {
+            Machine::Invite(invite) if invite.can_be_cancelled() => Some(invite),
+            _ => None,
+        })
+    }
+
+    pub(super) fn cancellation(&self) -> Result<Request, Violation> {
+        let none =
+            || Violation::new("RFC 3261 section 9.1", "there is no INVITE with only provisional responses");
+        self.cancelled().map(InviteClient::cancellation).ok_or_else(none)
+    }
+
+    /// Sends a draft as these bytes, which are those of the draft or others. Where they are a request that can be read, its
+    /// transaction is that of the request.
+    pub fn send(&mut self, now: Instant, draft: Draft, bytes: Bytes) {
+        let Draft { step, request, dialog } = draft;
+        let request = match Message::parse(&bytes) {
+            Ok(Message::Request(changed)) if changed.method == request.method => changed,
+            _ => request,
+        };
+        if step == Step::Ack {
+            self.due = None;
+            self.acknowledged.insert(place(&request), bytes.clone());
+            self.told.push_back(Told::Send { bytes, step: Some(step), why: Why::Person });
+            return;
+        }
+        if let Some(dialog) = dialog {
+            let before = self.dialog_mut().map(|own| std::mem::replace(own, dialog));
+            if step == Step::Bye {
+                self.before_bye = before;
+            }
+        }
+        self.remember(step, &request);
+        let (reliable, timing) = (self.party.transport.is_reliable(), self.party.timing);
+        let machine = if request.method == Method::Invite {
+            Machine::Invite(InviteClient::new(now, request.clone(), reliable, timing))
+        } else {
+            Machine::Other(Client::new(now, request.clone(), reliable, timing))
+        };
+        if step == Step::Invite {
+            (self.invitation, self.tag, self.due) =
+                (Some(Invitation::new(request.clone(), timing)), None, None);
+        }
+        let key = ClientKey::of_request(&request).ok().flatten();
+        if self.open.len() == MOST {
+            self.open.remove(0);
+        }
+        self.open.push(Open {
+            step,
+            key,
+            request,
+            bytes,
+            since: now,
+            machine,
+            sent: 0,
+            is_silent: false,
+            is_answered: false,
+            is_over: false,
+        });
+        self.drain(now, self.open.len() - 1);
+    }
+
+    /// What the next of this step goes on from.
+    fn remember(&mut self, step: Step, request: &Request) {
+        let headers = &request.headers;
+        let sequence = headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
+        let tag = headers.from().ok().flatten().and_then(|from| from.tag().map(str::to_owned));
+        let call_id = headers.call_id().ok().flatten().map(str::to_owned);
+        let (Some(tag), Some(call_id)) = (tag, call_id) else { return };
+        // All registrations of a client have one Call-ID (RFC 3261 section 10.2).
+        self.identities.insert(step, Identity { call_id, tag, sequence, goes_on: step == Step::Register });
+    }
+
+    /// Takes what came.
+    pub fn handle(&mut self, now: Instant, bytes: &Bytes) {
+        let message = Message::parse(bytes);
+        let violations = message.as_ref().map(Message::violations).unwrap_or_default();
+        let mut came = Came { bytes: bytes.clone(), message, violations, answers: None, is_again: false };
+        // What came is told before what is sent because of it.
+        let place = self.told.len();
+        match came.message.clone() {
+            Ok(Message::Response(response)) => self.response(now, response, &mut came),
+            Ok(Message::Request(request)) => return self.request(&request, came),
+            Err(_) => {}
+        }
+        self.told.insert(place, Told::Came(Box::new(came)));
+    }
+
+    fn response(&mut self, now: Instant, response: Response, came: &mut Came) {
+        let key = ClientKey::of_response(&response).ok().flatten();
+        let Some(at) = self.open.iter().position(|open| key.is_some() && open.key == key) else {
+            let what = "it answers nothing that was sent";
+            came.violations.push(Violation::new("RFC 3261 section 17.1.3", what));
+            return;
+        };
+        let open = &mut self.open[at];
+        came.answers = Some((open.step, now - open.since));
+        match &mut open.machine {
+            Machine::Invite(machine) => machine.handle_packet(now, response.into()),
+            Machine::Other(machine) => machine.handle_packet(now, response.into()),
+        }
+        let new = self.drain(now, at);
+        came.is_again = new.is_empty();
+        for response in new {
+            let was_answered = std::mem::replace(&mut self.open[at].is_answered, response.status.is_final());
+            came.is_again |= was_answered;
+            if let Err(violation) = self.answered(now, at, &response, was_answered) {
+                came.violations.push(violation);
+            }
+        }
+    }
+
+    /// A response that its transaction has not seen, or a 2xx to an INVITE.
+    fn answered(
+        &mut self,
+        now: Instant,
+        at: usize,
+        response: &Response,
+        again: bool,
+    ) -> Result<(), Violation> {
+        let (step, request) = (self.open[at].step, self.open[at].request.clone());
+        if !again && matches!(response.status.code(), 401 | 407) {
+            self.challenged(step, response);
+        }
+        let acknowledgement = match step {
+            Step::Invite => {
+                let Some(invitation) = &mut self.invitation else { return Ok(()) };
+                match invitation.handle_response(now, response)? {
+                    Invited::Early(tag) => {
+                        self.tag.get_or_insert(tag);
+                        None
+                    }
+                    Invited::Accepted(tag, acknowledgement) => {
+                        self.tag = Some(tag);
+                        Some(*acknowledgement)
+                    }
+                    Invited::Trying => None,
+                    Invited::Refused => {
+                        self.tag = None;
+                        None
+                    }
+                }
+            }
+            Step::ReInvite => {
+                let Some(dialog) = self.dialog_mut() else { return Ok(()) };
+                dialog.handle_response(response);
+                response.status.is_success().then(|| dialog.acknowledgement(&request))
+            }
+            _ => None,
+        };
+        if let Some(acknowledgement) = acknowledgement {
+            match self.acknowledged.get(&place(&acknowledgement)) {
+                Some(bytes) => {
+                    let bytes = bytes.clone();
+                    self.told.push_back(Told::Send { bytes, step: Some(Step::Ack), why: Why::Again });
+                }
+                None => self.due = Some(acknowledgement),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next of this step is to prove who sends it.
+    fn challenged(&mut self, step: Step, response: &Response) {
+        let fields = [Name::WwwAuthenticate, Name::ProxyAuthenticate];
+        for (name, session) in fields.iter().zip(&mut self.sessions) {
+            let challenges = response.headers.challenges(name).unwrap_or_default();
+            let challenge = challenges.iter().find_map(|challenge| Challenge::read(challenge).ok());
+            if let (Some(challenge), Some((user, password))) = (challenge, &self.party.credentials) {
+                *session = Some(Session::new(challenge, user, password));
+            }
+        }
+        if let Some(identity) = self.identities.get_mut(&step) {
+            identity.goes_on = true;
+        }
+        // A BYE that was not taken has ended nothing.
+        if let Some(mut before) = self.before_bye.take().filter(|_| step == Step::Bye)
+            && let Some(own) = self.dialog_mut()
+        {
+            // The number of that BYE is used up.
+            let _ = before.request(Method::Options);
+            *own = before;
+        }
+    }
+
+    /// A request of the other's, which is answered at once.
+    fn request(&mut self, request: &Request, came: Came) {
+        self.told.push_back(Told::Came(Box::new(came)));
+        let is_of_the_call = self
+            .dialog()
+            .is_some_and(|dialog| crate::dialog::DialogId::of_request(request).as_ref() == Some(dialog.id()));
+        let status = match request.method {
+            Method::Ack => return,
+            Method::Bye if is_of_the_call => {
+                if let Some(dialog) = self.dialog_mut() {
+                    dialog.terminate();
+                }
+                Status::OK
+            }
+            Method::Bye | Method::Cancel => Status::CALL_DOES_NOT_EXIST,
+            Method::Options | Method::Notify | Method::Info | Method::Message => Status::OK,
+            Method::Invite => Status::BUSY_HERE,
+            _ => Status::NOT_IMPLEMENTED,
+        };
+        let mut response = request.response(status);
+        if let Ok(Some(to)) = response.headers.to()
+            && to.tag().is_none()
+        {
+            // The same for each time that it comes again.
+            let tag = request.headers.call_id().ok().flatten().map_or(0, |text| text.len());
+            response.headers.set(Name::To, to.with_tag(&format!("manual{tag}")));
+        }
+        let bytes = Message::from(response).to_bytes();
+        self.told.push_back(Told::Send { bytes, step: None, why: Why::Itself });
+    }
+
+    /// Does what is due by now.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for at in 0..self.open.len() {
+            match &mut self.open[at].machine {
+                Machine::Invite(machine) => machine.handle_timeout(now),
+                Machine::Other(machine) => machine.handle_timeout(now),
+            }
+            self.drain(now, at);
+        }
+        self.open.retain(|open| !open.is_over);
+    }
+
+    /// When [`Desk::handle_timeout`] wants to be called next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let next = |open: &Open| match &open.machine {
+            Machine::Invite(machine) => machine.poll_timeout(),
+            Machine::Other(machine) => machine.poll_timeout(),
+        };
+        self.open.iter().filter_map(next).min()
+    }
+
+    /// What is to be sent and told, in its order.
+    pub fn poll(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    /// Nothing that was sent is sent again; answers are waited for as before.
+    pub fn stop_repeating(&mut self) {
+        self.open.iter_mut().for_each(|open| open.is_silent = true);
+    }
+
+    /// Whether something is sent again until it is answered.
+    pub fn repeats(&self) -> bool {
+        let is_unreliable = !self.party.transport.is_reliable();
+        is_unreliable && self.open.iter().any(|open| !open.is_answered && !open.is_silent)
+    }
+
+    /// Whether an answer is waited for.
+    pub fn waits(&self) -> bool {
+        self.open.iter().any(|open| !open.is_answered && !open.is_over)
+    }
+
+    /// Takes from a transaction what it says; the responses that are new to it.
+    fn drain(&mut self, now: Instant, at: usize) -> Vec<Response> {
+        let Self { open, told, .. } = self;
+        let Open { step, request, bytes, machine, sent, is_silent, is_over, .. } = &mut open[at];
+        let mut new = Vec::new();
+        loop {
+            let transmit = match machine {
+                Machine::Invite(machine) => machine.poll_transmit(now),
+                Machine::Other(machine) => machine.poll_transmit(now),
+            };
+            let Some(message) = transmit else { break };
+            let is_own = message.as_request().is_some_and(|own| own.method == request.method);
+            let (bytes, step, why) = match (is_own, *sent) {
+                (true, 0) => (bytes.clone(), Some(*step), Why::Person),
+                (true, _) => (bytes.clone(), Some(*step), Why::Again),
+                (false, _) => (message.to_bytes(), None, Why::Itself),
+            };
+            *sent += u32::from(is_own);
+            if !(*is_silent && why == Why::Again) {
+                told.push_back(Told::Send { bytes, step, why });
+            }
+        }
+        loop {
+            let event = match machine {
+                Machine::Invite(machine) => machine.poll_event(),
+                Machine::Other(machine) => machine.poll_event(),
+            };
+            match event {
+                None => return new,
+                Some(Event::Response(response)) => new.push(response),
+                Some(Event::TimedOut(timer)) => told.push_back(Told::TimedOut { step: *step, timer }),
+                Some(Event::Ended) => *is_over = true,
+                Some(Event::Request(_) | Event::TransportFailed) => {}
+            }
+        }
+    }
+}
+
+/// Which 2xx an ACK is for: whose, and its `CSeq`.
+fn place(acknowledgement: &Request) -> (String, u32) {
+    let headers = &acknowledgement.headers;
+    let tag = headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned)).unwrap_or_default();
+    (tag, headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number))
+}
