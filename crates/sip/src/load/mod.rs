@@ -43,6 +43,7 @@ pub mod slab;
 mod table;
 pub mod template;
 mod text;
+mod timed;
 pub mod token;
 mod user;
 mod users;
@@ -55,7 +56,9 @@ pub use caller::{Caller, Full};
 pub use course::Course;
 pub use fault::Fault;
 pub use moment::Moment;
-pub use output::{Broken, Counts, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose};
+pub use output::{
+    Broken, Counts, Departure, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose,
+};
 pub use part::{Begun, Part};
 pub use plan::{CalleeOrder, Pace, Plan, PlanError, Portion, Work};
 pub use recipient::Recipient;
