@@ -188,6 +188,14 @@ impl Making {
         self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
+    /// Has the kernel keep what ICMP says of datagrams that were sent (ip(7): `IP_RECVERR`).
+    pub fn told_of_errors(&self) -> Result<(), SocketError> {
+        match self.local.is_ipv4() {
+            true => self.number("IP_RECVERR", libc::IPPROTO_IP, libc::IP_RECVERR, 1),
+            false => self.number("IPV6_RECVERR", libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
+        }
+    }
+
     /// Sizes of the buffers; beyond the system's limits where the process may (CAP_NET_ADMIN).
     pub fn buffers(&self, buffers: Buffers) -> Result<(), SocketError> {
         if let Some(bytes) = buffers.send {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{SocketType, ipproto};
 
-use crate::socket::{Making, SocketError, Stamped, drops, is_loss};
+use crate::socket::{Making, SocketError, Stamped, drops};
 use crate::sys::{Incoming, MESSAGES, Outgoing, ReceiveBatch, send_many};
 
 /// A bound UDP socket.
@@ -17,15 +17,6 @@ pub(super) struct DatagramSocket {
     drops: u32,
 }
 
-/// What becomes of a datagram that the kernel does not take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It is given to the kernel again.
-    Again,
-    /// It is not sent.
-    GivenUp,
-}
-
 impl DatagramSocket {
     /// Bound there, and nowhere else: an address that another one listens at is an error. It asks for a receive buffer of `room`
     /// bytes and gets as much of it as the system grants.
@@ -33,7 +24,26 @@ impl DatagramSocket {
     /// # Errors
     /// It is not to be had as it was asked for.
     pub fn open(address: SocketAddr, room: u32, stamped: Option<Stamped>) -> Result<Self, SocketError> {
+        Self::made(Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?, address, room, stamped)
+    }
+
+    /// The same, with which the kernel keeps what ICMP says of what was sent: it is told by an error of the next call, and to
+    /// be taken by [`ReceiveBatch::receive_errors`].
+    ///
+    /// # Errors
+    /// It is not to be had as it was asked for.
+    pub fn open_told(address: SocketAddr, room: u32, stamped: Option<Stamped>) -> Result<Self, SocketError> {
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
+        making.told_of_errors()?;
+        Self::made(making, address, room, stamped)
+    }
+
+    fn made(
+        making: Making,
+        address: SocketAddr,
+        room: u32,
+        stamped: Option<Stamped>,
+    ) -> Result<Self, SocketError> {
         if let Some(which) = stamped {
             making.stamped(which)?;
         }
@@ -70,26 +80,21 @@ impl DatagramSocket {
         let most = most.min(MESSAGES);
         let count = match batch.receive_up_to(most, &self.socket) {
             Ok(count) => count,
-            // What the network has to say of a datagram that was sent is no fault of the socket's.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
         };
         (0..count).filter_map(|at| batch.get(at)).for_each(|incoming| each(&incoming));
         Ok(count == most)
     }
 
-    /// Sends datagrams, as many with a call as it takes; how many went. Of each that the kernel does not take `refused` says
-    /// what becomes of it.
-    ///
-    /// # Errors
-    /// Those of `refused`; what comes behind such a datagram is not sent.
-    pub fn send<'a, E>(
+    /// Sends datagrams, as many with a call as it takes. Of each that the kernel does not take `refused` is told why; it is not
+    /// sent again.
+    pub fn send<'a>(
         &self,
         datagrams: impl IntoIterator<Item = (SocketAddr, &'a [u8])>,
-        mut refused: impl FnMut(&'a [u8], io::Error) -> Result<Refused, E>,
-    ) -> Result<u64, E> {
+        mut refused: impl FnMut(&'a [u8], io::Error),
+    ) {
         let mut datagrams = datagrams.into_iter();
-        let mut gone = 0;
         loop {
             let mut batch: [(Option<SocketAddr>, &'a [u8]); MESSAGES] = [(None, &[]); MESSAGES];
             let mut count = 0;
@@ -97,19 +102,19 @@ impl DatagramSocket {
                 batch[count] = (Some(to), bytes);
                 count += 1;
             }
-            gone += self.send_batch(&batch[..count], &mut refused)?;
+            self.send_batch(&batch[..count], &mut refused);
             if count < MESSAGES {
-                return Ok(gone);
+                return;
             }
         }
     }
 
     /// At most [`MESSAGES`].
-    fn send_batch<'a, E>(
+    fn send_batch<'a>(
         &self,
         batch: &[(Option<SocketAddr>, &'a [u8])],
-        refused: &mut impl FnMut(&'a [u8], io::Error) -> Result<Refused, E>,
-    ) -> Result<u64, E> {
+        refused: &mut impl FnMut(&'a [u8], io::Error),
+    ) {
         let mut pieces = [IoSlice::new(&[]); MESSAGES];
         for (piece, (_, bytes)) in pieces.iter_mut().zip(batch) {
             *piece = IoSlice::new(bytes);
@@ -119,22 +124,17 @@ impl DatagramSocket {
             pieces: std::slice::from_ref(&pieces[at]),
             segment: None,
         });
-        let (mut next, mut gone) = (0, 0);
+        let mut next = 0;
         while next < batch.len() {
             match send_many(&self.socket, &messages[next..batch.len()]) {
-                Ok(sent) => {
-                    next += sent;
-                    gone += sent as u64;
-                }
+                Ok(sent) => next += sent,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    if refused(batch[next].1, error)? == Refused::GivenUp {
-                        next += 1;
-                    }
+                    refused(batch[next].1, error);
+                    next += 1;
                 }
             }
         }
-        Ok(gone)
     }
 
     /// Datagrams that reached this machine and for which there was no room, since this was last asked.

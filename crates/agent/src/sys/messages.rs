@@ -165,6 +165,20 @@ impl ReceiveBatch {
         Some(incoming)
     }
 
+    /// The destination and the first bytes of the datagram that number `at` of the last call's errors says to have reached
+    /// nobody, if that is what it says.
+    pub fn undelivered(&self, at: usize) -> Option<(SocketAddr, &[u8])> {
+        let (len, control) = self.lengths[at];
+        let is_such = control_messages(&self.controls[at].0[..control]).any(|(level, kind, content)| {
+            matches!(
+                (level, kind),
+                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+            ) && says_unreachable(content)
+        });
+        let to = decode_name(&self.names[at].0).filter(|_| is_such)?;
+        Some((to, &self.buffers[at * self.keep..][..len.min(self.keep)]))
+    }
+
     /// The transmit stamp that number `at` of the last call's errors is, if it is one.
     pub fn transmit_stamp(&self, at: usize) -> Option<TransmitStamp> {
         let (mut number, mut when) = (None, None);
@@ -194,6 +208,21 @@ fn stamped_number(content: &[u8]) -> Option<u32> {
     const STAMPED_WHEN_SENT: u32 = 0;
     let word = |at: usize| Some(u32::from_ne_bytes(*content.get(at..)?.first_chunk()?));
     (*content.get(4)? == ORIGIN_TIMESTAMPING && word(8)? == STAMPED_WHEN_SENT).then(|| word(12))?
+}
+
+/// Whether a `sock_extended_err` is a message of ICMP by which "the transport layer [...] inform[s] the transport user of a
+/// failure in sending": "host, network, port or protocol unreachable errors, or parameter problem errors" (RFC 3261 section
+/// 18.4). `ee_origin` is the fifth octet, `ee_type` and `ee_code` follow it.
+fn says_unreachable(content: &[u8]) -> bool {
+    const ICMP: u8 = 2;
+    const ICMP6: u8 = 3;
+    /// A datagram that is too long and must not be cut is told by the size of the way, and sent again in pieces.
+    const FRAGMENTATION_NEEDED: u8 = 4;
+    match content.get(4..7) {
+        Some(&[ICMP, 3, code]) => code != FRAGMENTATION_NEEDED,
+        Some(&[ICMP, 12, _] | &[ICMP6, 1 | 4, _]) => true,
+        _ => false,
+    }
 }
 
 /// The control messages in `bytes`, each with its level, its type and its content (cmsg(3)).

@@ -174,6 +174,30 @@ fn the_next_server_takes_over() {
     assert_eq!((report.outcome(What::Call).unwrap().failed, report.failures[0].kind), (5, "timer"));
 }
 
+/// Over UDP the network says that nobody is there, long before a timer does; who else is there is asked then.
+#[test]
+fn a_datagram_that_reaches_nobody_is_a_failure_at_once() {
+    let registrar = Running::start(sockets(&UDP), ordered(Role::Registrar));
+    let callee = answering(Answer::Accept(Duration::ZERO));
+    for (work, what, other) in [(CALL, What::Call, &callee), (Work::Register, What::Register, &registrar)] {
+        let gone = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Timers B and F would be 32 s.
+        let patient = |order: LoadOrder| {
+            with(order, |plan| {
+                (plan.timing, plan.domain) = (Timing::default(), Some(address(other).to_string()));
+            })
+        };
+        let report = carried_out(&patient(order(gone, work, 20)));
+        let [failure] = &report.failures[..] else { panic!("{:?}", report.failures) };
+        assert_eq!((failure.kind, failure.count, report.requests_again), ("unreachable", 20, 0));
+        assert_eq!(report.tester.unsent, 0);
+        let others = vec![address(other)];
+        let report = carried_out(&LoadOrder { others, ..patient(order(gone, work, 20)) });
+        assert_all_well(&report, what, 20);
+        assert_eq!((report.failed_over, report.requests_again), (20, 0));
+    }
+}
+
 /// A server that dies in the midst of a load: the load goes on, or ends, as it is told.
 #[test]
 fn a_load_ends_with_its_server_if_it_is_told_to() {

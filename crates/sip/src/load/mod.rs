@@ -44,6 +44,7 @@ pub mod slab;
 mod table;
 pub mod template;
 mod text;
+mod timed;
 pub mod token;
 mod user;
 mod users;
@@ -57,7 +58,9 @@ pub use course::Course;
 pub use fault::Fault;
 pub use lookup::{Located, Unlocated};
 pub use moment::Moment;
-pub use output::{Broken, Counts, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose};
+pub use output::{
+    Broken, Counts, Departure, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose,
+};
 pub use part::{Begun, Part};
 pub use plan::{CalleeOrder, Pace, Plan, PlanError, Portion, Work};
 pub use recipient::Recipient;

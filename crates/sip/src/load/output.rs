@@ -22,8 +22,27 @@ pub struct Output {
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
-    /// Where each ends.
-    ends: Vec<(usize, SocketAddr, Way)>,
+    places: Vec<Place>,
+}
+
+/// Where a message is, and where it goes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    end: usize,
+    to: SocketAddr,
+    way: Way,
+    departure: Option<Departure>,
+}
+
+/// Which of an attempt's stamps says when a message was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// [`Stamps::request`].
+    Request,
+    /// [`Stamps::changing`].
+    Changing,
+    /// [`Stamps::ending`].
+    Ending,
 }
 
 /// Along which connection a message goes, where it goes along one.
@@ -43,12 +62,12 @@ pub enum Way {
 impl Outbox {
     /// How many there are.
     pub const fn len(&self) -> usize {
-        self.ends.len()
+        self.places.len()
     }
 
     /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.places.is_empty()
     }
 
     /// Each with where it goes.
@@ -58,25 +77,47 @@ impl Outbox {
 
     /// Each with where it goes, and along what.
     pub fn along(&self) -> impl Iterator<Item = (SocketAddr, Way, &[u8])> {
-        let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, ..)| *end));
-        starts.zip(&self.ends).map(|(start, (end, to, way))| (*to, *way, &self.bytes[start..*end]))
+        let starts = std::iter::once(0).chain(self.places.iter().map(|place| place.end));
+        starts.zip(&self.places).map(|(start, place)| (place.to, place.way, &self.bytes[start..place.end]))
+    }
+
+    /// Each with where it goes and, of what is sent for the first time, the attempt whose stamp says when that was.
+    pub fn departing(&self) -> impl Iterator<Item = (SocketAddr, &[u8], Option<(Token, Departure)>)> {
+        self.along().zip(&self.places).map(|((to, way, bytes), place)| {
+            let stamped = match way {
+                Way::Of { attempt, .. } => place.departure.map(|departure| (attempt, departure)),
+                Way::Back => None,
+            };
+            (to, bytes, stamped)
+        })
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.ends.clear();
+        self.places.clear();
     }
 
     /// Puts a message behind them, as it is.
     pub fn push(&mut self, to: SocketAddr, way: Way, message: &[u8]) {
         self.bytes.extend_from_slice(message);
-        self.ends.push((self.bytes.len(), to, way));
+        self.end(to, way);
     }
 
     pub(super) fn write(&mut self, to: SocketAddr, way: Way, template: &Template, values: &Values<'_>) {
         template.write(values, &mut self.bytes);
-        self.ends.push((self.bytes.len(), to, way));
+        self.end(to, way);
+    }
+
+    fn end(&mut self, to: SocketAddr, way: Way) {
+        self.places.push(Place { end: self.bytes.len(), to, way, departure: None });
+    }
+
+    /// A stamp says when the last message was sent.
+    pub(super) fn departs(&mut self, departure: Departure) {
+        if let Some(place) = self.places.last_mut() {
+            place.departure = Some(departure);
+        }
     }
 }
 
@@ -120,6 +161,18 @@ impl Stamps {
             changing: never,
             changed: never,
         }
+    }
+}
+
+impl Stamps {
+    /// What was handed out then is sent only now.
+    pub(super) fn depart(&mut self, departure: Departure, at: Instant) {
+        let place = match departure {
+            Departure::Request => &mut self.request,
+            Departure::Changing => &mut self.changing,
+            Departure::Ending => &mut self.ending,
+        };
+        *place = at;
     }
 }
 
@@ -262,13 +315,13 @@ pub enum Failure {
     /// It found no server to ask: nothing was sent to one, and nothing is held against one.
     #[error("{0}")]
     Unlocated(#[from] Unlocated),
-    /// The connection on which an answer was to come is gone: "the condition MUST be treated as a 503" (RFC 3261 section
-    /// 8.1.3.1).
+    /// The connection on which an answer was to come is gone, or nobody is reached: "the condition MUST be treated as a 503"
+    /// (RFC 3261 section 8.1.3.1).
     #[error("{0}")]
     Connection(Broken),
 }
 
-/// How a connection has come to its end.
+/// How a connection has come to its end, or what is said of the way of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Broken {
     /// Nobody listens there.
@@ -292,6 +345,9 @@ pub enum Broken {
     /// The other side did not take what was sent.
     #[error("the server did not take what was sent on its connection")]
     Stuck,
+    /// The network has said of a datagram that it reaches nobody: by ICMP.
+    #[error("nobody was reached, as the network said (ICMP)")]
+    Undelivered,
     /// This machine had no port, descriptor or memory for it: the tester's own limit.
     #[error("the tester had no port or descriptor for its connection")]
     Unopened,

@@ -11,14 +11,14 @@ use super::caller::Caller;
 use super::course::Course;
 use super::lookup::{Located, Looking, Unlocated};
 use super::moment::Moment;
-use super::output::{Broken, Output, Record, Side, Whose};
+use super::output::{Broken, Departure, Output, Record, Side, Whose};
 use super::plan::{CalleeOrder, Plan, Work};
 use super::recipient::Recipient;
 use super::registrant::Registrant;
-use super::scan::Scan;
+use super::scan::{Scan, Start};
 use super::setup::Setup;
 use super::template::TemplateError;
-use super::token::{Owner, Wish};
+use super::token::{Owner, Token, Wish};
 use super::user::Registration;
 use super::users::{Next, Users, share};
 use crate::index::Tally;
@@ -368,7 +368,16 @@ impl Part {
         true
     }
 
-    /// A connection to `server` is gone: one of those who register, of those who call, or, if that is not said, of either.
+    /// A message was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it.
+    pub fn handle_departure(&mut self, at: Instant, of: (Token, Departure)) {
+        match of.0.owner {
+            Owner::Registration => self.registrant.handle_departure(at, of),
+            Owner::Caller(_) => self.caller.handle_departure(at, of),
+            Owner::Callee => {}
+        }
+    }
+
+    /// A connection to `server` is gone, or nobody is reached there: one of those who register, of those who call, or, if that is not said, of either.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
@@ -381,6 +390,17 @@ impl Part {
         }
         if registers != Some(false) {
             self.registrant.handle_disconnection(now, (server, whose), why, &mut self.out);
+        }
+    }
+
+    /// A message did not reach `to`, as the network says, which shows the beginning of it: a request's attempt has failed, or
+    /// goes to the next server.
+    pub fn handle_undelivered(&mut self, now: Instant, to: SocketAddr, scan: &Scan<'_>) {
+        let (Some(Start::Request { .. }), Some(branch)) = (scan.start, scan.branch) else { return };
+        let Some((token, _)) = Token::read_branch(branch) else { return };
+        if (token.run, token.shard) == (self.run, self.number) && token.owner != Owner::Callee {
+            let registers = Some(token.owner == Owner::Registration);
+            self.handle_disconnection(now, registers, (to, Whose::Attempt(token)), Broken::Undelivered);
         }
     }
 

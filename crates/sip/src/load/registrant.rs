@@ -6,15 +6,19 @@ use std::sync::Arc;
 use netrig_core::{Duration, Instant};
 
 use super::authorize::{Credentials, authorize};
+use super::call::Clock;
 use super::digits::{Decimal, decimal};
 use super::lookup::Located;
 use super::messages::Requests;
 use super::moment::Moment;
-use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, What, Whose, stamp};
+use super::output::{
+    Broken, Counts, Departure, Failure, Output, Record, Side, Stamps, Way, What, Whose, stamp,
+};
 use super::scan::Scan;
 use super::setup::{Directory, Setup};
 use super::slab::Key;
 use super::template::{Hole, TemplateError, Values};
+use super::timed::Timed;
 use super::token::{Owner, Token, server_of, transaction};
 use super::user::{Registration, User};
 use super::wheel::Wheel;
@@ -140,10 +144,7 @@ impl Registrant {
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
         self.arrived = now;
-        while let Some(index) = self.wheel.pop(now) {
-            self.due(now, index, out);
-            self.rest(index);
-        }
+        self.do_all_due(now, out);
     }
 
     /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
@@ -187,7 +188,14 @@ impl Registrant {
         self.rest(index);
     }
 
-    /// A connection to `server` is gone along which requests went: what waits for an answer to one of them has failed, or goes
+    /// A message was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it.
+    pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
+        if let Some(user) = self.users.get_mut(token.key.index as usize) {
+            user.stamps.depart(departure, at);
+        }
+    }
+
+    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of them has failed, or goes
     /// to the next server.
     pub fn handle_disconnection(
         &mut self,
@@ -265,7 +273,11 @@ impl Registrant {
         user.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
         user.clock.end = Deadline::after(now, timing.patience());
         user.clock.act.stop();
+        let is_first = user.stamps.request == now;
         self.write(index, out);
+        if is_first {
+            out.messages.departs(Departure::Request);
+        }
         self.rest(index);
     }
 
@@ -399,11 +411,18 @@ impl Registrant {
             let _renewed = self.begin(now, now, index, (What::Renew, expires), out);
         }
     }
+}
 
-    /// Sets the wheel to what the user waits for.
-    fn rest(&mut self, index: u32) {
-        if let Some(user) = self.users.get(index as usize) {
-            self.wheel.set(index, user.clock.next());
-        }
+impl Timed for Registrant {
+    fn wheel(&mut self) -> &mut Wheel {
+        &mut self.wheel
+    }
+
+    fn clock_at(&self, index: u32) -> Option<&Clock> {
+        self.users.get(index as usize).map(|user| &user.clock)
+    }
+
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+        self.due(now, index, out);
     }
 }

@@ -5,8 +5,8 @@
 //! that is decided before the first of them and is the same for any number of threads, or closed loop, each user again
 //! some time after it was done.
 //!
-//! * What is received has the kernel's stamp. The time between it and the answer is the tester's own: it is in no delay of
-//!   the server's, and is told apart.
+//! * What is sent has the program's stamp, taken right before; what is received has the kernel's. The time between that and the
+//!   answer is the tester's own: it is in no delay of the server's, and is told apart.
 //! * Whoever was to begin and when is kept, however late it began: how late is told in each second.
 //! * The tester watches itself: how late it was, what its sockets had no room for, what the kernel would not take, what
 //!   the hypervisor took. A second with such a fault is invalid, and so is the load.

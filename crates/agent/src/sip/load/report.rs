@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
-use netrig_sip::load::{CalleeOrder, Failure, What, Work};
+use netrig_sip::load::{Broken, CalleeOrder, Failure, What, Work};
 use serde::Serialize;
 
 use super::control::Intervention;
@@ -280,6 +280,7 @@ const fn kind_of(failure: Failure) -> &'static str {
         Failure::EndedByPeer => "peer",
         Failure::Rule(_) => "rule",
         Failure::Without(_) => "missing",
+        Failure::Connection(Broken::Undelivered) => "unreachable",
         Failure::Connection(_) => "connection",
         Failure::Unlocated(_) => "dns",
     }

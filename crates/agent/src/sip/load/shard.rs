@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::index::{Tally, samples_of};
-use netrig_sip::load::{Begun, Moment, Part, Scan, Side, Unlocated};
+use netrig_sip::load::{Begun, Moment, Outbox, Part, Scan, Side, Unlocated};
 
 use super::attention::{Attention, REST};
 use super::control::Control;
@@ -24,8 +24,9 @@ use crate::sys::MESSAGES;
 /// So long is a second of a load.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// Datagrams that wait for one another before they are sent: what waits longer has its stamp too early.
-const TOGETHER: usize = 8;
+/// So long before somebody is due nothing else is done, where that has to be punctual, and what is to be sent then is made: as
+/// long as sending a message takes.
+const HEADWAY: Duration = Duration::from_micros(5);
 
 /// What begins in a row before what has arrived is looked at.
 const BURST: usize = 32;
@@ -33,7 +34,7 @@ const BURST: usize = 32;
 /// Batches that are taken in a row before what is due is looked at.
 const BATCHES: usize = 4;
 
-/// Datagrams that are handled in a row where arrivals must not wait for them.
+/// Datagrams that are handled in a row where arrivals must not wait for them, and arrivals for which something else waits.
 const FEW: usize = 2;
 
 /// How long the callees of a load answer after its last call was done: an ACK may still be on its way.
@@ -105,6 +106,10 @@ pub(super) struct Shard<'a> {
     offset: RealtimeOffset,
     second: TesterSecond,
     refused: u64,
+    /// What was handed out last, kept for its memory.
+    sending: Outbox,
+    /// When those were to begin whose first messages wait, which wait before all others.
+    dues: Vec<Instant>,
     /// When the load began.
     start: Instant,
     /// How much of what a person did to the load is known here.
@@ -124,6 +129,8 @@ impl<'a> Shard<'a> {
             offset: RealtimeOffset::measure(),
             second: TesterSecond::default(),
             refused: 0,
+            sending: Outbox::default(),
+            dues: Vec::new(),
             start: Instant::NEVER,
             known: 0,
             met: Vec::new(),
@@ -299,14 +306,26 @@ impl<'a> Shard<'a> {
         (until > 0).then(|| Instant::from_nanos(until))
     }
 
-    /// Lets begin who is due; when the next is.
+    /// Lets begin who is due; when to do it again.
     fn begin(&mut self) -> Result<Option<Instant>, LoadError> {
-        for _ in 0..BURST {
-            let now = self.shared.clock.now();
+        self.begin_due(BURST)?;
+        self.flush()?;
+        Ok(self.part.due().map(|due| Instant::ZERO + ((due - Instant::ZERO) - self.headway())))
+    }
+
+    /// Lets begin who is due, and who has to be punctual and is about to be, so many at most.
+    fn begin_due(&mut self, most: usize) -> Result<(), LoadError> {
+        // What is sent is made before its time: then only sending it is left to be done.
+        let now = self.shared.clock.now() + self.headway();
+        for _ in 0..most {
             match self.part.begin(now) {
                 None => break,
                 Some(Begun::At(due)) => {
-                    self.second.lateness.record(now - due);
+                    // Who has to look for a server first sends nothing yet.
+                    match self.finder {
+                        None => self.dues.push(due),
+                        Some(_) => self.second.lateness.record(now.max(due) - due),
+                    }
                     if self.shared.within.is_some() {
                         self.met.push(Sample { at: due, quantity: &quantity::SIP_BEGUN, value: 1.0 });
                     }
@@ -315,12 +334,22 @@ impl<'a> Shard<'a> {
                 Some(Begun::Busy) => self.second.busy += 1,
             }
             self.look_up();
-            if self.part.out.messages.len() >= TOGETHER {
-                self.flush()?;
-            }
         }
-        self.flush()?;
-        Ok(self.part.due())
+        self.send_waiting()
+    }
+
+    /// How long before its time what begins is made.
+    const fn headway(&self) -> Duration {
+        if self.shared.order.punctual { HEADWAY } else { Duration::ZERO }
+    }
+
+    /// Lets begin who is due or about to be, before anything else is done that would keep it from its time.
+    fn keep_time(&mut self) -> Result<(), LoadError> {
+        if !self.shared.order.punctual {
+            return Ok(());
+        }
+        let next = self.shared.clock.now() + HEADWAY;
+        if self.part.due().is_some_and(|due| due <= next) { self.begin_due(FEW) } else { Ok(()) }
     }
 
     /// Does what is due, sleeps until `next` or until something comes, and takes some of it.
@@ -349,6 +378,7 @@ impl<'a> Shard<'a> {
 
     /// Takes one batch of what has arrived, so many messages at most: how much that was, and whether there may be more.
     fn receive(&mut self, most: usize) -> Result<(u64, bool), LoadError> {
+        self.keep_time()?;
         let before = self.second.received;
         let Self { wire, part, second, shared, .. } = self;
         let clock = shared.clock;
@@ -390,25 +420,54 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Sends what waits, tells whose connection is gone, and counts what has ended.
+    /// Sends what waits, and tells each stamp when that was. What begins is sent when it is due; anything else comes behind who
+    /// has to be punctual.
+    fn send_waiting(&mut self) -> Result<(), LoadError> {
+        let mut sending = std::mem::take(&mut self.sending);
+        std::mem::swap(&mut sending, &mut self.part.out.messages);
+        let mut dues = std::mem::take(&mut self.dues);
+        let clock = self.shared.clock;
+        if let Wire::Streams(streams) = &mut self.wire {
+            dues.last().into_iter().for_each(|due| clock.spin_until(*due));
+            let at = clock.now();
+            streams.send(&sending, &mut self.second);
+            let stamped = sending.departing().filter_map(|(_, _, stamped)| stamped);
+            stamped.for_each(|stamped| self.part.handle_departure(at, stamped));
+            dues.iter().for_each(|due| self.second.lateness.record(at - *due));
+        }
+        let mut begun = dues.iter();
+        for (to, bytes, stamped) in sending.departing() {
+            let due = begun.next();
+            match due {
+                Some(due) => clock.spin_until(*due),
+                None => self.keep_time()?,
+            }
+            let Wire::Datagrams(socket) = &mut self.wire else { break };
+            let at = clock.now();
+            socket.send(to, bytes, &mut self.second)?;
+            if let Some(stamped) = stamped {
+                self.part.handle_departure(at, stamped);
+            }
+            due.into_iter().for_each(|due| self.second.lateness.record(at - *due));
+        }
+        sending.clear();
+        dues.clear();
+        (self.sending, self.dues) = (sending, dues);
+        Ok(())
+    }
+
+    /// Sends what waits, tells who is reached no more, and counts what has ended.
     fn flush(&mut self) -> Result<(), LoadError> {
         // What has ended is of the load, if that has a beginning.
         let keeps = self.has_begun() && self.shared.within.is_some();
-        let Self { wire, part, second, shared, met, .. } = self;
         loop {
-            if !part.out.messages.is_empty() {
-                wire.send(&part.out.messages, second)?;
-                part.out.messages.clear();
-            }
-            let lost = wire.take_lost();
-            if lost.is_empty() {
+            self.send_waiting()?;
+            self.tell_lost()?;
+            if self.part.out.messages.is_empty() {
                 break;
             }
-            let now = shared.clock.now();
-            for Lost { to, registers, whose, why } in lost {
-                part.handle_disconnection(now, registers, (to, whose), why);
-            }
         }
+        let Self { wire, part, shared, met, .. } = self;
         if !part.out.records.is_empty() {
             let now = shared.clock.now();
             part.settle(now, |record| {
@@ -422,6 +481,15 @@ impl<'a> Shard<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Tells whose connection is gone, and what has reached nobody; others may be asked then.
+    fn tell_lost(&mut self) -> Result<(), LoadError> {
+        let Self { wire, part, shared, .. } = self;
+        for Lost { to, registers, whose, why } in wire.take_lost() {
+            part.handle_disconnection(shared.clock.now(), registers, (to, whose), why);
+        }
+        wire.take_undelivered(|to, bytes| part.handle_undelivered(shared.clock.now(), to, &Scan::of(bytes)))
     }
 
     /// Tells what a second was like, and begins the next.

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use netrig_core::{Duration, Instant};
-use netrig_sip::load::Outbox;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SendFlags;
 
 use super::order::LoadError;
 use super::tester::TesterSecond;
 use crate::Clock;
 use crate::clock::RealtimeOffset;
-use crate::sip::datagrams::{DatagramSocket, Refused, is_without_room};
+use crate::sip::datagrams::{DatagramSocket, is_without_room};
 use crate::socket::{Stamped, is_loss};
 use crate::sys::ReceiveBatch;
 
@@ -42,6 +42,8 @@ pub(super) struct LoadSocket {
     received: ReceiveBatch,
     /// The size of its receive buffer that was asked for, bytes.
     wanted: u32,
+    /// The kernel may have kept what ICMP said.
+    has_errors: bool,
 }
 
 /// The receive buffer of a socket that so many calls per second come back to, bytes.
@@ -53,8 +55,8 @@ impl LoadSocket {
     /// With a receive buffer for so many calls per second, as far as the system grants it.
     pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
         let wanted = room_for(calls_per_s);
-        let socket = DatagramSocket::open(local, wanted, Some(Stamped::Received))?;
-        Ok(Self { socket, received: ReceiveBatch::new(KEPT), wanted })
+        let socket = DatagramSocket::open_told(local, wanted, Some(Stamped::Received))?;
+        Ok(Self { socket, received: ReceiveBatch::new(KEPT), wanted, has_errors: false })
     }
 
     /// The address that it is bound to.
@@ -86,27 +88,56 @@ impl LoadSocket {
             let stamped = incoming.stamp.map(|ns| clock.instant(offset.monotonic(ns)));
             each(incoming.from, incoming.head, stamped.unwrap_or(now).min(now));
         });
-        received.map_err(LoadError::kernel("recvmmsg"))
+        match received {
+            Err(error) if is_loss(&error) => {
+                self.has_errors = true;
+                Ok(true)
+            }
+            received => received.map_err(LoadError::kernel("recvmmsg")),
+        }
     }
 
-    /// Sends all that waits.
-    pub fn send(&self, waiting: &Outbox, counts: &mut TesterSecond) -> Result<(), LoadError> {
-        let mut waited = Duration::ZERO;
-        let TesterSecond { sent, without_room, unsent, .. } = counts;
-        *sent += self.socket.send(waiting.iter(), |_, error| {
+    /// Sends a datagram.
+    pub fn send(&mut self, to: SocketAddr, bytes: &[u8], counts: &mut TesterSecond) -> Result<(), LoadError> {
+        let (mut waited, mut was_told) = (Duration::ZERO, false);
+        loop {
+            let error = match rustix::net::sendto(self.fd(), bytes, SendFlags::DONTWAIT, &to) {
+                Ok(_) => {
+                    counts.sent += 1;
+                    return Ok(());
+                }
+                Err(error) => io::Error::from(error),
+            };
             if is_without_room(&error) && waited < PATIENCE {
-                *without_room += 1;
+                counts.without_room += 1;
                 waited += self.wait_for_room()?;
-                return Ok(Refused::Again);
+            } else if is_loss(&error) && !was_told {
+                // It may be of an earlier one, of which ICMP has said it: then this one was not tried yet.
+                (self.has_errors, was_told) = (true, true);
+            } else if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
+                // No way there, too long, or nobody takes it in time: as if the network had lost it.
+                counts.unsent += 1;
+                return Ok(());
+            } else if error.kind() != io::ErrorKind::Interrupted {
+                return Err(LoadError::kernel("sendto")(error));
             }
-            // No way there, too long, or nobody takes it in time: as if the network had lost it.
-            if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
-                *unsent += 1;
-                return Ok(Refused::GivenUp);
-            }
-            Err(LoadError::kernel("sendmmsg")(error))
-        })?;
-        Ok(())
+        }
+    }
+
+    /// Gives what reached nobody, as ICMP has said since this was last asked: the destination and the beginning of each.
+    pub fn take_undelivered(&mut self, mut each: impl FnMut(SocketAddr, &[u8])) -> Result<(), LoadError> {
+        if !std::mem::take(&mut self.has_errors) {
+            return Ok(());
+        }
+        loop {
+            let count = match self.received.receive_errors(self.socket.fd()) {
+                Ok(0) => return Ok(()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => continue,
+                Err(error) => return Err(LoadError::kernel("recvmmsg")(error)),
+            };
+            (0..count).filter_map(|at| self.received.undelivered(at)).for_each(|(to, bytes)| each(to, bytes));
+        }
     }
 
     fn wait_for_room(&self) -> Result<Duration, LoadError> {
@@ -126,4 +157,37 @@ impl LoadSocket {
 
 fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn what_reaches_nobody_is_told_and_stops_nothing() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let gone = UdpSocket::bind(host).unwrap().local_addr().unwrap();
+            let peer = UdpSocket::bind(host).unwrap();
+            let mut socket = LoadSocket::open(host.parse().unwrap(), 1.0).unwrap();
+            let mut counts = TesterSecond::default();
+            let said = [&b"one"[..], b"two", b"three"];
+            said.iter().for_each(|bytes| socket.send(gone, bytes, &mut counts).unwrap());
+            socket.send(peer.local_addr().unwrap(), b"four", &mut counts).unwrap();
+            peer.send_to(b"five", socket.local()).unwrap();
+            let clock = Clock::starting_in(Duration::ZERO);
+            let mut heard = Vec::new();
+            while heard.is_empty() {
+                let each = |_, bytes: &[u8], _| heard.push(bytes.to_vec());
+                socket.receive(&clock, &RealtimeOffset::measure(), 1, each).unwrap();
+            }
+            let mut undelivered = Vec::new();
+            socket.take_undelivered(|to, bytes| undelivered.push((to, bytes.to_vec()))).unwrap();
+            assert_eq!(undelivered, said.map(|bytes| (gone, bytes.to_vec())));
+            assert_eq!((heard, counts.sent, counts.unsent), (vec![b"five".to_vec()], 4, 0));
+            let mut buffer = [0; 8];
+            assert_eq!(peer.recv(&mut buffer).unwrap(), 4);
+        }
+    }
 }

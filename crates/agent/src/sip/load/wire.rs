@@ -77,10 +77,21 @@ impl Wire {
     /// Sends all that waits.
     pub fn send(&mut self, waiting: &Outbox, counts: &mut TesterSecond) -> Result<(), LoadError> {
         match self {
-            Self::Datagrams(socket) => socket.send(waiting, counts)?,
+            Self::Datagrams(socket) => {
+                waiting.iter().try_for_each(|(to, bytes)| socket.send(to, bytes, counts))?
+            }
             Self::Streams(streams) => streams.send(waiting, counts),
         }
         Ok(())
+    }
+
+    /// Gives the datagrams that reached nobody, as the network has said since this was last asked: the destination and the
+    /// beginning of each.
+    pub fn take_undelivered(&mut self, each: impl FnMut(SocketAddr, &[u8])) -> Result<(), LoadError> {
+        match self {
+            Self::Datagrams(socket) => socket.take_undelivered(each),
+            Self::Streams(_) => Ok(()),
+        }
     }
 
     /// Connections that are gone since this was last asked.

@@ -1,14 +1,13 @@
 //! A socket at which a server is asked over UDP.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use bytes::Bytes;
 
-use crate::sip::datagrams::{DatagramSocket, Refused};
-use crate::socket::{LONGEST_DATAGRAM, SocketError};
+use crate::sip::datagrams::DatagramSocket;
+use crate::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use crate::sys::{MESSAGES, ReceiveBatch};
 
 /// The receive buffer that is asked for, bytes: as much of it as the system grants. A call is a few kilobytes there, so that
@@ -51,7 +50,12 @@ impl DatagramPoint {
         batch: &mut ReceiveBatch,
         mut each: impl FnMut(&[u8], SocketAddr),
     ) -> io::Result<()> {
-        self.ready = self.socket.receive(batch, MESSAGES, |incoming| each(incoming.head, incoming.from))?;
+        self.ready = match self.socket.receive(batch, MESSAGES, |incoming| each(incoming.head, incoming.from))
+        {
+            // What the network has to say of a datagram that was sent is no fault of the socket's.
+            Err(error) if is_loss(&error) => true,
+            more => more?,
+        };
         Ok(())
     }
 
@@ -66,12 +70,9 @@ impl DatagramPoint {
     }
 
     /// Sends what waits, and tells of each that the kernel refuses. It is not sent again.
-    pub fn flush(&mut self, mut refused: impl FnMut(&[u8], io::Error)) {
+    pub fn flush(&mut self, refused: impl FnMut(&[u8], io::Error)) {
         let waiting = self.outgoing.iter().map(|(to, message)| (*to, &**message));
-        let Ok(_) = self.socket.send(waiting, |bytes, error| {
-            refused(bytes, error);
-            Ok::<_, Infallible>(Refused::GivenUp)
-        });
+        self.socket.send(waiting, refused);
         self.outgoing.clear();
     }
 

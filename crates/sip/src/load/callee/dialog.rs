@@ -8,7 +8,8 @@ use super::super::messages::copy_of;
 use super::super::scan::{Field, Scan};
 use super::super::session::{Direction, Session};
 use super::{
-    Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Text, Token, decimal, record, stamp,
+    Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Text, Timed, Token, decimal, record,
+    stamp,
 };
 
 impl Callee {
@@ -52,7 +53,7 @@ impl Callee {
             }
             _ => call.counts.repeated += 1,
         }
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// PRACK (RFC 3262 section 3).
@@ -96,7 +97,7 @@ impl Callee {
                 self.due(now, key, out);
             }
         }
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// INVITE within the dialog (RFC 3261 section 14.2).
@@ -141,7 +142,7 @@ impl Callee {
             call.session = Session { changes: call.session.changes.saturating_add(1), is_held };
         }
         self.respond(now, key, 200, out);
-        self.rest(key);
+        self.rest(key.index);
     }
 
     pub(super) fn hung_up(
@@ -166,7 +167,7 @@ impl Callee {
             // (Request Terminated) response be generated to those pending requests" (RFC 3261 section 15.1.2).
             stamp(&mut call.stamps.ending, self.arrived);
             self.respond(now, key, 487, out);
-            return self.rest(key);
+            return self.rest(key.index);
         }
         if matches!(call.phase, Answering::Over | Answering::Refusing) {
             call.counts.repeated += 1;
@@ -179,6 +180,6 @@ impl Callee {
         call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
         call.copied = Text::default();
         out.records.push(record(call));
-        self.rest(key);
+        self.rest(key.index);
     }
 }

@@ -21,6 +21,7 @@ use super::slab::{Key, Slab};
 use super::table::Table;
 use super::template::{Hole, Template, TemplateError, Values};
 use super::text::Text;
+use super::timed::Timed;
 use super::token::{Owner, Token, Wish};
 use super::wheel::Wheel;
 use crate::deadline::{Deadline, Repetition};
@@ -124,12 +125,7 @@ impl Callee {
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
         self.arrived = now;
-        while let Some(index) = self.wheel.pop(now) {
-            if let Some(key) = self.calls.key_at(index) {
-                self.due(now, key, out);
-                self.rest(key);
-            }
-        }
+        self.do_all_due(now, out);
     }
 
     /// A request that has come from `from`, where its responses go.
@@ -204,7 +200,7 @@ impl Callee {
             return self.at_once(from, scan, |responses| &responses.full, out);
         };
         self.begin(now, key, out);
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// What the caller wants of who is called at this place. Where that is registered at several, as many answer as are to, and
@@ -381,7 +377,7 @@ impl Callee {
         if call.phase == Answering::Ringing {
             stamp(&mut call.stamps.ending, self.arrived);
             self.respond(now, key, 487, out);
-            self.rest(key);
+            self.rest(key.index);
         } else {
             call.counts.repeated += 1;
         }
@@ -442,17 +438,26 @@ impl Callee {
         self.forget(key);
     }
 
-    /// Sets the wheel to what the call waits for.
-    fn rest(&mut self, key: Key) {
-        if let Some(call) = self.calls.get(key) {
-            self.wheel.set(key.index, call.clock.next());
-        }
-    }
-
     fn forget(&mut self, key: Key) {
         if let Some(call) = self.calls.remove(key) {
             self.table.remove(call.hash, key.index);
             self.wheel.cancel(key.index);
+        }
+    }
+}
+
+impl Timed for Callee {
+    fn wheel(&mut self) -> &mut Wheel {
+        &mut self.wheel
+    }
+
+    fn clock_at(&self, index: u32) -> Option<&Clock> {
+        self.calls.get(self.calls.key_at(index)?).map(|call| &call.clock)
+    }
+
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+        if let Some(key) = self.calls.key_at(index) {
+            self.due(now, key, out);
         }
     }
 }

@@ -9,8 +9,8 @@ use super::super::messages::copy_of;
 use super::super::scan::{Address, Field, Scan, is_loose};
 use super::super::text::put_unfolded;
 use super::{
-    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Timer,
-    Token, Values, Way, Wish, record, stamp,
+    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Timed,
+    Timer, Token, Values, Way, Wish, record, stamp,
 };
 
 /// For how long is granted what does not say for how long it asks, s: the default of RFC 3856 section 6.4.
@@ -59,7 +59,7 @@ impl Callee {
         } else if call.answers <= now {
             return self.over(now, key, out);
         }
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// The first SUBSCRIBE.
@@ -90,7 +90,7 @@ impl Callee {
         call.subscription = Some(Box::new(subscription));
         self.grant(now, from, scan, key, out);
         self.notify(now, key, out);
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// What is kept of who subscribes. "The route set MUST be set to the list of URIs in the Record-Route header field from the
@@ -160,7 +160,7 @@ impl Callee {
         if is_new {
             self.notify(now, key, out);
         }
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// 200, for as long as is asked for.
@@ -250,6 +250,6 @@ impl Callee {
         call.phase = Answering::Over;
         call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
         out.records.push(record(call));
-        self.rest(key);
+        self.rest(key.index);
     }
 }

@@ -8,7 +8,7 @@ use super::super::output::{Counts, Failure, Output, Stamps};
 use super::super::scan::Scan;
 use super::super::text::Text;
 use super::sending::Sent;
-use super::{Call, Caller, Clock, Key, Phase, Scenario, record};
+use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, record};
 use crate::deadline::Deadline;
 
 /// Whether a call that was answered may come to more dialogs yet.
@@ -67,7 +67,7 @@ impl Caller {
         let (first, failure) = (dialog.token, dialog.failure);
         dialog.phase = Phase::Released;
         dialog.clock = Clock { end: Deadline::after(self.arrived, patience), ..Clock::default() };
-        self.rest(key);
+        self.rest(key.index);
         let Some(call) = self.calls.get_mut(first.key).filter(|call| call.token == first) else { return };
         call.branches = call.branches.saturating_sub(1);
         call.failure = call.failure.or(failure);
@@ -84,7 +84,7 @@ impl Caller {
         call.phase = Phase::Forked;
         call.clock = Clock { end: Deadline::after(call.stamps.answered, patience), ..Clock::default() };
         self.settle(key, out);
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// Tells what became of a call when all its dialogs are ended.

@@ -22,12 +22,13 @@ use super::call::{Call, Clock, Phase, Scenario};
 use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Broken, Counts, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
+use super::output::{Broken, Counts, Departure, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
 use super::scan::{Scan, Start};
 use super::setup::{Directory, Setup};
 use super::slab::{Key, Slab};
 use super::template::{Hole, TemplateError, Values};
 use super::text::Text;
+use super::timed::Timed;
 use super::token::{Owner, Token, number_of, server_of, transaction};
 use super::wheel::Wheel;
 use crate::Method;
@@ -158,12 +159,7 @@ impl Caller {
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
         self.arrived = now;
-        while let Some(index) = self.wheel.pop(now) {
-            if let Some(key) = self.calls.key_at(index) {
-                self.due(now, key, out);
-                self.rest(key);
-            }
-        }
+        self.do_all_due(now, out);
     }
 
     /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
@@ -203,7 +199,7 @@ impl Caller {
             }
             _ => self.strays += 1,
         }
-        self.rest(key);
+        self.rest(key.index);
     }
 
     /// A request whose `To` tag is of this token: the other side hangs up, or notifies.
@@ -242,7 +238,7 @@ impl Caller {
             b"BYE" => self.hung_up(scan, token, out),
             _ => {}
         }
-        self.rest(token.key);
+        self.rest(token.key.index);
     }
 
     /// The other side has hung up.
@@ -257,7 +253,14 @@ impl Caller {
         }
     }
 
-    /// A connection to `server` is gone along which requests went: what waits for an answer to one of them has failed, or goes
+    /// A message was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it.
+    pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
+        if let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) {
+            call.stamps.depart(departure, at);
+        }
+    }
+
+    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of them has failed, or goes
     /// to the next server. A call that is held goes on, for its BYE may find another way.
     pub fn handle_disconnection(
         &mut self,
@@ -294,7 +297,7 @@ impl Caller {
                 call.failure = call.failure.or(Some(Failure::Connection(why)));
                 self.finish(key, out);
             }
-            self.rest(key);
+            self.rest(key.index);
         }
     }
 
@@ -396,13 +399,6 @@ impl Caller {
         self.finish(key, out);
     }
 
-    /// Sets the wheel to what the call waits for.
-    fn rest(&mut self, key: Key) {
-        if let Some(call) = self.calls.get(key) {
-            self.wheel.set(key.index, call.clock.next());
-        }
-    }
-
     fn finish(&mut self, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get(key) else { return };
         if call.token.key != key {
@@ -422,6 +418,22 @@ impl Caller {
                 let tag = dialog::tag_of(call.remote.as_bytes()).unwrap_or_default();
                 self.forks.remove(&(call.token.key, tag.into()));
             }
+        }
+    }
+}
+
+impl Timed for Caller {
+    fn wheel(&mut self) -> &mut Wheel {
+        &mut self.wheel
+    }
+
+    fn clock_at(&self, index: u32) -> Option<&Clock> {
+        self.calls.get(self.calls.key_at(index)?).map(|call| &call.clock)
+    }
+
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+        if let Some(key) = self.calls.key_at(index) {
+            self.due(now, key, out);
         }
     }
 }

@@ -50,6 +50,7 @@ impl Caller {
         call.cseq += 1;
         call.prack = call.cseq;
         self.write(key, Sent::Prack, out);
+        self.stamp_departure(now, key, Sent::Prack, out);
     }
 
     /// A response to PRACK.

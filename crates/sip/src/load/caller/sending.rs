@@ -6,10 +6,10 @@ use netrig_core::Instant;
 
 use super::super::digits::Decimal;
 use super::super::messages::Requests;
-use super::super::output::{Failure, Output, Way, stamp};
+use super::super::output::{Departure, Failure, Output, Way, stamp};
 use super::super::template::{Hole, Template, Values};
 use super::super::token::transaction;
-use super::{Call, Caller, Clock, Key, Phase, Scenario, Token};
+use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, Token};
 use crate::deadline::{Deadline, Repetition};
 
 /// Set in the number of an ACK's own transaction: it has the `CSeq` of its INVITE.
@@ -96,7 +96,25 @@ impl Caller {
         call.clock = Clock::default();
         self.time(now, key);
         self.write(key, sent, out);
-        self.rest(key);
+        self.stamp_departure(now, key, sent, out);
+        self.rest(key.index);
+    }
+
+    /// What was written last is sent later than now: that is told to the stamp that it has just set, if it has.
+    pub(super) fn stamp_departure(&self, now: Instant, key: Key, sent: Sent, out: &mut Output) {
+        // A forked call's other dialogs have no record.
+        let Some(Call { stamps, .. }) = self.calls.get(key).filter(|call| call.token.key == key) else {
+            return;
+        };
+        let (stamped, departure) = match sent {
+            Sent::Invite | Sent::Ask => (stamps.request, Departure::Request),
+            Sent::Prack | Sent::Change => (stamps.changing, Departure::Changing),
+            Sent::Bye | Sent::Cancel | Sent::Subscribe => (stamps.ending, Departure::Ending),
+            Sent::Acknowledge(_) => return,
+        };
+        if stamped == now {
+            out.messages.departs(departure);
+        }
     }
 
     /// Sets the timers of what is sent now.
