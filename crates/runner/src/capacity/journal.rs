@@ -45,6 +45,9 @@ pub struct Record {
     pub span_s: f64,
     /// What became of them; those that are open here count as failed.
     pub counts: Counts,
+    /// Why most of those that failed did, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_mostly: Option<String>,
     /// The share that succeeded.
     pub success: f64,
     /// Where the sequential test stood, if there was one.
@@ -105,6 +108,7 @@ impl Record {
             offered: seen.offered(),
             span_s: seen.span_s,
             counts,
+            failed_mostly: seen.failed_mostly.clone(),
             success: counts.success(),
             test,
             thresholds: seen.judged(&settings.thresholds),

@@ -13,6 +13,9 @@ pub struct Seen {
     pub counts: Counts,
     /// Delays of the calls that have ended. One that the scenario does not have is left out.
     pub delays: Vec<DelaySeen>,
+    /// Why most of those that failed did, in words; `None` if none has, or nobody can say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_mostly: Option<String>,
     /// The tester itself.
     pub tester: TesterSeen,
     /// Why the server could not be made ready for the step: then none of it was offered.

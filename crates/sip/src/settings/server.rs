@@ -61,7 +61,7 @@ pub struct ServerSettings {
 }
 
 fn most_transactions() -> u32 {
-    200_000
+    1_000_000
 }
 
 /// What a server does.

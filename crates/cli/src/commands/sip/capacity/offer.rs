@@ -120,6 +120,8 @@ impl<'a> Watched<'a> {
             return self.seen;
         }
         let sum = |of: fn(&OutcomeRow) -> u64| own.iter().map(|row| of(row)).sum::<u64>();
+        let failures = report.failures.iter().filter(|row| row.kind != "dns");
+        self.seen.failed_mostly = failures.max_by_key(|row| row.count).map(|row| row.why.clone());
         let counts = &mut self.seen.counts;
         let succeeded = sum(|row| row.succeeded);
         *counts = Counts {

@@ -16,8 +16,9 @@ use crate::failure::Failure;
 pub fn step(record: &Record) -> String {
     let Record { purpose, rate, counts, span_s, decision, repeat, .. } = record;
     let again = if record.again { ", again" } else { "" };
+    let mostly = record.failed_mostly.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     format!(
-        "{repeat}. {rate:>9.1}/s for {span_s:>5.1} s ({purpose}{again}): {} of {} succeeded, {} failed; {decision}",
+        "{repeat}. {rate:>9.1}/s for {span_s:>5.1} s ({purpose}{again}): {} of {} succeeded, {} failed{mostly}; {decision}",
         counts.succeeded, counts.begun, counts.failed
     )
 }

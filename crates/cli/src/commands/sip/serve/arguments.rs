@@ -119,7 +119,7 @@ pub struct Ending {
 #[derive(Debug, Args)]
 pub struct Transactions {
     /// Transactions at once, about 2 KB each; one more is answered with 503. Over UDP each is kept for 64 T1 after its end
-    #[arg(long, help_heading = "Transactions", value_name = "N", default_value_t = 200_000)]
+    #[arg(long, help_heading = "Transactions", value_name = "N", default_value_t = 1_000_000)]
     pub max_transactions: usize,
     /// T1, the estimate of a round trip from which all timers follow (RFC 3261 section 17.1.1.1)
     #[arg(long, help_heading = "Transactions", value_name = "TIME", default_value = "500ms")]
