@@ -1,4 +1,5 @@
 //! What tests in network namespaces share.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -232,6 +232,7 @@ impl Load {
             span_s: self.span_s,
             counts: self.counts,
             delays: vec![delay],
+            failed_mostly: None,
             tester: TesterSeen { faults: (server.tester)(rate, server.state.steps), ..TesterSeen::default() },
         }
     }

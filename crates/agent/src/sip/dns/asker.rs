@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::message::{Reading, query, read};
 use super::talk::Talk;
 use crate::clock::RealtimeOffset;
-use crate::sip::datagrams::{DatagramSocket, Refused};
+use crate::sip::datagrams::DatagramSocket;
 use crate::socket::Stamped;
 use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{Clock, SocketError};
@@ -227,8 +227,7 @@ impl Asker {
         self.due.insert((pending.due, number));
         let message = [(self.asking.server, pending.message.as_slice())];
         // What the kernel does not take is lost, as if the network had lost it: it is sent again.
-        let given_up = |_: &[u8], _| Ok::<_, std::convert::Infallible>(Refused::GivenUp);
-        let Ok(_) = self.sockets[pending.socket].send(message, given_up);
+        self.sockets[pending.socket].send(message, |_, _| ());
     }
 
     /// When [`Asker::handle_timeout`] is to be called at the latest.

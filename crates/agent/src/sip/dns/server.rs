@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::message::answer;
 use super::talk::{framed, is_early, take_framed};
 use crate::sip::ListeningPoint;
-use crate::sip::datagrams::{DatagramSocket, Refused};
+use crate::sip::datagrams::DatagramSocket;
 use crate::socket::Making;
 use crate::sys::{MESSAGES, ReceiveBatch};
 use crate::{Clock, Pacer, SocketError, TcpOptions, Watch};
@@ -268,8 +268,7 @@ impl NameServer {
             match to {
                 To::Datagram(place, to) => {
                     // What the kernel does not take is lost, as if the network had lost it.
-                    let given_up = |_: &[u8], _| Ok::<_, std::convert::Infallible>(Refused::GivenUp);
-                    let Ok(_) = self.datagrams[place].send([(to, message.as_slice())], given_up);
+                    self.datagrams[place].send([(to, message.as_slice())], |_, _| ());
                 }
                 To::Connection(number) => {
                     if let Some(connection) = self.connections.get_mut(&number) {

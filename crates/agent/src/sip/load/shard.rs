@@ -467,7 +467,7 @@ impl<'a> Shard<'a> {
                 break;
             }
         }
-        let Self { wire, part, shared, met, .. } = self;
+        let Self { wire, part, shared, met, second, .. } = self;
         if !part.out.records.is_empty() {
             let now = shared.clock.now();
             part.settle(now, |record| {
