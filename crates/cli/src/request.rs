@@ -189,12 +189,21 @@ pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     }
 }
 
-/// Where an experiment runs unless somebody says where: in virtual time, or, where that can run no point of it, in the next.
+/// Where an experiment runs unless somebody says where: in virtual time, or, where that can run no point of it and the next can
+/// run one, there.
 fn usual(experiment: &Experiment) -> Result<&'static dyn Substrate, Failure> {
     let plan = experiment.plan();
-    let is_modelled = |place| plan.run(place, 1).map_or(true, |run| Simulator.check(&run).is_ok());
-    let next = usize::from(!(0..plan.len()).any(is_modelled));
-    substrate(SUBSTRATES.get(next).unwrap_or(&SUBSTRATES[0]))
+    let runs_in = |substrate: &dyn Substrate| {
+        let runs = |place| plan.run(place, 1).is_ok_and(|run| substrate.check(&run).is_ok());
+        (0..plan.len()).any(runs)
+    };
+    for name in SUBSTRATES {
+        let substrate = substrate(name)?;
+        if runs_in(substrate) {
+            return Ok(substrate);
+        }
+    }
+    substrate(SUBSTRATES[0])
 }
 
 /// From now on the substrates may run the programs that an experiment file names.

@@ -161,8 +161,9 @@ fn silence_is_not_held() {
     let target = format!("udp:{}", silent.local_addr().unwrap());
     let (code, told) = call(&[&target, "--t1", "10ms"]);
     assert_eq!(code, 1);
-    // At 0, 10, 30, 70, 150, 310 and 630 ms; timer B ends it at 640 ms.
-    assert_eq!(told["messages"].as_array().unwrap().len(), 7, "{told}");
+    // At 0, 10, 30, 70, 150, 310 and 630 ms, or as much later as this machine is late each time; timer B ends it at 640 ms.
+    let sent = told["messages"].as_array().unwrap().len();
+    assert!((4..=7).contains(&sent), "{told}");
     assert!(told["why"].as_str().unwrap().contains("not answered in time"));
 }
 

@@ -137,7 +137,10 @@ fn what_is_no_environment_is_refused_with_its_line() {
             "[calls]\nholds = \"1 s\"\n",
             "e.toml:4: there is no `holds` in [calls]; there is callee, ring, contacts, provisionals, hold",
         ),
-        ("[call]\nhold = \"1 s\"\n", "e.toml:4: there is no `hold` in [call]; there is [server], [users]"),
+        (
+            "[call]\nhold = \"1 s\"\n",
+            "e.toml:4: there is no `hold` in [call]; there is [server], [names], [users]",
+        ),
         ("[calls]\nhold = { a = 1 }\n", "e.toml:4: `hold` is no text"),
         ("hold = \"1 s\"\n", "e.toml:3: `hold` stands in no table"),
         ("[tester]\ni_may_test = \"example.com\"\n", "there is no `i_may_test`"),

@@ -146,7 +146,7 @@ fn dig_is_answered() {
     let port = free_port().to_string();
     let [udp, tcp] = ["udp", "tcp"].map(|transport| format!("{transport}:127.0.0.1:{port}"));
     let names = file.display().to_string();
-    let _server = SipServer::start(&["dns", "--names", &names, "--listen", &udp, "--listen", &tcp]);
+    let _server = SipServer::start(&["dns", "--zone", &names, "--listen", &udp, "--listen", &tcp]);
     let dig = |arguments: &[&str]| {
         let output = Command::new("dig").args(["@127.0.0.1", "-p", &port]).args(arguments).output().unwrap();
         let said = text(&output.stdout);
@@ -186,16 +186,16 @@ fn what_cannot_be_asked_for_is_refused() {
         assert!(output.status.code() == Some(code) && error.contains(words), "{arguments:?}: {error}");
     };
     said(&["sip:a.test"], 2, "--resolver IP:PORT");
-    said(&["sip:a.test", "--names", &names], 2, "line 3: `MX` is no type of this table");
-    said(&["udp:127.0.0.1", "--lookup", "per-attempt"], 2, "--names");
+    said(&["sip:a.test", "--zone", &names], 2, "line 3: `MX` is no type of this table");
+    said(&["udp:127.0.0.1", "--lookup", "per-attempt"], 2, "--zone");
     std::fs::write(&file, "a.test A 127.0.0.1\npublic.test A 8.8.8.8\n").unwrap();
-    said(&["sip:public.test", "--names", &names], 1, "may be tested");
-    said(&["sip:public.test", "--names", &names, "--i-may-test", "a.test"], 2, "--i-may-test names");
-    said(&["sip:nowhere.test", "--names", &names], 1, "knows no such name");
-    said(&["sips:a.test;transport=udp", "--names", &names], 2, "no TLS");
+    said(&["sip:public.test", "--zone", &names], 1, "may be tested");
+    said(&["sip:public.test", "--zone", &names, "--i-may-test", "a.test"], 2, "--i-may-test names");
+    said(&["sip:nowhere.test", "--zone", &names], 1, "knows no such name");
+    said(&["sips:a.test;transport=udp", "--zone", &names], 2, "no TLS");
     let open = common::netrig(
         folder.path(),
-        &["sip", "serve", "dns", "--names", &names, "--listen", "udp:192.0.2.1:0"],
+        &["sip", "serve", "dns", "--zone", &names, "--listen", "udp:192.0.2.1:0"],
     );
     assert!(text(&open.stderr).contains("--open"), "{}", text(&open.stderr));
 }

@@ -209,7 +209,7 @@ impl Desk {
             (self.invitation, self.tag, self.due) =
                 (Some(Invitation::new(request.clone(), timing)), None, None);
         }
-        let key = ClientKey::of_request(&request).ok().flatten();
+        let key = ClientKey::of_answers_to(&request).ok().flatten();
         if self.open.len() == MOST {
             self.open.remove(0);
         }

@@ -43,6 +43,16 @@ impl ClientKey {
             .map(|branch| Self { branch: folded(branch), method: request.method.clone() }))
     }
 
+    /// Of the responses to a request as it stands, right or wrong: who answers it copies its CSeq (RFC 3261 section 8.2.6.2),
+    /// whatever method that names.
+    ///
+    /// # Errors
+    /// The topmost `Via` or the `CSeq` does not follow the grammar. `Ok(None)`: one of them is missing.
+    pub fn of_answers_to(request: &Request) -> Result<Option<Self>, ParseError> {
+        let key = Self::of_request(request)?;
+        Ok(key.zip(request.headers.cseq()?).map(|(key, cseq)| Self { method: cseq.method, ..key }))
+    }
+
     /// Of a response that came.
     ///
     /// # Errors

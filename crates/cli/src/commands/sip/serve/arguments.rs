@@ -294,7 +294,7 @@ pub struct Uas {
 pub struct Dns {
     /// The table: NAPTR, SRV, A and AAAA records as a zone file has them
     #[arg(long, value_name = "FILE")]
-    pub names: PathBuf,
+    pub zone: PathBuf,
     /// Where to listen, once for each: `udp:127.0.0.1:5353`, `tcp:[::1]:53`; udp and tcp at 127.0.0.1:5353 if not given. What is too
     /// long for a datagram is asked for over tcp. With port 0 the system chooses one
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS:PORT")]

@@ -27,8 +27,8 @@ struct Document<'a> {
 /// Answers from a table until it is told to end.
 pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
     let listen = points(typed)?;
-    let zone = Zone::parse(&read(&typed.names)?);
-    let zone = zone.map_err(|error| Failure::request(format!("{}: {error}", typed.names.display())))?;
+    let zone = Zone::parse(&read(&typed.zone)?);
+    let zone = zone.map_err(|error| Failure::request(format!("{}: {error}", typed.zone.display())))?;
     let server = NameServer::open(NameServerOrder {
         listen,
         zone: Arc::new(zone),

@@ -14,7 +14,7 @@ use super::typed::{TypedHold, TypedMix, TypedReconnect, scenarios};
 /// A server, what users do with it, and what it has to keep to.
 #[derive(Debug, Args)]
 pub struct Subject {
-    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`; with `--names` or `--resolver` also
+    /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`; with `--zone` or `--resolver` also
     /// `sip:example.com` and `sips:example.com`, whose transport and port are looked for too
     #[arg(value_name = "TARGET")]
     pub target: String,

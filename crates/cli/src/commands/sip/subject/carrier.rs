@@ -18,7 +18,7 @@ pub fn target(text: &str) -> Result<(Transport, &str), Failure> {
         Some(("tcp", host)) => Ok((Transport::Tcp, host)),
         Some(("tls", host)) => Ok((Transport::Tls, host)),
         Some(("sip" | "sips", _)) => Err(Failure::request(format!(
-            "`{text}` is looked for by the DNS: say where, with --resolver IP:PORT, or in which table, with --names FILE"
+            "`{text}` is looked for by the DNS: say where, with --resolver IP:PORT, or in which table, with --zone FILE"
         ))),
         Some(("sctp", _)) => Err(Failure::request(
             "a load is carried over UDP, TCP or TLS: SCTP needs a kernel that has it".to_owned(),

@@ -25,7 +25,7 @@ const PORT: u16 = 53;
 pub struct LocationArguments {
     /// Look for the target as RFC 3263 says in a table: NAPTR, SRV, A and AAAA records as a zone file has them
     #[arg(long, value_name = "FILE", group = "name_source", conflicts_with = "fail_over")]
-    pub names: Option<PathBuf>,
+    pub zone: Option<PathBuf>,
     /// Look for the target as RFC 3263 says by asking this DNS server, and no other; port 53 if none is given
     #[arg(long, value_name = "IP[:PORT]", group = "name_source", conflicts_with = "fail_over")]
     pub resolver: Option<TypedResolver>,
@@ -71,7 +71,7 @@ impl FromStr for TypedResolver {
 impl LocationArguments {
     /// Who knows names, if anybody is to be asked.
     fn source(&self) -> Result<Option<NameSource>, Failure> {
-        if let Some(file) = &self.names {
+        if let Some(file) = &self.zone {
             let zone = Zone::parse(&read(file)?);
             let zone = zone.map_err(|error| Failure::request(format!("{}: {error}", file.display())))?;
             return Ok(Some(NameSource::Table(Arc::new(zone))));
