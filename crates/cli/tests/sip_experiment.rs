@@ -192,9 +192,10 @@ fn every_scenario_is_one_of_files_too() {
         ("subscribe", "notification_delay"),
     ];
     for (scenario, delay) in own {
+        let contacts = if scenario == "prack" { 1 } else { 2 };
         let flow = format!(
             "start = \"500 ms\"\nstop = \"1600 ms\"\napplication = {{ kind = \"sip\", scenario = \"{scenario}\", \
-             arrivals = {{ burst = 5 }}, rate = 20, users = 20, callee = \"own\", contacts = 2, ring = \"20 ms\", \
+             arrivals = {{ burst = 5 }}, rate = 20, users = 20, callee = \"own\", contacts = {contacts}, ring = \"20 ms\", \
              hold = \"60 ms\", t2 = \"2 s\", t4 = \"2 s\", server = {{ role = \"proxy\", record_route = true }} }}"
         );
         let delay = format!("\"{delay}\"");

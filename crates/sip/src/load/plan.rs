@@ -336,6 +336,13 @@ impl Plan {
         if self.has_own_callees() && self.contacts < 2 && self.works().any(forks) {
             return refuse("who is to be called at several places needs as many contacts");
         }
+        // Each place would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
+        let reliable = |work| matches!(work, Work::Call(Scenario::Prack { .. }));
+        if self.contacts > 1 && self.works().any(reliable) {
+            return refuse(
+                "who acknowledges provisional responses calls peers at one place: no more contacts",
+            );
+        }
         if self.contacts == 0 || self.provisionals == 0 {
             return refuse("who is called is registered once at least, and rings once");
         }
@@ -433,6 +440,9 @@ mod tests {
         let delayed = Work::Call(Scenario::DelayedOffer { hold: Duration::ZERO });
         refused(mixed(&[portion(delayed, 1.0)]), "session description");
         refused(Plan { contacts: 2, ..plan.clone() }, "several places");
+        let reliable = Work::Call(Scenario::Prack { hold: Duration::ZERO });
+        let own = CalleeOrder::Own { ringing: Duration::ZERO };
+        refused(Plan { contacts: 2, callee: own, work: reliable, ..plan.clone() }, "at one place");
         let never = Some(SpanDistribution::Exponential(Duration::ZERO));
         refused(Plan { hold: never, ..plan.clone() }, "`hold`");
         let closed = Pace::Closed(SpanDistribution::Constant(Duration::from_secs(1)));

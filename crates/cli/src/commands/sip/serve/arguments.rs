@@ -22,7 +22,7 @@ pub struct Serve {
 #[derive(Debug, Subcommand)]
 pub enum Server {
     #[command(flatten)]
-    Sip(Role),
+    Sip(Box<Role>),
     /// Answer what SIP asks the DNS (NAPTR, SRV, A, AAAA) from a table, as late and with as many losses as is wanted
     Dns(Dns),
 }
