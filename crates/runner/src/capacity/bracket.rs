@@ -3,7 +3,9 @@
 //! The latest word on each rate counts. The capacity lies below the lowest rate that failed and not below the highest
 //! under it that passed; what passes above a rate that fails is no capacity, but told. When the two ends are near
 //! enough the upper one must fail again, for a test errs now and then, and the lower one must hold for long.
-//! Whichever does not moves its end, and the search goes on.
+//! Whichever does not moves its end, and the search goes on. Once a rate has not held for long, what passed for seconds
+//! says little of those below it: from there on every step is long, downwards in strides that double until one holds,
+//! then between.
 
 use super::decision::Reason;
 use super::search::{Drain, Procedure, Purpose, Wanted};
@@ -27,6 +29,8 @@ pub(super) struct Bracket {
     rechecked: Option<f64>,
     /// The highest rate that passed, when it has held for long.
     confirmed: Option<f64>,
+    /// How many rates in a row have not held for long. If any has not, only what does counts as passed.
+    unheld: Option<u32>,
     recovering: Recovering,
     steps: u32,
     found: Vec<Found>,
@@ -38,6 +42,8 @@ pub(super) struct Bracket {
 struct Tried {
     rate: f64,
     word: Word,
+    /// It was offered for as long as a capacity has to hold.
+    is_long: bool,
 }
 
 /// The latest word on a rate.
@@ -85,6 +91,7 @@ impl Bracket {
             tried: Vec::new(),
             rechecked: None,
             confirmed: None,
+            unheld: None,
             recovering: Recovering::No,
             steps: 0,
             found: Vec::new(),
@@ -97,8 +104,15 @@ impl Bracket {
     fn ends(&self) -> (Option<f64>, Option<&Tried>) {
         let above = self.tried.iter().find(|tried| tried.word != Word::Passed);
         let is_below = |tried: &&Tried| above.is_none_or(|above| tried.rate < above.rate);
-        let passed = self.tried.iter().rfind(is_below);
+        let passed = self.tried.iter().rfind(|tried| is_below(tried) && (tried.is_long || self.unheld.is_none()));
         (passed.map(|tried| tried.rate), above)
+    }
+
+    /// The next lower rate after one that did not hold.
+    fn stride_below(&self, rate: f64, unheld: u32) -> f64 {
+        let strides = f64::from(1_u32 << unheld.saturating_sub(1).min(16));
+        let stride = (1.0 + self.sequential.precision).powf(strides).min(self.factor);
+        tidy(rate / stride).max(self.settings.lowest)
     }
 
     fn aim(&self) -> Aim {
@@ -112,9 +126,10 @@ impl Bracket {
                 Aim::End(Verdict::MoreThan { rate: passed })
             }
             (Some(passed), None) => Aim::Step(passed, Purpose::Confirmation),
-            (None, Some(above)) if above.rate > lowest => {
-                Aim::Step(tidy(above.rate / self.factor).max(lowest), Purpose::Ramp)
-            }
+            (None, Some(above)) if above.rate > lowest => match self.unheld {
+                Some(unheld) => Aim::Step(self.stride_below(above.rate, unheld), Purpose::Confirmation),
+                None => Aim::Step(tidy(above.rate / self.factor).max(lowest), Purpose::Ramp),
+            },
             (None, Some(above)) => Aim::End(match &above.word {
                 Word::Limited(reason) => tester_limit(above.rate, None, reason),
                 _ => Verdict::LessThan { rate: above.rate },
@@ -135,7 +150,11 @@ impl Bracket {
         let middle = tidy((passed * above.rate).sqrt());
         let is_apart = above.rate > passed * (1.0 + self.sequential.precision);
         if is_apart && middle > passed && middle < above.rate {
-            return Aim::Step(middle, Purpose::Bisection { passed, failed: above.rate });
+            let purpose = match self.unheld {
+                Some(_) => Purpose::Confirmation,
+                None => Purpose::Bisection { passed, failed: above.rate },
+            };
+            return Aim::Step(middle, purpose);
         }
         match &above.word {
             Word::Limited(reason) => Aim::End(tester_limit(above.rate, Some(passed), reason)),
@@ -171,7 +190,7 @@ impl Bracket {
         self.factor = self.sequential.factor.sqrt();
         self.repeat += 1;
         self.tried.clear();
-        (self.rechecked, self.confirmed, self.steps) = (None, None, 0);
+        (self.rechecked, self.confirmed, self.unheld, self.steps) = (None, None, None, 0);
     }
 
     /// Notes the word on a rate, and what it contradicts. What passes for seconds and does not hold for long is none:
@@ -195,12 +214,13 @@ impl Bracket {
         }
         self.tried.retain(|tried| tried.rate != rate);
         let place = self.tried.partition_point(|tried| tried.rate < rate);
-        self.tried.insert(place, Tried { rate, word });
+        self.tried.insert(place, Tried { rate, word, is_long });
     }
 
     /// A rate that passed, now or in the repeat before.
     fn known_good(&self) -> Option<f64> {
-        let passed = self.ends().0;
+        let above = self.tried.iter().position(|tried| tried.word != Word::Passed).unwrap_or(self.tried.len());
+        let passed = self.tried[..above].last().map(|tried| tried.rate);
         passed.or_else(|| self.found.last().map(|found| found.passed))
     }
 
@@ -251,9 +271,15 @@ impl Procedure for Bracket {
         }
         match (purpose, passed) {
             (Purpose::Recheck, false) => self.rechecked = Some(rate),
-            (Purpose::Confirmation, true) => self.confirmed = Some(rate),
+            (Purpose::Confirmation, true) => {
+                self.confirmed = Some(rate);
+                self.unheld = self.unheld.map(|_| 0);
+            }
             // What fails in a long step needs no second look.
-            (Purpose::Confirmation, false) => self.rechecked = Some(rate),
+            (Purpose::Confirmation, false) => {
+                self.rechecked = Some(rate);
+                self.unheld = Some(self.unheld.unwrap_or(0) + 1);
+            }
             _ => {}
         }
         self.note(rate, purpose, if passed { Word::Passed } else { Word::Failed });

@@ -262,6 +262,32 @@ fn a_server_that_never_gives_the_same_answer_is_unsettled() {
 }
 
 #[test]
+fn what_holds_for_seconds_only_is_found_below_in_few_long_steps() {
+    let mut search = Search::new(settings()).unwrap();
+    let mut server = Server::of(1e6);
+    let verdict = loop {
+        match search.next() {
+            Order::Step(step) => {
+                // For seconds it carries 1000 per second, and for long 880.
+                let carried = if step.purpose == Purpose::Confirmation { 880.0 } else { 1000.0 };
+                server.refuses = Box::new(move |rate| if rate > carried { 0.1 } else { 0.0 });
+                server.step(&mut search, &step);
+            }
+            Order::Drain(_) => search.drained(),
+            Order::Finished(verdict) => break verdict,
+        }
+    };
+    assert!((862.0..=880.0).contains(&rate(&verdict)), "{verdict:?}");
+    let journal = search.journal();
+    let steps: Vec<_> = journal.steps().filter(|step| !step.purpose.is_probe()).collect();
+    let first = steps.iter().position(|step| step.purpose == Purpose::Confirmation).unwrap();
+    assert!(steps[first..].iter().all(|step| step.purpose == Purpose::Confirmation), "none for seconds");
+    assert!(steps[first..].len() <= 8, "{}", steps[first..].len());
+    let held = steps.last().unwrap();
+    assert!(steps.iter().any(|step| step.decision.outcome == Outcome::Passed && step.span_s >= 60.0), "{held:?}");
+}
+
+#[test]
 fn large_buffers_do_not_pass_for_capacity() {
     let mut search = Search::new(settings()).unwrap();
     // Four minutes of calls may wait: no call is ever lost, each is only later.

@@ -9,7 +9,7 @@ use super::wire::Wire;
 use crate::{Clock, Pacer, SPIN, Watch};
 
 /// So long a thread that rests between its looks leaves lying what has come.
-pub(super) const REST: Duration = Duration::from_micros(400);
+pub(super) const REST: Duration = Duration::from_micros(200);
 
 /// With so many messages in every rest also what is due waits for the next look.
 const MANY: u64 = 4;
