@@ -28,13 +28,25 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
         title: figure.title.clone(),
         caption: builder.caption(zero),
         x: Axis { title: builder.x.heading(&words(&figure.x.label)), scale: builder.x_scale() },
-        y: Axis { title: builder.y.heading(&words(&figure.y.label)), scale: y_axis },
+        y: Axis { title: builder.y.heading(&shared_words(&words(&figure.y.label))), scale: y_axis },
         series: builder.legend(),
         theory: builder.theory(),
         panels: figure.panels.iter().map(|panel| builder.panel(panel)).collect(),
         grid: figure.grid.as_ref().map(|grid| builder.grid(grid)),
         note: builder.spec.and_then(|spec| spec.note.as_deref()).map(prose::plain).unwrap_or_default(),
     }
+}
+
+/// What an axis with several responses is called, which the legend names: by the words that all of them end in, if there are
+/// any.
+fn shared_words(names: &str) -> String {
+    let mut names_in_words = names.split(", ").map(|name| name.split(' ').rev().collect::<Vec<_>>());
+    let mut shared = names_in_words.next().unwrap_or_default();
+    for name in names_in_words {
+        let same = shared.iter().zip(&name).take_while(|(a, b)| a == b).count();
+        shared.truncate(same);
+    }
+    if shared.is_empty() { names.to_owned() } else { shared.into_iter().rev().collect::<Vec<_>>().join(" ") }
 }
 
 /// Whether there is anything to draw.
@@ -310,4 +322,17 @@ fn shown_low(point: &FigurePoint) -> Option<f64> {
 /// All that has a place on the horizontal axis.
 fn values_across(panel: &Panel) -> impl Iterator<Item = f64> {
     panel.series.iter().flat_map(|series| series.points.iter().map(|point| point.x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_of_several_responses_has_the_words_that_all_end_in() {
+        assert_eq!(shared_words("connection delay, answer signal delay, disconnect delay"), "delay");
+        assert_eq!(shared_words("set-up delay, set-up delay"), "set-up delay");
+        assert_eq!(shared_words("before, during, after"), "before, during, after");
+        assert_eq!(shared_words("goodput"), "goodput");
+    }
 }

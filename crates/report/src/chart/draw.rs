@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::layout::{Entry, Frame, KEY, Key, LABEL, Layout, MARGIN, SMALL, TITLE, Under, slanted};
 use super::marks::{Marker, dashes};
 use super::panels::PANEL_LINE;
-use super::text::{lines, width};
+use super::text::{lines, shortened, width};
 use super::{Chart, Marks, Palette, Panel, Theme, Words};
 use crate::markup::escaped;
 
@@ -229,7 +229,8 @@ impl<'a> Drawing<'a> {
         self.text("axis-title x", at, LABEL, "middle", "", &self.chart.x.title);
         let (x, y) = (MARGIN + LABEL * 0.7, all.top + all.height / 2.0);
         let turn = format!(r#" transform="rotate(-90 {x:.1} {y:.1})""#);
-        self.text("axis-title y", (x, y), LABEL, "middle", &turn, &self.chart.y.title);
+        let title = shortened(&self.chart.y.title, (all.top + all.height) / LABEL);
+        self.text("axis-title y", (x, y), LABEL, "middle", &turn, &title);
     }
 
     /// The colour of a series and the class that gives it to a page; those of words for no series.
