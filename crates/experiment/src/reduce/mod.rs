@@ -207,7 +207,7 @@ impl Reduction {
             _ => Instant::ZERO,
         };
         let end = spec.until.map_or(Instant::NEVER, whole);
-        Window { start: after.max(flow_start), end }
+        Window { start: after.max(flow_start), end, is_whole: after <= flow_start }
     }
 
     fn seeks_warm_up(&self, spec: &ResponseSpec) -> bool {
@@ -397,6 +397,7 @@ fn find_warm_up(view: &mut View<'_>, metric: &dyn Metric) -> Result<Option<Cut>,
         view.skip = found.discard;
     } else {
         view.window.start += view.sample_every() * found.discard as u64;
+        view.window.is_whole &= found.discard == 0;
     }
     Ok(Some(Cut { discarded: found.discard, too_short: found.verdict == warmup::Verdict::RunTooShort }))
 }

@@ -171,3 +171,14 @@ fn the_run_may_end_before_the_window() {
     let why = bench.measure(&format!("{GOODPUT}\nafter = '5 s'")).unwrap_err();
     assert!(why.contains("after the end of the run"), "{why}");
 }
+
+/// Of 2 s that a flow begins at 1 s: 100 B at once and 100 B later. A window that begins later is open at its start.
+#[test]
+fn what_happens_when_a_flow_starts_is_of_the_flow() {
+    let mut bench = with_three_members();
+    bench.layout.flows[0].start = Instant::ZERO + Duration::from_secs(6);
+    bench.count(Subject::Flow(0), &RECEIVED_BYTES, &[(6.0, 100.0), (7.0, 60.0), (8.0, 40.0)]);
+    let text = "of = 'flow.web#1'\nmetric = 'received'";
+    assert_eq!(bench.measure(text), Ok(200.0));
+    assert_eq!(bench.measure(&format!("{text}\nafter = '7 s'")), Ok(40.0));
+}

@@ -18,12 +18,14 @@ use crate::{Outcome, Statistic};
 pub(super) struct Window {
     pub start: Instant,
     pub end: Instant,
+    /// It starts with its flow, or with the run: what happens at that very moment belongs to it.
+    pub is_whole: bool,
 }
 
 impl Window {
-    /// Whether a sample of that moment counts. What happens at the very start of a run belongs to it.
+    /// Whether a sample of that moment counts.
     pub(super) fn holds(self, at: Instant) -> bool {
-        (at > self.start || self.start == Instant::ZERO) && at <= self.end
+        (at > self.start || (self.is_whole && at == self.start)) && at <= self.end
     }
 }
 
