@@ -1,10 +1,12 @@
 //! The messages of the built-in scenarios, prepared.
 
-use std::net::SocketAddr;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-use super::scan::{Field, Scan};
+use super::digits::Decimal;
+use super::scan::{Field, Parameters, Scan};
 use super::session::{Direction, changed};
 use super::setup::Setup;
 use super::template::{Hole, Template, TemplateError};
@@ -238,32 +240,21 @@ pub(super) fn notice(setup: &Setup) -> Result<Template, TemplateError> {
 /// put to `To` if that has none.
 pub(super) fn copy_of(request: &Scan<'_>, from: SocketAddr, tag: &[u8], out: &mut Vec<u8>) {
     out.clear();
+    for (place, via) in request.all(Field::Via).enumerate() {
+        let top = if place == 0 { request.via.map_or(0, <[u8]>::len) } else { 0 };
+        out.extend_from_slice(b"Via: ");
+        if top > 0 {
+            put_stamped(&via[..top], from, out);
+        }
+        put_unfolded(&via[top..], out);
+        out.extend_from_slice(b"\r\n");
+    }
     let mut line = |name: &[u8], value: &[u8], more: &[&[u8]]| {
         out.extend_from_slice(name);
         put_unfolded(value, out);
         more.iter().for_each(|more| out.extend_from_slice(more));
         out.extend_from_slice(b"\r\n");
     };
-    for (place, via) in request.all(Field::Via).enumerate() {
-        match memchr::memmem::find(via, b";rport").map(|at| via.split_at(at + b";rport".len())) {
-            // RFC 3581 section 4: the port from which the request has come, and the address even if it is that of Via.
-            Some((before, behind)) if place == 0 && !behind.starts_with(b"=") => {
-                let port = super::digits::Decimal::new(from.port().into());
-                let address = from.ip().to_string();
-                let more: [&[u8]; 5] = [b"=", port.as_bytes(), b";received=", address.as_bytes(), behind];
-                line(b"Via: ", before, &more);
-            }
-            // "If the host portion of the "sent-by" parameter contains a domain name, or if it contains an IP address that
-            // differs from the packet source address, the server MUST add a "received" parameter to that Via header field
-            // value" (RFC 3261 section 18.2.1).
-            None if place == 0 && !sent_from(via, from.ip()) => {
-                let (top, behind) = via.split_at(request.via.map_or(0, <[u8]>::len));
-                let address = from.ip().to_string();
-                line(b"Via: ", top, &[b";received=", address.as_bytes(), behind]);
-            }
-            _ => line(b"Via: ", via, &[]),
-        }
-    }
     for route in request.all(Field::RecordRoute) {
         line(b"Record-Route: ", route, &[]);
     }
@@ -282,11 +273,119 @@ pub(super) fn copy_of(request: &Scan<'_>, from: SocketAddr, tag: &[u8], out: &mu
     }
 }
 
-/// Whether a `Via` names the address from which its request has come.
-fn sent_from(via: &[u8], address: std::net::IpAddr) -> bool {
-    let sent_by = via.split(|byte| byte.is_ascii_whitespace()).filter(|part| !part.is_empty()).nth(1);
-    let host = sent_by.unwrap_or_default().split(|byte| *byte == b';').next().unwrap_or_default();
-    let text = std::str::from_utf8(host).unwrap_or_default();
-    let named = text.parse::<SocketAddr>().map(|named| named.ip()).ok();
-    named.or_else(|| text.trim_matches(['[', ']']).parse().ok()) == Some(address)
+/// The topmost `Via` with where its request has come from, as [`server::stamp`](crate::server) writes it.
+fn put_stamped(via: &[u8], from: SocketAddr, out: &mut Vec<u8>) {
+    let (sent_by, parameters) = via.split_at(memchr::memchr(b';', via).unwrap_or(via.len()));
+    let mut asks = false;
+    put_unfolded(sent_by, out);
+    for parameter in Parameters(parameters) {
+        if parameter.is(b"rport") {
+            // RFC 3581 section 4: the port from which the request has come, and the address even if it is that of Via.
+            asks = true;
+            out.extend_from_slice(b";rport=");
+            out.extend_from_slice(Decimal::new(from.port().into()).as_bytes());
+        } else if !parameter.is(b"received") {
+            put_unfolded(parameter.whole, out);
+        }
+    }
+    // "If the host portion of the "sent-by" parameter contains a domain name, or if it contains an IP address that differs from
+    // the packet source address, the server MUST add a "received" parameter to that Via header field value" (RFC 3261 section
+    // 18.2.1). What the sender itself wrote there would send the response to somebody who did not ask.
+    if asks || host_of(sent_by) != Some(from.ip()) {
+        out.extend_from_slice(b";received=");
+        // Writing to memory does not fail.
+        let _ = write!(out, "{}", from.ip());
+    }
+}
+
+/// The address that a `Via` names, if it is none of a host: of `SIP/2.0/UDP 192.0.2.1:5060`, with spaces around any of these.
+fn host_of(sent_by: &[u8]) -> Option<IpAddr> {
+    let behind = sent_by.rsplit(|byte| *byte == b'/').next()?.trim_ascii_start();
+    let text = std::str::from_utf8(behind).ok()?;
+    let (_, host) = text.split_once(|sign: char| sign.is_ascii_whitespace())?;
+    let host = host.trim_ascii_start();
+    match host.strip_prefix('[') {
+        Some(host) => host.split(']').next()?.parse().ok(),
+        None => host.split(':').next()?.trim_ascii_end().parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::Request;
+    use crate::header::Transport;
+    use crate::server::{Source, stamp};
+
+    macro_rules! corpus {
+        ($($name:literal)*) => {
+            [$(include_bytes!(concat!("../../tests/torture/", $name, ".msg")) as &[u8]),*]
+        };
+    }
+
+    /// Those of RFC 4475 that are requests with a `Via` that can be read.
+    const CORPUS: [&[u8]; 16] = corpus!["wsinv" "intmeth" "esc01" "escnull" "esc02" "lwsdisp" "longreq" "dblreq" "semiuri"
+        "transports" "unkscm" "bext01" "regaut01" "multi01" "sdp01" "inv2543"];
+
+    fn request(bytes: &[u8]) -> Request {
+        Message::parse(&Bytes::copy_from_slice(bytes)).unwrap().as_request().cloned().unwrap()
+    }
+
+    /// Both sides of netrig say the same of where a request has come from, and repeat the same of it.
+    fn agree(bytes: &[u8], from: &str) {
+        let from: SocketAddr = from.parse().unwrap();
+        let mut lines = Vec::new();
+        copy_of(&Scan::of(bytes), from, b"x", &mut lines);
+        let text = [b"SIP/2.0 100 Trying\r\n", &lines[..], b"Content-Length: 0\r\n\r\n"].concat();
+        let own = Message::parse(&Bytes::from(text)).unwrap();
+        let mut request = request(bytes);
+        stamp(&mut request, Source { transport: Transport::Udp, address: from });
+        let strict = request.response(Status::TRYING);
+        let shown = String::from_utf8_lossy(bytes);
+        assert_eq!(own.headers().vias(), strict.headers.vias(), "{shown} from {from}");
+        assert_eq!(own.headers().from(), strict.headers.from(), "{shown}");
+        assert_eq!(own.headers().call_id(), strict.headers.call_id(), "{shown}");
+        assert_eq!(own.headers().cseq(), strict.headers.cseq(), "{shown}");
+    }
+
+    #[test]
+    fn where_a_request_has_come_from_is_said_as_a_server_says_it() {
+        for bytes in CORPUS {
+            for from in ["192.0.2.2:5060", "192.0.2.1:6000", "[2001:db8::1]:5060"] {
+                agree(bytes, from);
+            }
+        }
+        let [own, other] = ["192.0.2.1", "192.0.2.9"];
+        for (via, stamped) in [
+            // Of a list the first alone is the sender's.
+            (
+                "U 192.0.2.9;branch=a, U h;rport;branch=b",
+                "U 192.0.2.9;branch=a;received=192.0.2.1, U h;rport;branch=b",
+            ),
+            ("U p;branch=a, U h;rport=5060", "U p;branch=a;received=192.0.2.1, U h;rport=5060"),
+            ("U 192.0.2.1;branch=a, U h;rport", "U 192.0.2.1;branch=a, U h;rport"),
+            ("U 192.0.2.1;rport;branch=a", "U 192.0.2.1;rport=7;branch=a;received=192.0.2.1"),
+            ("U 192.0.2.1;RPORT=9;branch=a", "U 192.0.2.1;rport=7;branch=a;received=192.0.2.1"),
+            ("U 192.0.2.1;x-rport;rports=1", "U 192.0.2.1;x-rport;rports=1"),
+            ("U h;x=\";rport\";branch=a", "U h;x=\";rport\";branch=a;received=192.0.2.1"),
+            ("U 192.0.2.1;received=192.0.2.9;branch=a", "U 192.0.2.1;branch=a"),
+            ("U [2001:db8::1]:5060;branch=a", "U [2001:db8::1]:5060;branch=a;received=192.0.2.1"),
+            ("U 192.0.2.1 : 5060 ;branch=a", "U 192.0.2.1 : 5060 ;branch=a"),
+        ] {
+            let [via, stamped] = [via, stamped].map(|text| text.replace("U ", "SIP/2.0/UDP "));
+            let text = format!(
+                "OPTIONS sip:a@b SIP/2.0\r\nVia: {via}\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:c@b>\r\nCall-ID: 7\r\n\
+                 CSeq: 3 OPTIONS\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+            );
+            let mut lines = Vec::new();
+            copy_of(&Scan::of(text.as_bytes()), format!("{own}:7").parse().unwrap(), b"", &mut lines);
+            let first = String::from_utf8(lines).unwrap();
+            assert_eq!(first.lines().next(), Some(&*format!("Via: {stamped}")));
+            for from in [format!("{own}:7"), format!("{other}:5060")] {
+                agree(text.as_bytes(), &from);
+            }
+        }
+    }
 }

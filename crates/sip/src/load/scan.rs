@@ -449,16 +449,35 @@ fn split_list(value: &[u8]) -> (&[u8], &[u8]) {
     (value, &[])
 }
 
-/// Of `;name=value;name`: the value of the first of that name.
-fn parameter<'a>(parameters: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let mut at = memchr(b';', parameters)?;
-    loop {
-        let start = at + 1;
-        at = start;
+/// A parameter of a header field.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameter<'a> {
+    /// From its `;` on.
+    pub whole: &'a [u8],
+    name: &'a [u8],
+    value: Option<&'a [u8]>,
+}
+
+impl Parameter<'_> {
+    /// Whether it is of that name, in small letters.
+    pub fn is(&self, name: &[u8]) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+/// What stands behind each `;` of `;name=value;name`.
+pub(super) struct Parameters<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Parameters<'a> {
+    type Item = Parameter<'a>;
+
+    fn next(&mut self) -> Option<Parameter<'a>> {
+        let text = &self.0[memchr(b';', self.0)?..];
+        let mut at = 1;
         let mut equals = None;
-        while let Some(byte) = parameters.get(at) {
+        while let Some(byte) = text.get(at) {
             match byte {
-                b'"' => at = behind_quoted(parameters, at),
+                b'"' => at = behind_quoted(text, at),
                 b';' => break,
                 b'=' if equals.is_none() => {
                     equals = Some(at);
@@ -467,14 +486,16 @@ fn parameter<'a>(parameters: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
                 _ => at += 1,
             }
         }
-        let own = trimmed(&parameters[start..equals.unwrap_or(at)]);
-        if own.eq_ignore_ascii_case(name) {
-            return equals.map(|equals| trimmed(&parameters[equals + 1..at]));
-        }
-        if at >= parameters.len() {
-            return None;
-        }
+        self.0 = &text[at..];
+        let name = trimmed(&text[1..equals.unwrap_or(at)]);
+        let value = equals.map(|equals| trimmed(&text[equals + 1..at]));
+        Some(Parameter { whole: &text[..at], name, value })
     }
+}
+
+/// Of `;name=value;name`: the value of the first of that name.
+fn parameter<'a>(parameters: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    Parameters(parameters).find(|own| own.is(name))?.value
 }
 
 /// Behind the quoted string that begins at `at`, or the end where it has none.
