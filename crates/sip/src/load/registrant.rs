@@ -170,14 +170,15 @@ impl Registrant {
             self.strays += 1;
             return;
         }
-        let asked = user.expires;
+        let (asked, was_too_brief) = (user.expires, user.was_too_brief);
         match (status, scan.min_expires) {
             (100..200, _) => user.clock.again.slow_down(self.setup.timing.t2),
             (200..300, _) => self.accepted(now, scan, status, index, out),
             (401 | 407, _) if self.authorize(scan, index) => self.send(now, index, out),
             // "it MAY retry the registration after making the expiration interval [...] equal to or greater than the
-            // expiration interval within the Min-Expires" (RFC 3261 section 10.2.8).
-            (423, Some(least)) if least > asked && asked > 0 => {
+            // expiration interval within the Min-Expires" (RFC 3261 section 10.2.8): once, or a server that always wants more
+            // would never be done.
+            (423, Some(least)) if least > asked && asked > 0 && !was_too_brief => {
                 self.ask_for_longer(least, index);
                 self.send(now, index, out);
             }
@@ -231,15 +232,16 @@ impl Registrant {
         }
         user.server += 1;
         user.counts.failed_over += 1;
-        // Who takes over has made none of the challenges.
+        // Who takes over has made none of the challenges, and wanted nothing yet.
         user.authorization = None;
+        user.was_too_brief = false;
         self.send(now, index, out);
         true
     }
 
     fn ask_for_longer(&mut self, least: u32, index: u32) {
         if let Some(user) = self.users.get_mut(index as usize) {
-            user.expires = least;
+            (user.expires, user.was_too_brief) = (least, true);
             user.cseq += 1;
         }
     }
@@ -259,6 +261,7 @@ impl Registrant {
         let is_last = what == What::Unregister;
         user.state = if is_last { Registration::Unregistering } else { Registration::Registering };
         (user.what, user.expires, user.status, user.server) = (what, expires, 0, 0);
+        user.was_too_brief = false;
         (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
         user.cseq += 1;
         self.send(now, index, out);

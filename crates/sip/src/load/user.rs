@@ -32,6 +32,8 @@ pub(super) struct User {
     pub(super) cseq: u32,
     /// What is asked for, s.
     pub(super) expires: u32,
+    /// The server has wanted that to be longer, since the first request to it.
+    pub(super) was_too_brief: bool,
     pub(super) status: u16,
     /// Which of the servers is asked.
     pub(super) server: u8,
@@ -56,6 +58,7 @@ impl User {
             what: What::Register,
             cseq: 0,
             expires: 0,
+            was_too_brief: false,
             status: 0,
             server: 0,
             until: Instant::ZERO,

@@ -397,3 +397,25 @@ fn a_registration_is_challenged_granted_and_renewed() {
     assert_eq!((failure, pair.registrant.registered()), (Some(Failure::Authentication), 0));
     assert_eq!(seen.borrow().len(), 4);
 }
+
+/// A registrar that wants an ever longer time is asked once for what it wants, in each registration.
+#[test]
+fn a_registrar_that_always_wants_more_is_not_asked_for_ever() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.register(60);
+    let refuse = |pair: &mut Pair<_>, least: &str| {
+        let last = seen.borrow().last().cloned().unwrap();
+        answer(pair, &last, 423, &[(Name::MinExpires, least)]);
+        let until = pair.now + Duration::from_millis(5);
+        pair.run(until);
+    };
+    refuse(&mut pair, "90");
+    refuse(&mut pair, "91");
+    assert_eq!(pair.record(Side::Registrant).failure, Some(Failure::Status(423)));
+    pair.register(60);
+    refuse(&mut pair, "90");
+    let asked: Vec<_> =
+        seen.borrow().iter().map(|request| request.headers.number(&Name::Expires).unwrap()).collect();
+    assert_eq!(asked, [60, 90, 60, 90].map(Some));
+}
