@@ -150,6 +150,25 @@ impl Scenario {
         self
     }
 
+    /// Whether one of its delays reaches over something that its caller sends only because of what has come: who is called may
+    /// keep the final response back until PRACK (RFC 3262 section 3), and what is taken back has it only after CANCEL. What
+    /// follows the final response (ACK, BYE, INVITE within the dialog) is in none.
+    pub(super) const fn answers_in_a_delay(self) -> bool {
+        match self {
+            Self::Prack { .. } | Self::Cancel { .. } | Self::NoAnswer { .. } => true,
+            Self::Call { .. }
+            | Self::EarlyMedia { .. }
+            | Self::DelayedOffer { .. }
+            | Self::Reinvite { .. }
+            | Self::Fork { .. }
+            | Self::Busy
+            | Self::Redirect
+            | Self::Options
+            | Self::Message
+            | Self::Subscribe { .. } => false,
+        }
+    }
+
     /// Whether it cannot be without a session description.
     pub const fn needs_description(self) -> bool {
         matches!(self, Self::EarlyMedia { .. } | Self::DelayedOffer { .. } | Self::Reinvite { .. })

@@ -255,6 +255,16 @@ impl Plan {
         matches!(self.callee, CalleeOrder::Own { .. })
     }
 
+    /// Whether a delay has the tester in its midst, which answers a challenge, is called, looks for a server by one question after
+    /// the other, or sends what its scenario wants before the final response: what has come must not be left lying then.
+    pub fn answers_in_a_delay(&self) -> bool {
+        let of_caller = |work| matches!(work, Work::Call(scenario) if scenario.answers_in_a_delay());
+        self.looks_up
+            || self.has_own_callees()
+            || !self.passwords.is_empty()
+            || self.works().any(of_caller)
+    }
+
     /// How many things begin per second at most, about.
     pub fn peak(&self) -> f64 {
         match &self.pace {
@@ -413,6 +423,9 @@ mod tests {
     use super::super::Gaps;
     use super::*;
     use crate::sdp::Description;
+    use crate::settings::{ScenarioName, Spans};
+
+    const RELIABLE: Work = Work::Call(Scenario::Prack { hold: Duration::ZERO });
 
     #[test]
     fn what_cannot_be_is_refused_beforehand() {
@@ -449,6 +462,28 @@ mod tests {
         refused(Plan { pace: closed, work: Work::Unregister, ..plan.clone() }, "closed loop");
         let none = Pace::Open(Arrivals::at(0.0, Gaps::Poisson));
         refused(Plan { pace: none, ..plan }, "nobody arrives");
+    }
+
+    /// Nothing that the tester does is in a delay of the server's unseen.
+    #[test]
+    fn it_is_known_which_delays_have_the_tester_in_their_midst() {
+        let (hold, patience) = (Duration::ZERO, Duration::ZERO);
+        let pace = || Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
+        for scenario in ScenarioName::ALL {
+            let work = scenario.work(Spans { hold, patience, expires: 60 });
+            let plan = Plan::new(work, pace(), Duration::from_secs(1));
+            let before_the_final_response =
+                [ScenarioName::Prack, ScenarioName::Cancel, ScenarioName::NoAnswer].contains(scenario);
+            assert_eq!(plan.answers_in_a_delay(), before_the_final_response, "{scenario}");
+            // Whoever of them has one, and whatever most of them do.
+            let passwords = Directory::list(["", "secret"]);
+            assert!(Plan { passwords, ..plan.clone() }.answers_in_a_delay());
+            assert!(Plan { looks_up: true, ..plan.clone() }.answers_in_a_delay());
+            let callee = CalleeOrder::Own { ringing: Duration::ZERO };
+            assert!(Plan { callee, ..plan.clone() }.answers_in_a_delay());
+            let mix = vec![Portion { work, share: 0.9 }, Portion { work: RELIABLE, share: 0.1 }];
+            assert!(Plan { mix, ..plan }.answers_in_a_delay());
+        }
     }
 
     #[test]

@@ -182,6 +182,16 @@ impl Directory {
         Self::Part { of: Box::new(self.clone()), first, step }
     }
 
+    /// Whether no user has a text.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Fixed(text) => text.is_empty(),
+            Self::Pattern { .. } => false,
+            Self::List { bytes, .. } => bytes.is_empty(),
+            Self::Part { of, .. } => of.is_empty(),
+        }
+    }
+
     /// The text of one user; empty beyond the end of a list.
     pub fn of(&self, user: u32) -> Text<46> {
         match self {
@@ -221,6 +231,10 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|user| name(&list, user)), ["alice", "", "bob", ""]);
         assert_eq!([0, 1].map(|user| name(&Directory::pattern("u", 1).part(3, 4), user)), ["u3", "u7"]);
         assert_eq!(name(&Directory::Fixed(b"secret"[..].into()), 9), "secret");
+        assert!(
+            !Directory::list(["", "secret"]).part(1, 1).is_empty() && !Directory::pattern("u", 1).is_empty()
+        );
+        assert!(Directory::list(["", ""]).is_empty() && Directory::Fixed(Box::new([])).is_empty());
     }
 
     /// Whatever a route says: nobody is sent to who was not named.

@@ -368,12 +368,11 @@ impl<'a> Shard<'a> {
         attention.look(batches, || self.receive(messages))
     }
 
-    /// How long what has come may be left lying: not at all where a delay has the tester in its midst, who answers a challenge,
-    /// is called, or looks for a server by one question after the other.
+    /// How long what has come may be left lying: not at all where a delay has the tester in its midst, as it has where another
+    /// server is asked when one says that it cannot.
     fn rest(&self) -> Duration {
-        let plan = &self.shared.order.plan;
-        let answers = plan.looks_up || plan.has_own_callees() || !plan.passwords.of(0).as_bytes().is_empty();
-        if answers { Duration::ZERO } else { REST }
+        let LoadOrder { plan, others, .. } = self.shared.order;
+        if plan.answers_in_a_delay() || !others.is_empty() { Duration::ZERO } else { REST }
     }
 
     /// Takes one batch of what has arrived, so many messages at most: how much that was, and whether there may be more.

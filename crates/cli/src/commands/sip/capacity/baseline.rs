@@ -123,7 +123,7 @@ fn offered(typed: &Capacity, rate: f64, stop: &AtomicBool) -> Result<Option<Stri
     {
         order.plan.work = Work::Call(Scenario::Call { hold: scenario.hold().unwrap_or_default() });
     }
-    let challenges = !order.plan.passwords.of(0).as_bytes().is_empty();
+    let challenges = !order.plan.passwords.is_empty();
     let (answering, is_over, carrier) =
         (answering(&order, challenges), AtomicBool::new(false), order.carrier.clone());
     let report = std::thread::scope(|scope| {
