@@ -1,36 +1,60 @@
 //! What a load offers, in words: loads that differ in it have nothing to say about each other's servers.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use netrig_sip::load::{Arrivals, Gaps, Pace};
+use netrig_core::SpanDistribution;
+use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Portion, Work};
 use serde::{Deserialize, Serialize};
 
-use super::order::{Connecting, LoadOrder};
+use super::order::{Connecting, LoadOrder, Reconnecting};
 use super::report::name_of;
 
 /// What a load offers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
-    /// What users do: `call`, `register`.
-    pub scenario: String,
+    /// What users do, `call` or `register`, and what share of those who begin does it, 0 to 1.
+    pub scenario: BTreeMap<String, f64>,
     /// `udp`, `tcp` or `tls`.
     pub transport: String,
     /// How often the server is looked for: `once`, `per-attempt` or `cached`; nothing if it is not.
     pub lookup: Option<String>,
     /// Which requests share a connection: `one`, `per-user` or `per-attempt`; nothing over UDP.
     pub connections: Option<String>,
+    /// When a connection that is gone may be opened again: after a time, or `never`; nothing over UDP.
+    pub reconnect: Option<String>,
+    /// How many servers take over when the first fails.
+    pub others: usize,
     /// When users begin, in words.
     pub pace: String,
     /// How many users there are.
     pub users: u32,
+    /// Users that are registered beforehand and do nothing.
+    pub population: u32,
+    /// Whether users have passwords, as a server that challenges wants them.
+    pub digest: bool,
+    /// For how long is registered, s.
+    pub expires: u32,
     /// Whether who is called is the tester's.
     pub own_callees: bool,
+    /// At how many places each of those is registered.
+    pub contacts: u8,
+    /// How many provisional responses each sends before it answers.
+    pub provisionals: u16,
+    /// How long what is answered is held, or how that is drawn: `30 s`, `exponential:30 s`; nothing if it is not.
+    pub hold: Option<String>,
     /// How long one lasts by itself, s.
     pub own_span: f64,
     /// The size of the session descriptions, bytes.
     pub description: usize,
     /// T1 of RFC 3261, s.
     pub t1: f64,
+    /// T2, s.
+    pub t2: f64,
+    /// T4, s.
+    pub t4: f64,
+    /// Whether threads keep their processors busy before each arrival.
+    pub punctual: bool,
     /// How long users begin, s.
     pub duration: f64,
     /// Of that, what is not measured, s.
@@ -45,27 +69,81 @@ impl Offered {
             Connecting::PerUser => "per-user",
             Connecting::PerAttempt => "per-attempt",
         };
+        let LoadOrder { plan, carrier, location, .. } = order;
+        let seconds = |span: netrig_core::Duration| span.as_secs_f64();
         Self {
-            scenario: name_of(order.plan.work.what()).to_owned(),
-            transport: order.carrier.transport().name().to_lowercase(),
-            lookup: order.location.as_ref().map(|location| location.lookup.name().to_owned()),
-            connections: order.carrier.connecting().map(connecting).map(str::to_owned),
-            pace: words(&order.plan.pace),
-            users: order.plan.users,
-            own_callees: order.plan.has_own_callees(),
-            own_span: order.plan.own_span().as_secs_f64(),
-            description: order.plan.description,
-            t1: order.plan.timing.t1.as_secs_f64(),
-            duration: order.plan.duration.as_secs_f64(),
-            warm_up: order.plan.warm_up.as_secs_f64(),
+            scenario: shares(plan),
+            transport: carrier.transport().name().to_lowercase(),
+            lookup: location.as_ref().map(|location| location.lookup.name().to_owned()),
+            connections: carrier.connecting().map(connecting).map(str::to_owned),
+            reconnect: carrier.connecting().map(|_| match order.reconnecting {
+                Reconnecting::Never => "never".to_owned(),
+                Reconnecting::After(delay) => delay.to_string(),
+            }),
+            others: order.others.len(),
+            pace: words(&plan.pace),
+            users: plan.users,
+            population: plan.population,
+            digest: !plan.passwords.is_empty(),
+            expires: plan.expires,
+            own_callees: plan.has_own_callees(),
+            contacts: plan.contacts,
+            provisionals: plan.provisionals,
+            hold: hold(plan),
+            own_span: seconds(plan.own_span()),
+            description: plan.description,
+            t1: seconds(plan.timing.t1),
+            t2: seconds(plan.timing.t2),
+            t4: seconds(plan.timing.t4),
+            punctual: order.punctual,
+            duration: seconds(plan.duration),
+            warm_up: seconds(plan.warm_up),
         }
+    }
+}
+
+/// What those who begin do, by its name.
+fn shares(plan: &Plan) -> BTreeMap<String, f64> {
+    let name = |work| match work {
+        // Its record is that of any registration.
+        Work::ReRegister => "re-register",
+        other => name_of(other.what()),
+    };
+    if plan.mix.is_empty() {
+        return BTreeMap::from([(name(plan.work).to_owned(), 1.0)]);
+    }
+    let mut shares = BTreeMap::new();
+    for Portion { work, share } in &plan.mix {
+        *shares.entry(name(*work).to_owned()).or_default() += share;
+    }
+    shares
+}
+
+/// How long what is answered is held, if anything is.
+fn hold(plan: &Plan) -> Option<String> {
+    let held = |work| match work {
+        Work::Call(scenario) => scenario.hold(),
+        _ => None,
+    };
+    let span = plan.works().find_map(held)?;
+    Some(plan.hold.as_ref().map_or_else(|| span.to_string(), drawn))
+}
+
+/// `30 s`, `exponential:30 s`.
+fn drawn(span: &SpanDistribution) -> String {
+    match span {
+        SpanDistribution::Constant(span) => span.to_string(),
+        SpanDistribution::Exponential(mean) => format!("exponential:{mean}"),
+        SpanDistribution::Uniform { min, max } => format!("uniform:{min}..{max}"),
+        SpanDistribution::Pareto { mean, shape } => format!("pareto:{mean},{shape}"),
+        SpanDistribution::Lognormal { mean, sigma } => format!("lognormal:{mean},{sigma}"),
     }
 }
 
 /// `100/s..500/s in 30 s, 500/s; poisson`.
 fn words(pace: &Pace) -> String {
     let (gaps, stages) = match pace {
-        Pace::Closed(pause) => return format!("each again after {pause:?}"),
+        Pace::Closed(pause) => return format!("each again after {}", drawn(pause)),
         Pace::Open(Arrivals::Trace(moments)) => {
             let last = moments.last().map_or(0.0, |last| last.as_secs_f64());
             return format!("a trace of {} moments in {last} s", moments.len());
@@ -96,8 +174,10 @@ fn words(pace: &Pace) -> String {
 #[cfg(test)]
 mod tests {
     use netrig_core::Duration;
-    use netrig_sip::load::{Plan, Stage, Work};
+    use netrig_sip::load::{CalleeOrder, Directory, Scenario, Stage};
+    use netrig_sip::transaction::Timing;
 
+    use super::super::order::Carrier;
     use super::*;
 
     #[test]
@@ -108,11 +188,71 @@ mod tests {
         assert_eq!(words(&Pace::Open(ramp)), "100/s..500/s in 30 s, 500/s in 30 s; poisson");
         let level = Pace::Open(Arrivals::at(3.3, Gaps::Burst(5)));
         assert_eq!(words(&level), "3.3/s; bursts of 5");
-        let order = LoadOrder::new(
-            "[::1]:5060".parse().unwrap(),
-            Plan::new(Work::Register, level, Duration::from_secs(9)),
-        );
+        let pause = SpanDistribution::Uniform { min: Duration::from_secs(1), max: Duration::from_secs(2) };
+        assert_eq!(words(&Pace::Closed(pause)), "each again after uniform:1 s..2 s");
+        let order = order(Plan::new(Work::Register, level, Duration::from_secs(9)));
         let offered = Offered::of(&order);
-        assert_eq!((&*offered.scenario, &*offered.transport, offered.connections), ("register", "udp", None));
+        assert_eq!((&*offered.transport, offered.connections, offered.hold), ("udp", None, None));
+        assert_eq!(offered.scenario, BTreeMap::from([("register".to_owned(), 1.0)]));
+    }
+
+    fn order(plan: Plan) -> LoadOrder {
+        LoadOrder::new("[::1]:5060".parse().unwrap(), plan)
+    }
+
+    /// Two loads that a server could tell apart are not offered alike.
+    #[test]
+    fn what_differs_for_a_server_differs_here() {
+        let second = Duration::from_secs(1);
+        let call = |hold| Work::Call(Scenario::Call { hold });
+        let pace = || Pace::Open(Arrivals::at(5.0, Gaps::Poisson));
+        let plan = Plan { description: 300, ..Plan::new(call(second), pace(), Duration::from_secs(9)) };
+        let own = CalleeOrder::Own { ringing: Duration::ZERO };
+        let portion = |work, share| Portion { work, share };
+        let mean = SpanDistribution::Exponential(second);
+        let base = Timing::default();
+        let of = |change: fn(&mut LoadOrder)| {
+            let mut order = order(plan.clone());
+            change(&mut order);
+            order
+        };
+        let plans = [
+            Plan { work: Work::Register, ..plan.clone() },
+            Plan { work: Work::ReRegister, ..plan.clone() },
+            Plan { mix: vec![portion(call(second), 0.7), portion(Work::Register, 0.3)], ..plan.clone() },
+            Plan { mix: vec![portion(call(second), 0.8), portion(Work::Register, 0.2)], ..plan.clone() },
+            Plan { hold: Some(mean), ..plan.clone() },
+            Plan { hold: Some(SpanDistribution::Pareto { mean: second, shape: 1.5 }), ..plan.clone() },
+            Plan { work: call(second * 2), ..plan.clone() },
+            Plan { callee: own, ..plan.clone() },
+            Plan { callee: own, contacts: 2, ..plan.clone() },
+            Plan { callee: own, provisionals: 2, ..plan.clone() },
+            Plan { callee: CalleeOrder::Own { ringing: second }, ..plan.clone() },
+            Plan { population: 1, ..plan.clone() },
+            Plan { passwords: Directory::list(["", "secret"]), ..plan.clone() },
+            Plan { expires: 60, ..plan.clone() },
+            Plan { users: 7, ..plan.clone() },
+            Plan { description: 0, ..plan.clone() },
+            Plan { timing: Timing { t1: second, ..base }, ..plan.clone() },
+            Plan { timing: Timing { t2: second, ..base }, ..plan.clone() },
+            Plan { timing: Timing { t4: second, ..base }, ..plan.clone() },
+        ];
+        let orders = [
+            of(|_| {}),
+            of(|order| order.others = vec![order.target]),
+            of(|order| order.punctual = true),
+            of(|order| order.carrier = Carrier::Tcp(Connecting::One)),
+            of(|order| order.carrier = Carrier::Tcp(Connecting::PerUser)),
+            of(|order| {
+                order.carrier = Carrier::Tcp(Connecting::One);
+                order.reconnecting = Reconnecting::Never;
+            }),
+        ];
+        let all: Vec<_> =
+            orders.into_iter().chain(plans.map(order)).map(|order| Offered::of(&order)).collect();
+        for (place, one) in all.iter().enumerate() {
+            let same = all[place + 1..].iter().find(|other| *other == one);
+            assert!(same.is_none(), "{place}: {same:?}");
+        }
     }
 }

@@ -60,6 +60,7 @@ fn by_brackets(index: Index, before: &Capacity, now: &Capacity) -> Index {
 mod tests {
     use serde_json::json;
 
+    use super::super::document::tests::some_offer;
     use super::super::judge;
     use super::*;
 
@@ -70,9 +71,7 @@ mod tests {
         let mean = rates.iter().copied().sum::<f64>() / rates.len().max(1) as f64;
         let found: Vec<_> =
             found.iter().map(|(passed, failed)| json!({"passed": passed, "failed": failed})).collect();
-        let offered = json!({"scenario": "call", "transport": "udp", "connections": null, "pace": "100/s",
-            "users": 1000, "own_callees": false, "own_span": 0.0, "description": 300, "t1": 0.5,
-            "duration": 1.0, "warm_up": 0.0});
+        let offered = some_offer(1);
         let capacity = json!({"rate": mean, "low": null, "high": null, "confidence": 0.95, "found": found,
             "contradictions": []});
         serde_json::from_value(json!({"target": "udp:192.0.2.1", "offered": offered,

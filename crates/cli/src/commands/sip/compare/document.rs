@@ -1,5 +1,6 @@
 //! Results as they were written.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use netrig_agent::sip::load::Offered;
@@ -104,18 +105,15 @@ impl Document {
     pub fn differences(&self, now: &Self) -> Vec<String> {
         match (self, now) {
             (Self::Load(before), Self::Load(now)) => {
-                let mut differ = offered(&before.offered, &now.offered);
-                differs(&mut differ, "when users begin", &before.offered.pace, &now.offered.pace);
-                differs(&mut differ, "the number of users", before.offered.users, now.offered.users);
+                let mut differ = offered(&before.offered, &now.offered, &OF_ONE_LOAD);
                 for (which, load) in [("before", before), ("now", now)] {
                     differ.extend(load.doubts().into_iter().map(|doubt| format!("{which}: {doubt}")));
                 }
                 differ
             }
             (Self::Capacity(before), Self::Capacity(now)) => {
-                let mut differ = offered(&before.offered, &now.offered);
-                let modes = [before, now].map(|capacity| capacity.journal.settings["mode"].to_string());
-                let [before, now] = modes;
+                let mut differ = offered(&before.offered, &now.offered, &OF_ONE_SEARCH);
+                let [before, now] = [before, now].map(|capacity| &capacity.journal.settings["mode"]);
                 differs(&mut differ, "how the rate was looked for", before, now);
                 differ
             }
@@ -136,21 +134,92 @@ impl Load {
     }
 }
 
-fn offered(before: &Offered, now: &Offered) -> Vec<String> {
+/// How long a load is tells how much is known of it, and not what is known.
+const OF_ONE_LOAD: [&str; 2] = ["duration", "warm_up"];
+
+/// A search also looks for the rate itself, with as many users as that needs.
+const OF_ONE_SEARCH: [&str; 4] = ["duration", "warm_up", "pace", "users"];
+
+/// In what of all that is offered two differ, but for these keys.
+fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
+    let [before, now] = [before, now].map(|offered| serde_json::to_value(offered).unwrap_or_default());
     let mut differ = Vec::new();
-    let all = &mut differ;
-    differs(all, "the scenario", &before.scenario, &now.scenario);
-    differs(all, "the transport", &before.transport, &now.transport);
-    differs(all, "which requests share a connection", &before.connections, &now.connections);
-    differs(all, "whether who is called is netrig's", before.own_callees, now.own_callees);
-    differs(all, "how long one lasts by itself, in s,", before.own_span, now.own_span);
-    differs(all, "the size of session descriptions, in bytes,", before.description, now.description);
-    differs(all, "T1, in s,", before.t1, now.t1);
+    for (key, now) in now.as_object().into_iter().flatten().filter(|(key, _)| !but.contains(&&***key)) {
+        differs(&mut differ, &words(key), &before[key], now);
+    }
     differ
 }
 
-fn differs<T: PartialEq + std::fmt::Debug>(into: &mut Vec<String>, what: &str, before: T, now: T) {
+/// What stands under a key of what is offered.
+fn words(key: &str) -> Cow<'_, str> {
+    let known = match key {
+        "scenario" => "the scenario",
+        "transport" => "the transport",
+        "lookup" => "how the server is looked for",
+        "connections" => "which requests share a connection",
+        "reconnect" => "when a connection is opened again",
+        "others" => "the number of servers that take over",
+        "pace" => "when users begin",
+        "users" => "the number of users",
+        "population" => "the number of users that do nothing",
+        "digest" => "whether users have passwords",
+        "expires" => "for how long is registered, in s,",
+        "own_callees" => "whether who is called is netrig's",
+        "contacts" => "at how many places who is called is registered",
+        "provisionals" => "the number of provisional responses",
+        "hold" => "how long a call is held",
+        "own_span" => "how long one lasts by itself, in s,",
+        "description" => "the size of session descriptions, in bytes,",
+        "t1" => "T1, in s,",
+        "t2" => "T2, in s,",
+        "t4" => "T4, in s,",
+        "punctual" => "whether users begin punctually",
+        other => return Cow::Owned(other.replace('_', " ")),
+    };
+    Cow::Borrowed(known)
+}
+
+fn differs(into: &mut Vec<String>, what: &str, before: &Value, now: &Value) {
     if before != now {
-        into.push(format!("{what} was {before:?} and is {now:?}"));
+        let word = |value: &Value| if value.is_null() { "none".to_owned() } else { value.to_string() };
+        into.push(format!("{what} was {} and is {}", word(before), word(now)));
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use netrig_agent::sip::load::LoadOrder;
+    use netrig_core::Duration;
+    use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Scenario, Work};
+
+    use super::*;
+
+    /// What some load offers, for so many seconds.
+    pub fn some_offer(seconds: u64) -> Offered {
+        let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
+        let work = Work::Call(Scenario::Call { hold: Duration::ZERO });
+        let plan = Plan::new(work, pace, Duration::from_secs(seconds));
+        Offered::of(&LoadOrder::new(([192, 0, 2, 1], 5060).into(), plan))
+    }
+
+    /// Whatever is told of what was offered is compared.
+    #[test]
+    fn what_is_offered_is_compared_key_by_key() {
+        let before = some_offer(10);
+        assert_eq!(offered(&before, &some_offer(60), &OF_ONE_LOAD), Vec::<String>::new());
+        let all = serde_json::to_value(&before).unwrap();
+        for (key, value) in all.as_object().unwrap() {
+            let mut other = all.clone();
+            other[key] = match value {
+                Value::Bool(is) => Value::Bool(!is),
+                Value::Number(_) => Value::from(9),
+                Value::Object(_) => serde_json::json!({ "options": 1.0 }),
+                _ => Value::from("other"),
+            };
+            let now: Offered = serde_json::from_value(other).unwrap();
+            let told = offered(&before, &now, &OF_ONE_LOAD);
+            assert_eq!(told.len(), usize::from(!OF_ONE_LOAD.contains(&&**key)), "{key}: {told:?}");
+            assert!(OF_ONE_LOAD.contains(&&**key) || matches!(words(key), Cow::Borrowed(_)), "{key}");
+        }
     }
 }

@@ -43,11 +43,12 @@ impl Load {
 
     /// What of its own was done, and of that what went as it should.
     fn share(&self) -> Share {
-        let own = self.outcomes.iter().find(|row| row.what == self.offered.scenario);
-        own.map_or(Share { successes: 0, trials: 0 }, |own| Share {
-            successes: own.succeeded,
-            trials: own.succeeded + own.failed,
-        })
+        // What who is called sees, and what is kept alive, is of nobody who began.
+        let own = || self.outcomes.iter().filter(|row| !["answer", "notify", "renew"].contains(&&*row.what));
+        Share {
+            successes: own().map(|row| row.succeeded).sum(),
+            trials: own().map(|row| row.succeeded + row.failed).sum(),
+        }
     }
 
     /// The same, with what failed together counted for as much as it tells.
@@ -73,7 +74,8 @@ impl Load {
 }
 
 fn success(before: &Load, now: &Load, settings: Settings) -> Result<Index, Failure> {
-    let name = format!("success of {}", before.offered.scenario);
+    let scenarios: Vec<_> = before.offered.scenario.keys().map(String::as_str).collect();
+    let name = format!("success of {}", scenarios.join(", "));
     let shares = [before, now].map(|load| {
         let Share { successes, trials } = load.share();
         (trials > 0).then(|| successes as f64 / trials as f64)
@@ -173,6 +175,7 @@ mod tests {
     use netrig_core::Seeds;
     use serde_json::json;
 
+    use super::super::document::tests::some_offer;
     use super::super::judge;
     use super::*;
 
@@ -192,9 +195,7 @@ mod tests {
                        "retransmissions": 0, "delays": [delay]})
             })
             .collect();
-        let offered = json!({"scenario": "call", "transport": "udp", "connections": null, "pace": "100/s",
-            "users": 1000, "own_callees": false, "own_span": 0.0, "description": 300, "t1": 0.5,
-            "duration": 60.0, "warm_up": 0.0});
+        let offered = some_offer(60);
         let delay = json!({"name": "connection", "n": 6000, "mean_us": mean_us, "p95_us": 2.0 * mean_us});
         let outcome = json!({"what": "call", "succeeded": 6000 - failures, "failed": failures});
         serde_json::from_value(json!({"target": "udp:192.0.2.1:5060", "offered": offered, "valid": true,
