@@ -28,16 +28,15 @@ impl Description for LoadSettings {
     fn ends(&self, flow: &FlowContext) -> Ends {
         let server = SocketAddr::new(flow.server.ip(), self.port);
         let lasts = flow.stop.since(flow.start);
-        // Settings that were checked are a plan.
-        let plan = self.plan(&flow.name, flow.seeds, lasts).ok();
+        let plan = self.plan(&flow.name, flow.seeds, lasts);
+        let tester = plan.as_ref().map_err(ToString::to_string);
         let client: Box<dyn Application> =
-            match plan.as_ref().map(|plan| Tester::new(self, plan.clone(), server, flow)) {
-                Some(Ok(tester)) => Box::new(tester),
-                Some(Err(why)) => Box::new(Nobody(Some(why))),
-                None => Box::new(Nobody(Some("it does not say when users begin".to_owned()))),
+            match tester.and_then(|plan| Tester::new(self, plan.clone(), server, flow)) {
+                Ok(tester) => Box::new(tester),
+                Err(why) => Box::new(Nobody(Some(why))),
             };
         let served = match (self.server.own(), &plan) {
-            (Some(own), Some(plan)) => {
+            (Some(own), Ok(plan)) => {
                 let order = own.order(plan, server.ip(), flow.seeds);
                 order.server(&[(Transport::Udp, server)]).map_err(|error| error.to_string()).map(|server| {
                     let waiting = own.delay.map(|law| Waiting::new(law, flow.stream("delay")));

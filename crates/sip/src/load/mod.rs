@@ -62,7 +62,7 @@ pub use output::{
     Broken, Counts, Departure, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose,
 };
 pub use part::{Begun, Part};
-pub use plan::{CalleeOrder, Pace, Plan, PlanError, Portion, Work};
+pub use plan::{CalleeOrder, PACE, Pace, Plan, PlanError, Portion, Work};
 pub use recipient::Recipient;
 pub use registrant::{Occupied, Registrant};
 pub use scan::Scan;

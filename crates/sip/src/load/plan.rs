@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use netrig_core::{Duration, SpanDistribution};
 
-use super::arrivals::{Arrivals, Stage};
+use super::arrivals::{Arrivals, Gaps, Stage};
 use super::call::Scenario;
 use super::output::What;
 use super::setup::{Directory, Setup};
@@ -61,6 +61,12 @@ const USERS: u32 = 1000;
 
 /// The most users, peers and idle ones.
 const MOST_USERS: u64 = 1 << 30;
+
+/// The longest session description, bytes: a message has to fit into a datagram.
+const LONGEST_DESCRIPTION: usize = 60_000;
+
+/// The most contacts of a peer.
+const MOST_CONTACTS: u8 = 16;
 
 /// For so long users may wait for the server before too few are left who can register again.
 const AWAITED: Duration = Duration::from_secs(3);
@@ -143,10 +149,22 @@ pub struct Plan {
     pub looks_up: bool,
 }
 
-/// A plan that cannot be carried out, in a sentence.
+/// A plan that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PlanError(pub String);
+#[error("`{field}`: {why}")]
+pub struct PlanError {
+    /// What of it cannot be, as files call it; [`PACE`] for whatever of them says when users begin.
+    pub field: &'static str,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+/// When users begin, which a file may say by any of several keys.
+pub const PACE: &str = "pace";
+
+fn refuse(field: &'static str, why: impl Into<String>) -> Result<(), PlanError> {
+    Err(PlanError { field, why: why.into() })
+}
 
 impl Plan {
     /// A thousand users named `user000000` and so on without passwords, who begin at these moments for so long.
@@ -210,9 +228,10 @@ impl Plan {
             _ => f64::from(USERS),
         };
         if wanted > MOST_USERS as f64 {
-            return Err(PlanError(format!(
+            let why = format!(
                 "{wanted:.2e} users would be wanted, and there are {MOST_USERS} at most: a lower rate, or a count"
-            )));
+            );
+            return Err(PlanError { field: PACE, why });
         }
         Ok(wanted as u32)
     }
@@ -259,10 +278,7 @@ impl Plan {
     /// the other, or sends what its scenario wants before the final response: what has come must not be left lying then.
     pub fn answers_in_a_delay(&self) -> bool {
         let of_caller = |work| matches!(work, Work::Call(scenario) if scenario.answers_in_a_delay());
-        self.looks_up
-            || self.has_own_callees()
-            || !self.passwords.is_empty()
-            || self.works().any(of_caller)
+        self.looks_up || self.has_own_callees() || !self.passwords.is_empty() || self.works().any(of_caller)
     }
 
     /// How many things begin per second at most, about.
@@ -276,88 +292,129 @@ impl Plan {
     /// Refuses what cannot be carried out.
     ///
     /// # Errors
-    /// What it is, in a sentence.
+    /// What of it cannot be, and why.
     pub fn check(&self) -> Result<(), PlanError> {
-        let refuse = |why: String| Err(PlanError(why));
-        let users = u64::from(self.users) + u64::from(self.population);
-        if users > MOST_USERS {
-            return refuse(format!("{users} users are too many: {MOST_USERS} at most"));
-        }
-        if self.users == 0 {
-            return refuse("there is no user who could begin".to_owned());
-        }
-        self.check_mix()?;
-        if self.has_own_callees() && self.works().all(Work::registers) {
-            return refuse("who is called is of the tester's only in scenarios that call".to_owned());
-        }
+        self.check_rules()?;
         if self.warm_up >= self.duration {
-            return refuse("the warm-up takes all of the time".to_owned());
+            return refuse("warm_up", "the warm-up takes all of the time");
         }
-        match &self.pace {
-            Pace::Closed(_) if self.works().any(|work| work == Work::Unregister) => {
-                refuse("who has unregistered has nothing to do again: no closed loop".to_owned())
-            }
-            Pace::Closed(pause) => pause.check().map_err(|error| PlanError(format!("`interval`: {error}"))),
-            Pace::Open(Arrivals::Rate { stages, .. }) if !stages.iter().all(is_rate) => {
-                refuse("a rate is a number of zero or more, and not zero throughout".to_owned())
-            }
-            Pace::Open(arrivals) if arrivals.peak() <= 0.0 => {
-                refuse("nobody arrives: the rate is zero throughout".to_owned())
-            }
-            Pace::Open(arrivals) => {
-                let expected = arrivals.expected(self.duration).min(self.count.unwrap_or(u64::MAX) as f64);
-                if self.is_once() && expected > f64::from(self.users) {
-                    return refuse(format!(
-                        "about {expected:.0} users will be wanted in {} s and there are {}: more users, a lower rate, or \
-                         a count",
-                        self.duration.as_secs_f64(),
-                        self.users
-                    ));
-                }
-                Ok(())
-            }
+        let Pace::Open(arrivals) = &self.pace else { return Ok(()) };
+        let expected = arrivals.expected(self.duration).min(self.count.unwrap_or(u64::MAX) as f64);
+        if self.is_once() && expected > f64::from(self.users) {
+            let why = format!(
+                "about {expected:.0} users will be wanted in {} s and there are {}: more users, a lower rate, or a count",
+                self.duration.as_secs_f64(),
+                self.users
+            );
+            return refuse("users", why);
         }
+        Ok(())
+    }
+
+    /// The same, for however long: what is known of it without its duration.
+    pub(crate) fn check_rules(&self) -> Result<(), PlanError> {
+        self.check_mix()?;
+        self.check_pace()?;
+        self.check_numbers()?;
+        self.check_calls()
     }
 
     fn check_mix(&self) -> Result<(), PlanError> {
-        let refuse = |why: &str| Err(PlanError(why.to_owned()));
-        let shares: f64 = self.mix.iter().map(|portion| portion.share).sum();
-        if !self.mix.is_empty() && (shares - 1.0).abs() > 1e-6 {
-            return Err(PlanError(format!(
-                "the shares of a mix are 100 % together, not {:.4} %",
-                shares * 100.0
-            )));
+        let together: f64 = self.mix.iter().map(|portion| portion.share).sum();
+        // Also what is no number.
+        let is_all = (together - 1.0).abs() <= 1e-6;
+        if !self.mix.is_empty() && !is_all {
+            let percent = (together * 1e6).round() / 1e4;
+            return refuse("mix", format!("the shares of a mix are 100 % together, not {percent} %"));
         }
-        if self.mix.iter().any(|portion| !(portion.share > 0.0 && portion.share <= 1.0)) {
-            return refuse("each share of a mix is above zero");
+        if self.mix.iter().any(|portion| portion.share <= 0.0) {
+            return refuse("mix", "each share is above zero");
         }
-        let is_mixed = self.mix.len() > 1;
-        if is_mixed && self.works().any(|work| work == Work::Unregister) {
-            return refuse("who has unregistered has nothing to do again: it cannot be in a mix");
+        if self.mix.len() > 1 && self.works().any(|work| work == Work::Unregister) {
+            return refuse("mix", "who has unregistered has nothing to do again: it cannot be in a mix");
         }
-        if let Some(hold) = &self.hold {
-            hold.check().map_err(|error| PlanError(format!("`hold`: {error}")))?;
+        Ok(())
+    }
+
+    fn check_pace(&self) -> Result<(), PlanError> {
+        match &self.pace {
+            Pace::Closed(_) if self.works().any(|work| work == Work::Unregister) => {
+                refuse(PACE, "who has unregistered has nothing to do again: no closed loop")
+            }
+            Pace::Closed(pause) => pause.check().or_else(|error| refuse(PACE, error.to_string())),
+            Pace::Open(Arrivals::Trace(moments)) if !moments.is_sorted() => {
+                refuse(PACE, "each is not before the one in front of it")
+            }
+            Pace::Open(Arrivals::Rate { gaps: Gaps::Burst(0), .. }) => {
+                refuse("arrivals", "a burst is of one at least")
+            }
+            Pace::Open(Arrivals::Rate { stages, .. }) if !stages.iter().all(is_rate) => {
+                refuse(PACE, "a rate is zero or more, and not zero throughout")
+            }
+            Pace::Open(arrivals) if arrivals.peak() <= 0.0 => {
+                refuse(PACE, "nobody arrives: a rate is zero or more, and not zero throughout")
+            }
+            Pace::Open(_) => Ok(()),
         }
-        let needs = |work| matches!(work, Work::Call(scenario) if scenario.needs_description());
-        if self.description == 0 && self.works().any(needs) {
-            return refuse("what is offered and answered needs a session description");
+    }
+
+    fn check_numbers(&self) -> Result<(), PlanError> {
+        let Timing { t1, t2, t4 } = self.timing;
+        let users = u64::from(self.users) + u64::from(self.population);
+        if users > MOST_USERS {
+            return refuse("users", format!("{users} users are too many: {MOST_USERS} at most"));
         }
-        let forks = |work| matches!(work, Work::Call(Scenario::Fork { .. }));
-        if self.has_own_callees() && self.contacts < 2 && self.works().any(forks) {
-            return refuse("who is to be called at several places needs as many contacts");
+        for (field, is_zero) in [
+            ("users", self.users == 0),
+            ("t1", t1.is_zero()),
+            ("t4", t4.is_zero()),
+            ("most_calls", self.calls == 0),
+            ("provisionals", self.provisionals == 0),
+        ] {
+            if is_zero {
+                return refuse(field, "it must be above zero");
+            }
         }
-        // Each place would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
-        let reliable = |work| matches!(work, Work::Call(Scenario::Prack { .. }));
-        if self.contacts > 1 && self.works().any(reliable) {
-            return refuse(
-                "who acknowledges provisional responses calls peers at one place: no more contacts",
-            );
+        if t2 < t1 {
+            return refuse("t2", "it must not be below T1");
         }
-        if self.contacts == 0 || self.provisionals == 0 {
-            return refuse("who is called is registered once at least, and rings once");
+        if self.expires == 0 {
+            return refuse("expires", "it must be a second or more");
+        }
+        if self.description > LONGEST_DESCRIPTION {
+            return refuse("sdp", "a message of SIP takes at most 60 KB of it");
+        }
+        if !(1..=MOST_CONTACTS).contains(&self.contacts) {
+            return refuse("contacts", format!("from 1 to {MOST_CONTACTS}"));
+        }
+        Ok(())
+    }
+
+    /// What is said of calls, and of who is called.
+    fn check_calls(&self) -> Result<(), PlanError> {
+        let calls = |is: fn(Scenario) -> bool| {
+            self.works().any(|work| matches!(work, Work::Call(scenario) if is(scenario)))
+        };
+        if let Some(Err(error)) = self.hold.as_ref().map(SpanDistribution::check) {
+            return refuse("hold", error.to_string());
+        }
+        if self.description == 0 && calls(Scenario::needs_description) {
+            return refuse("sdp", "what is offered and answered needs a session description");
+        }
+        if self.has_own_callees() && self.works().all(Work::registers) {
+            return refuse("callee", "who is called is the tester's own only in scenarios that call");
         }
         if self.contacts > 1 && !self.has_own_callees() {
-            return refuse("only peers of the tester's are registered at several places");
+            return refuse("contacts", "only peers of the tester's own are registered at several places");
+        }
+        if self.has_own_callees() && self.contacts < 2 && calls(|own| matches!(own, Scenario::Fork { .. })) {
+            return refuse("contacts", "who is to be called at several places (`fork`) needs two or more");
+        }
+        // Each place would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
+        if self.contacts > 1 && calls(|own| matches!(own, Scenario::Prack { .. })) {
+            let why =
+                "who acknowledges provisional responses (`prack`) calls peers at one place: no more contacts";
+            return refuse("contacts", why);
         }
         Ok(())
     }
@@ -431,37 +488,18 @@ mod tests {
     fn what_cannot_be_is_refused_beforehand() {
         let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
         let plan = Plan::new(Work::Register, pace, Duration::from_secs(10));
-        let refused = |plan: Plan, words: &str| {
-            let why = plan.check().unwrap_err().to_string();
-            assert!(why.contains(words), "{why}");
+        let refused = |plan: Plan, field: &str, words: &str| {
+            let error = plan.check().unwrap_err();
+            assert!(error.field == field && error.why.contains(words), "{error}");
         };
         plan.check().unwrap();
-        refused(Plan { users: 999, ..plan.clone() }, "about 1000 users will be wanted");
+        refused(Plan { users: 999, ..plan.clone() }, "users", "about 1000 users will be wanted");
         Plan { users: 999, count: Some(999), ..plan.clone() }.check().unwrap();
-        refused(Plan { users: 0, ..plan.clone() }, "no user");
-        refused(Plan { population: u32::MAX, ..plan.clone() }, "too many");
-        refused(Plan { warm_up: Duration::from_secs(10), ..plan.clone() }, "warm-up");
-        let own = CalleeOrder::Own { ringing: Duration::ZERO };
-        refused(Plan { callee: own, ..plan.clone() }, "only in scenarios that call");
-        let call = Work::Call(Scenario::Call { hold: Duration::ZERO });
-        let portion = |work, share| Portion { work, share };
-        let mixed = |mix: &[Portion]| Plan { mix: mix.to_vec(), ..plan.clone() };
-        mixed(&[portion(call, 0.25), portion(Work::Register, 0.75)]).check().unwrap();
-        refused(mixed(&[portion(call, 0.25), portion(Work::Register, 0.7)]), "95.0000 %");
-        refused(mixed(&[portion(call, 1.0), portion(Work::Register, 0.0)]), "above zero");
-        refused(mixed(&[portion(call, 0.5), portion(Work::Unregister, 0.5)]), "in a mix");
-        let delayed = Work::Call(Scenario::DelayedOffer { hold: Duration::ZERO });
-        refused(mixed(&[portion(delayed, 1.0)]), "session description");
-        refused(Plan { contacts: 2, ..plan.clone() }, "several places");
-        let reliable = Work::Call(Scenario::Prack { hold: Duration::ZERO });
-        let own = CalleeOrder::Own { ringing: Duration::ZERO };
-        refused(Plan { contacts: 2, callee: own, work: reliable, ..plan.clone() }, "at one place");
-        let never = Some(SpanDistribution::Exponential(Duration::ZERO));
-        refused(Plan { hold: never, ..plan.clone() }, "`hold`");
-        let closed = Pace::Closed(SpanDistribution::Constant(Duration::from_secs(1)));
-        refused(Plan { pace: closed, work: Work::Unregister, ..plan.clone() }, "closed loop");
-        let none = Pace::Open(Arrivals::at(0.0, Gaps::Poisson));
-        refused(Plan { pace: none, ..plan }, "nobody arrives");
+        refused(
+            Plan { warm_up: Duration::from_secs(10), ..plan.clone() },
+            "warm_up",
+            "the warm-up takes all",
+        );
     }
 
     /// Nothing that the tester does is in a delay of the server's unseen.

@@ -12,14 +12,13 @@ use super::location::{LocationSettings, NameService};
 use super::scenario::{ScenarioName, Spans};
 use super::server::Serving;
 use super::{SettingError, wrong};
-use crate::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Portion, Stage, Work};
+use crate::load::{
+    Arrivals, CalleeOrder, Directory, Gaps, PACE, Pace, Plan, PlanError, Portion, Stage, Work,
+};
 use crate::transaction::Timing;
 
-/// The longest session description, bytes: a message has to fit into a datagram.
-const LONGEST_DESCRIPTION: u64 = 60_000;
-
-/// The most contacts of a peer, which is as many as a number of a command may be.
-const MOST_CONTACTS: u8 = 16;
+/// The most users, peers and idle ones of a file, which may be anybody's: as many as a few GiB are.
+const MOST_USERS: u64 = 10_000_000;
 
 /// The most servers that take over.
 const MOST_OTHERS: usize = 7;
@@ -271,8 +270,18 @@ impl LoadSettings {
     /// out.
     ///
     /// # Errors
-    /// That of settings that were not checked, or that more users would be wanted than there may be.
+    /// That of settings that were not checked, or that it cannot be carried out in that time.
     pub fn plan(&self, flow: &str, seeds: Seeds, duration: Duration) -> Result<Plan, SettingError> {
+        let mut plan = self.with_any_users(flow, seeds, duration)?;
+        if self.users.is_none() {
+            plan.users = plan.wanted_users().map_err(|error| self.wrong_plan(error))?;
+        }
+        plan.check().map_err(|error| self.wrong_plan(error))?;
+        Ok(plan)
+    }
+
+    /// The same, as long as nobody has said how many users that takes: with some number of them.
+    fn with_any_users(&self, flow: &str, seeds: Seeds, duration: Duration) -> Result<Plan, SettingError> {
         let work = self.work().ok_or_else(no_scenario)?;
         let pace = self.pace().ok_or_else(no_pace)?;
         let portion = |(scenario, share): (&ScenarioName, &Fraction)| Portion {
@@ -280,10 +289,12 @@ impl LoadSettings {
             share: share.get(),
         };
         let password = self.password.clone().unwrap_or_default();
-        let mut plan = Plan {
+        let some = Plan::new(work, pace, duration);
+        Ok(Plan {
             mix: self.mix.iter().map(portion).collect(),
             hold: self.hold.drawn(),
             count: self.count,
+            users: self.users.unwrap_or(some.users),
             population: self.population,
             passwords: Directory::Fixed(password.into_bytes().into()),
             domain: self.domain.clone().or_else(|| Some(self.location.as_ref()?.name.clone())),
@@ -294,20 +305,18 @@ impl LoadSettings {
             },
             contacts: self.contacts,
             provisionals: self.provisionals,
-            // It was checked.
-            description: self.sdp.bytes().min(LONGEST_DESCRIPTION) as usize,
+            description: usize::try_from(self.sdp.bytes()).unwrap_or(usize::MAX),
             timing: Timing::of(self.t1, self.t2, self.t4),
             calls: self.most_calls,
             seed: seeds.stream(&format!("flow/{flow}/sip")).bits(),
-            ..Plan::new(work, pace, duration)
-        };
-        plan.users = match self.users {
-            Some(users) => users,
-            None => plan
-                .wanted_users()
-                .map_err(|error| SettingError { field: self.pace_key(), why: error.to_string() })?,
-        };
-        Ok(plan)
+            ..some
+        })
+    }
+
+    /// What of a plan cannot be, by its key here.
+    fn wrong_plan(&self, error: PlanError) -> SettingError {
+        let field = if error.field == PACE { self.pace_key() } else { error.field };
+        SettingError { field, why: error.why }
     }
 
     /// The servers that take over.
@@ -346,8 +355,10 @@ impl LoadSettings {
     pub fn check_values(&self) -> Result<(), SettingError> {
         self.check_scenarios()?;
         self.check_pace()?;
+        // Whether the users are enough is known with the time that they have.
+        let plan = self.with_any_users("", Seeds::new(0), Duration::from_secs(1))?;
+        plan.check_rules().map_err(|error| self.wrong_plan(error))?;
         self.check_numbers()?;
-        self.check_calls()?;
         self.location.as_ref().map_or(Ok(()), LocationSettings::check)?;
         self.server.check(self)?;
         let digest = self.server.own().is_some_and(|own| own.digest.is_some());
@@ -362,17 +373,6 @@ impl LoadSettings {
             (None, 0) => return Err(no_scenario()),
             (Some(_), 1..) => return wrong("mix", "`scenario` says already what users do"),
             _ => {}
-        }
-        let together: f64 = self.mix.values().map(|share| share.get()).sum();
-        if !self.mix.is_empty() && (together - 1.0).abs() > 1e-6 {
-            let percent = (together * 1e6).round() / 1e4;
-            return wrong("mix", format!("the shares of a mix are 100 % together, not {percent} %"));
-        }
-        if self.mix.values().any(|share| share.get() == 0.0) {
-            return wrong("mix", "each share is above zero");
-        }
-        if self.mix.len() > 1 && self.mix.contains_key(&ScenarioName::Unregister) {
-            return wrong("mix", "who has unregistered has nothing to do again: it cannot be in a mix");
         }
         Ok(())
     }
@@ -394,54 +394,16 @@ impl LoadSettings {
             }
             _ => {}
         }
-        if self.arrivals == Gaps::Burst(0) {
-            return wrong("arrivals", "a burst is of one at least");
-        }
         if self.interval == Some(Duration::ZERO) {
             return wrong("interval", "it must be above zero");
-        }
-        let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;
-        if self.rate.is_some_and(|rate| !is_rate(rate) || rate == 0.0) {
-            return wrong("rate", "it must be above zero");
-        }
-        let rates = || self.stages.iter().flat_map(|stage| [stage.rate, stage.to.unwrap_or(stage.rate)]);
-        if !rates().all(is_rate) || (!self.stages.is_empty() && rates().all(|rate| rate == 0.0)) {
-            return wrong("stages", "a rate is zero or more, and not zero throughout");
-        }
-        if !self.moments.is_sorted() {
-            return wrong("moments", "each is not before the one in front of it");
-        }
-        if let Some(pause) = &self.pause {
-            if self.scenario == Some(ScenarioName::Unregister) {
-                return wrong("pause", "who has unregistered has nothing to do again");
-            }
-            if let Err(error) = pause.check() {
-                return wrong("pause", error.to_string());
-            }
         }
         Ok(())
     }
 
     fn check_numbers(&self) -> Result<(), SettingError> {
-        /// The most users, peers and idle ones of a file.
-        const MOST: u64 = 10_000_000;
-        if self.users == Some(0) {
-            return wrong("users", "it must be above zero");
-        }
-        if u64::from(self.users.unwrap_or(0)) + u64::from(self.population) > MOST {
+        if u64::from(self.users.unwrap_or(0)) + u64::from(self.population) > MOST_USERS {
             let field = if self.users.is_some() { "users" } else { "population" };
-            return wrong(field, format!("there are {MOST} users at most, with the population"));
-        }
-        for (field, span) in [("t1", self.t1), ("t4", self.t4)] {
-            if span.is_zero() {
-                return wrong(field, "it must be above zero");
-            }
-        }
-        if self.t2.is_some_and(|t2| t2 < self.t1) {
-            return wrong("t2", "it must not be below T1");
-        }
-        if self.expires < Duration::from_secs(1) {
-            return wrong("expires", "it must be a second or more");
+            return wrong(field, format!("there are {MOST_USERS} users at most, with the population"));
         }
         if self.port == 0 {
             return wrong("port", "a server listens at a port from 1 on");
@@ -451,45 +413,10 @@ impl LoadSettings {
         {
             return wrong("threads", "from 1 to 4095, and not more than users");
         }
-        if self.most_calls == 0 {
-            return wrong("most_calls", "it must be above zero");
-        }
         if self.fail_over.len() > MOST_OTHERS {
             return wrong("fail_over", format!("{MOST_OTHERS} servers at most take over"));
         }
         self.others().map(drop)
-    }
-
-    /// What is said of calls, and of who is called.
-    fn check_calls(&self) -> Result<(), SettingError> {
-        if self.sdp.bytes() > LONGEST_DESCRIPTION {
-            return wrong("sdp", "a message of SIP takes at most 60 KB of it");
-        }
-        if let Some(scenario) = self.scenarios().find(|own| self.sdp.bytes() == 0 && own.needs_description())
-        {
-            return wrong("sdp", format!("`{scenario}` cannot be without a session description"));
-        }
-        // What is held for no time is not drawn.
-        if let Some(Err(error)) = self.hold.drawn().map(|hold| hold.check()) {
-            return wrong("hold", error.to_string());
-        }
-        let is_own = self.callee == Called::Own;
-        if is_own && self.scenarios().all(ScenarioName::registers) {
-            return wrong("callee", "nobody is called in this scenario");
-        }
-        if !(1..=MOST_CONTACTS).contains(&self.contacts) {
-            return wrong("contacts", format!("from 1 to {MOST_CONTACTS}"));
-        }
-        if self.contacts > 1 && !is_own {
-            return wrong("contacts", "only peers of `callee = \"own\"` are registered at several places");
-        }
-        if is_own && self.contacts < 2 && self.scenarios().any(|own| own == ScenarioName::Fork) {
-            return wrong("contacts", "who is to be called at several places (`fork`) needs two or more");
-        }
-        if self.provisionals == 0 {
-            return wrong("provisionals", "it must be above zero");
-        }
-        Ok(())
     }
 }
 
@@ -503,4 +430,162 @@ fn no_scenario() -> SettingError {
 fn no_pace() -> SettingError {
     let why = "it does not say when users begin: give it an `interval`, a `rate`, `stages`, a `pause`, `moments` or a `trace`";
     SettingError { field: "rate", why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::load::Scenario;
+
+    /// A load of calls with these keys in place of its own, or without those that are null.
+    fn settings(keys: &Value) -> LoadSettings {
+        let mut all = json!({ "scenario": "call", "rate": 10.0, "server": "program" });
+        for (key, value) in keys.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        all.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        serde_json::from_value(all).unwrap()
+    }
+
+    fn plan() -> Plan {
+        settings(&json!({})).plan("", Seeds::new(1), Duration::from_secs(60)).unwrap()
+    }
+
+    const NO_TIME: Duration = Duration::ZERO;
+    const OWN: CalleeOrder = CalleeOrder::Own { ringing: NO_TIME };
+
+    /// What cannot be cannot be said in a file either, and the other way round: there is one book of rules.
+    #[test]
+    fn a_file_refuses_what_a_plan_refuses() {
+        let half = |scenario: ScenarioName, share| Portion {
+            work: scenario.work(Spans { hold: NO_TIME, patience: NO_TIME, expires: 60 }),
+            share,
+        };
+        let mix = |one, other| vec![half(ScenarioName::Call, one), half(other, 0.5)];
+        let closed = || Pace::Closed(SpanDistribution::Constant(Duration::from_secs(1)));
+        let at = |rate| Pace::Open(Arrivals::at(rate, Gaps::Poisson));
+        let second = Duration::from_secs(1);
+        let never = SpanDistribution::Lognormal { mean: second, sigma: 9.0 };
+        let prack = Work::Call(Scenario::Prack { hold: NO_TIME });
+        let fork = Work::Call(Scenario::Fork { hold: NO_TIME });
+        let offer = Work::Call(Scenario::DelayedOffer { hold: NO_TIME });
+        let base = plan();
+        let timing = base.timing;
+        for (keys, field, other) in [
+            (
+                json!({ "scenario": null, "mix": { "call": "40 %", "busy": "50 %" } }),
+                "mix",
+                Plan { mix: mix(0.4, ScenarioName::Busy), ..base.clone() },
+            ),
+            (
+                json!({ "scenario": null, "mix": { "call": "100 %", "busy": "0 %" } }),
+                "mix",
+                Plan {
+                    mix: vec![half(ScenarioName::Call, 1.0), half(ScenarioName::Busy, 0.0)],
+                    ..base.clone()
+                },
+            ),
+            (
+                json!({ "scenario": null, "mix": { "call": "50 %", "unregister": "50 %" } }),
+                "mix",
+                Plan { mix: mix(0.5, ScenarioName::Unregister), ..base.clone() },
+            ),
+            (json!({ "rate": 0.0 }), "rate", Plan { pace: at(0.0), ..base.clone() }),
+            (json!({ "rate": -1.0 }), "rate", Plan { pace: at(-1.0), ..base.clone() }),
+            (
+                json!({ "rate": null, "stages": [{ "rate": 0.0, "for": "1 s" }] }),
+                "stages",
+                Plan { pace: at(0.0), ..base.clone() },
+            ),
+            (
+                json!({ "rate": null, "moments": ["2 s", "1 s"] }),
+                "moments",
+                Plan { pace: Pace::Open(Arrivals::Trace(vec![second * 2, second])), ..base.clone() },
+            ),
+            (
+                json!({ "arrivals": { "burst": 0 } }),
+                "arrivals",
+                Plan { pace: Pace::Open(Arrivals::at(10.0, Gaps::Burst(0))), ..base.clone() },
+            ),
+            (
+                json!({ "scenario": "unregister", "rate": null, "pause": { "constant": "1 s" } }),
+                "pause",
+                Plan { work: Work::Unregister, pace: closed(), ..base.clone() },
+            ),
+            (
+                json!({ "rate": null, "pause": { "lognormal": { "mean": "1 s", "sigma": 9 } } }),
+                "pause",
+                Plan { pace: Pace::Closed(never.clone()), ..base.clone() },
+            ),
+            (json!({ "users": 0 }), "users", Plan { users: 0, ..base.clone() }),
+            (
+                json!({ "users": 1, "population": u32::MAX }),
+                "users",
+                Plan { users: 1, population: u32::MAX, ..base.clone() },
+            ),
+            (json!({ "t1": "0 s" }), "t1", Plan { timing: Timing { t1: NO_TIME, ..timing }, ..base.clone() }),
+            (
+                json!({ "t2": "1 ms" }),
+                "t2",
+                Plan { timing: Timing { t2: NO_TIME, ..timing }, ..base.clone() },
+            ),
+            (json!({ "t4": "0 s" }), "t4", Plan { timing: Timing { t4: NO_TIME, ..timing }, ..base.clone() }),
+            (json!({ "most_calls": 0 }), "most_calls", Plan { calls: 0, ..base.clone() }),
+            (json!({ "provisionals": 0 }), "provisionals", Plan { provisionals: 0, ..base.clone() }),
+            (json!({ "expires": "999 ms" }), "expires", Plan { expires: 0, ..base.clone() }),
+            (json!({ "sdp": "60001 B" }), "sdp", Plan { description: 60_001, ..base.clone() }),
+            (json!({ "contacts": 0 }), "contacts", Plan { contacts: 0, ..base.clone() }),
+            (
+                json!({ "contacts": 17, "callee": "own" }),
+                "contacts",
+                Plan { contacts: 17, callee: OWN, ..base.clone() },
+            ),
+            (json!({ "contacts": 2 }), "contacts", Plan { contacts: 2, ..base.clone() }),
+            (
+                json!({ "hold": { "lognormal": { "mean": "1 s", "sigma": 9 } } }),
+                "hold",
+                Plan { hold: Some(never), ..base.clone() },
+            ),
+            (
+                json!({ "scenario": "delayed-offer", "sdp": "0 B" }),
+                "sdp",
+                Plan { work: offer, description: 0, ..base.clone() },
+            ),
+            (
+                json!({ "scenario": "register", "callee": "own" }),
+                "callee",
+                Plan { work: Work::Register, callee: OWN, ..base.clone() },
+            ),
+            (
+                json!({ "scenario": "fork", "callee": "own" }),
+                "contacts",
+                Plan { work: fork, callee: OWN, ..base.clone() },
+            ),
+            (
+                json!({ "scenario": "prack", "callee": "own", "contacts": 2 }),
+                "contacts",
+                Plan { work: prack, callee: OWN, contacts: 2, ..base.clone() },
+            ),
+        ] {
+            let own = settings(&keys);
+            let error = own.check_values().expect_err(field);
+            assert_eq!(error.field, field, "{keys}: {error}");
+            let time = Duration::from_secs(60);
+            assert_eq!(own.plan("", Seeds::new(1), time).expect_err(field).field, field, "{keys}");
+            let plan = own.wrong_plan(other.check().expect_err(field));
+            assert_eq!(plan, error, "{keys}");
+        }
+    }
+
+    /// What needs the time of its flow is known with it.
+    #[test]
+    fn users_that_are_not_enough_for_the_time_are_refused_with_it() {
+        let few = settings(&json!({ "scenario": "register", "users": 10 }));
+        few.check_values().unwrap();
+        few.plan("", Seeds::new(1), Duration::from_secs(1)).unwrap();
+        let error = few.plan("", Seeds::new(1), Duration::from_secs(2)).unwrap_err();
+        assert!(error.field == "users" && error.why.contains("about 20 users will be wanted"), "{error}");
+    }
 }

@@ -112,11 +112,6 @@ impl ScenarioName {
     pub const fn registers(self) -> bool {
         matches!(self, Self::Register | Self::ReRegister | Self::Unregister)
     }
-
-    /// Whether it cannot be without a session description.
-    pub const fn needs_description(self) -> bool {
-        matches!(self, Self::EarlyMedia | Self::DelayedOffer | Self::ReInvite)
-    }
 }
 
 impl fmt::Display for ScenarioName {
@@ -146,8 +141,6 @@ mod tests {
             assert_eq!(scenario.name().parse(), Ok(*scenario));
             let work = scenario.work(spans);
             assert_eq!(work.registers(), scenario.registers(), "{scenario}");
-            let needs = matches!(work, Work::Call(scenario) if scenario.needs_description());
-            assert_eq!(needs, scenario.needs_description(), "{scenario}");
         }
         assert!("calls".parse::<ScenarioName>().is_err());
     }
