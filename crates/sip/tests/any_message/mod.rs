@@ -1,18 +1,80 @@
 //! What holds for any bytes that arrive as a SIP message: the property that `fuzz/` searches a counterexample of, and
 //! that the test `message_corpus` replays.
 
-use bytes::Bytes;
-use netrig_sip::load::scan::{Address, Field, Scan, Start};
-use netrig_sip::{Message, Name, Uri};
+use std::net::{IpAddr, Ipv4Addr};
 
-/// Nothing panics, and what the strict parser takes the scanner reads in the same way.
+use bytes::Bytes;
+use netrig_sip::digest::{Answer, Challenge, Hash, Secret, Session};
+use netrig_sip::load::scan::{Address, Field, Scan, Start};
+use netrig_sip::sdp::Description;
+use netrig_sip::{Framed, Framer, FramingError, Headers, Message, Method, Name, Uri};
+
+/// What a stream is cut into at most, bytes: shorter than what is found by chance.
+const LONGEST: usize = 2048;
+
+/// Nothing panics; what the strict parser takes the scanner reads in the same way; what is read of a session, a challenge and its
+/// answer is written and read again; and a stream says the same however it is cut.
 pub fn check(bytes: &[u8]) {
+    assert_eq!(framed(&[bytes]), framed(&bytes.chunks(1).collect::<Vec<_>>()));
+    description(bytes);
     let scan = Scan::of(bytes);
     let routes = scan.record_routes().count() + scan.contacts().count() + scan.all(Field::Via).count();
     assert!(routes <= bytes.len(), "nothing is found twice");
     let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) else { return };
     let _ = (message.violations(), message.to_bytes());
     agree(&scan, &message);
+    description(message.body());
+    proofs(message.headers(), message.body());
+}
+
+/// What comes out of a stream that comes in these pieces, up to where it cannot be read any further.
+fn framed(pieces: &[&[u8]]) -> Vec<Result<Framed, FramingError>> {
+    let mut framer = Framer::new(LONGEST);
+    let mut found = Vec::new();
+    for piece in pieces {
+        framer.push(piece);
+        while let Some(next) = framer.poll().transpose() {
+            let is_end = next.is_err();
+            found.push(next);
+            if is_end {
+                return found;
+            }
+        }
+    }
+    found
+}
+
+/// A body as a session description: its answer has as many media, and is one itself.
+fn description(body: &[u8]) {
+    let Some(offer) = std::str::from_utf8(body).ok().and_then(|text| Description::parse(text).ok()) else {
+        return;
+    };
+    assert_eq!(Description::parse(&offer.to_string()).as_ref(), Ok(&offer));
+    let answer = offer.answer(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000, 1, &["0", "8"]);
+    assert_eq!(answer.media.len(), offer.media.len());
+    assert_eq!(Description::parse(&answer.to_string()), Ok(answer));
+}
+
+/// Challenges and their answers: each is written and read again, and nobody proves to know what they do not.
+fn proofs(headers: &Headers, body: &[u8]) {
+    for name in [Name::WwwAuthenticate, Name::ProxyAuthenticate] {
+        let found = headers.challenges(&name).unwrap_or_default();
+        for challenge in found.iter().filter_map(|found| Challenge::read(found).ok()) {
+            assert_eq!(Challenge::read(&challenge.write()).as_ref(), Ok(&challenge));
+            let secret = Secret::new(challenge.algorithm.hash, "bob", &challenge.realm, "secret");
+            let answer = Session::new(challenge, "bob", "secret").answer(&Method::Invite, "sip:a", body, "c");
+            assert!(answer.proves(&Method::Invite, body, &secret));
+            assert_eq!(Answer::read(&answer.write()).as_ref(), Ok(&answer));
+        }
+    }
+    for name in [Name::Authorization, Name::ProxyAuthorization] {
+        let found = headers.credentials(&name).unwrap_or_default();
+        for answer in found.iter().filter_map(|found| Answer::read(found).ok()) {
+            assert_eq!(Answer::read(&answer.write()).as_ref(), Ok(&answer));
+            let secret = Secret::new(Hash::Md5, "nobody", "nowhere", "a secret that nobody has told");
+            assert!(!answer.proves(&Method::Invite, body, &secret));
+        }
+    }
 }
 
 /// Whether both have read the same.
