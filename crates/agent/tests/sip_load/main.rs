@@ -90,6 +90,39 @@ impl<F: FnMut(&Message) -> bool + Send> Server for Deaf<F> {
     }
 }
 
+/// A server that says everything twice.
+struct Twice {
+    server: Box<dyn Server>,
+    again: Option<(Destination, Message)>,
+}
+
+impl Server for Twice {
+    fn handle(&mut self, now: Instant, message: Message, from: Source) {
+        self.server.handle(now, message, from);
+    }
+
+    fn handle_failure(&mut self, now: Instant, message: &Message) {
+        self.server.handle_failure(now, message);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.server.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.server.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
+        let again = self.again.take();
+        if again.is_none() {
+            self.again = self.server.poll_transmit();
+            return self.again.clone();
+        }
+        again
+    }
+}
+
 /// What an order says, hearing only what it is let hear.
 fn deaf(
     sockets: SocketsOrder,
@@ -228,6 +261,20 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
 }
 
 /// Whoever calls a server that is dead gives up after 64·T1, which is 3.2 s here, and not before.
+#[test]
+fn what_comes_twice_is_told() {
+    let server = Running::with(sockets(&UDP), |listens| {
+        let server =
+            ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO)))).server(listens).unwrap();
+        Box::new(Twice { server, again: None })
+    });
+    let report = carried_out(&order(address(&server), Work::Call(Scenario::Options), 40));
+    assert_all_well(&report, What::Options, 40);
+    let tester = &report.tester;
+    // The last of each thread may come when that has ended.
+    assert!((38..=40).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
+}
+
 #[test]
 fn a_dead_server_makes_failures_by_timer_b() {
     // It has its socket still, and hears and says nothing.

@@ -496,6 +496,12 @@ impl Part {
         self.callee.as_ref().map_or(0, Callee::refused)
     }
 
+    /// Messages of this run that belong to nothing, or to nothing any more: what comes twice, too late, or to another dialog.
+    pub fn strays(&self) -> u64 {
+        let of_callee = self.callee.as_ref().map_or(0, Callee::strays);
+        self.caller.strays() + self.registrant.strays() + of_callee
+    }
+
     /// Whether somebody is called here.
     pub const fn is_called(&self) -> bool {
         self.callee.is_some()

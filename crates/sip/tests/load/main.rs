@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Callee, Caller, Directory, Failure, Moment, Output, Recipient, Record, Scan, Scenario, Setup, Side,
-    Stamps, What, Wish,
+    Arrivals, Callee, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part, Plan, Recipient, Record,
+    Scan, Scenario, Setup, Side, Stamps, What, Wish, Work,
 };
 use netrig_sip::transaction::Timer;
 use netrig_sip::{Message, Name, Request, Status};
@@ -418,4 +418,32 @@ fn a_registrar_that_always_wants_more_is_not_asked_for_ever() {
     let asked: Vec<_> =
         seen.borrow().iter().map(|request| request.headers.number(&Name::Expires).unwrap()).collect();
     assert_eq!(asked, [60, 90, 60, 90].map(Some));
+}
+
+/// Who was given up is answered after all, and somebody who hangs up has never called: both are told.
+#[test]
+fn what_comes_for_nobody_is_counted() {
+    let pace = Pace::Open(Arrivals::at(1.0, Gaps::Constant));
+    for (work, method) in [(Work::Call(CALL), "INVITE"), (Work::Register, "REGISTER")] {
+        let plan = Plan::new(work, pace.clone(), Duration::from_secs(1));
+        let mut part = Part::new(plan.into(), setup(), 1, [7; 16]).unwrap();
+        part.start(ms(0));
+        while part.begin(ms(1000)).is_none() {}
+        let (_, bytes) = part.out.messages.iter().next().unwrap();
+        let asked = Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
+        assert_eq!(asked.method.as_str(), method);
+        (1000..=33_100).step_by(100).for_each(|at| part.handle_timeout(ms(at)));
+        let mut failures = Vec::new();
+        part.settle(ms(33_100), |record| failures.push(record.failure));
+        assert!(matches!(failures[..], [Some(Failure::TimedOut(_))]), "{failures:?}");
+        assert_eq!(part.strays(), 0);
+        let mut tell = |message: Message| {
+            let bytes = message.to_bytes();
+            assert!(part.handle(ms(33_200).into(), there(), &Scan::of(&bytes)), "it is of this run");
+            part.strays()
+        };
+        let mut late = asked.response(Status::OK);
+        late.headers.set(Name::To, "<sip:bob@192.0.2.2>;tag=server");
+        assert_eq!([tell(late.clone().into()), tell(late.into())], [1, 2]);
+    }
 }

@@ -147,6 +147,9 @@ pub struct TesterReport {
     pub received: u64,
     /// Of them, those of another test or of nobody.
     pub foreign: u64,
+    /// Of them, those of this test that belong to nothing, or to nothing any more: what came twice, too late, or to another
+    /// dialog.
+    pub strays: u64,
     /// Datagrams that could not be sent.
     pub unsent: u64,
     /// How often the kernel had no room for what was to be sent.
@@ -531,6 +534,7 @@ fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
         sent: tester.sent,
         received: tester.received,
         foreign: tester.foreign,
+        strays: tester.strays,
         unsent: tester.unsent,
         without_room: tester.without_room,
         dropped: tester.dropped,

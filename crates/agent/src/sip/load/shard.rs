@@ -106,6 +106,7 @@ pub(super) struct Shard<'a> {
     offset: RealtimeOffset,
     second: TesterSecond,
     refused: u64,
+    strays: u64,
     /// What was handed out last, kept for its memory.
     sending: Outbox,
     /// When those were to begin whose first messages wait, which wait before all others.
@@ -129,6 +130,7 @@ impl<'a> Shard<'a> {
             offset: RealtimeOffset::measure(),
             second: TesterSecond::default(),
             refused: 0,
+            strays: 0,
             sending: Outbox::default(),
             dues: Vec::new(),
             start: Instant::NEVER,
@@ -499,6 +501,9 @@ impl<'a> Shard<'a> {
         let refused = self.part.refused();
         self.second.refused = refused - self.refused;
         self.refused = refused;
+        let strays = self.part.strays();
+        self.second.strays = strays - self.strays;
+        self.strays = strays;
         let (measured, warm_up) = self.part.take_tallies();
         let second = SecondOfShard {
             number,

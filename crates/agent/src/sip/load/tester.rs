@@ -26,6 +26,8 @@ pub struct TesterSecond {
     pub received: u64,
     /// Of them, those of another test or of nobody.
     pub foreign: u64,
+    /// Of them, those of this test that belong to nothing, or to nothing any more.
+    pub strays: u64,
     /// Messages sent.
     pub sent: u64,
     /// Messages that could not be sent.
@@ -61,6 +63,7 @@ impl TesterSecond {
         self.own_time.merge(&other.own_time);
         self.received += other.received;
         self.foreign += other.foreign;
+        self.strays += other.strays;
         self.sent += other.sent;
         self.unsent += other.unsent;
         self.without_room += other.without_room;

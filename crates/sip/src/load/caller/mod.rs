@@ -224,6 +224,7 @@ impl Caller {
             call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
         let (is_there, is_past) = (call.is_some(), self.calls.is_past(token.key));
         let is_known = is_there || is_past;
+        self.strays += u64::from(!is_known);
         let template = match method {
             b"BYE" if is_known => &self.responses.ok,
             // The last may come again.

@@ -160,12 +160,13 @@ fn tester(report: &LoadReport, text: &mut String) {
     let tester = &report.tester;
     let _ = write!(
         text,
-        "\ntester: {} threads, {} s on cores; {} datagrams sent, {} received ({} foreign), {} dropped",
+        "\ntester: {} threads, {} s on cores; {} datagrams sent, {} received ({} foreign, {} stray), {} dropped",
         tester.threads,
         plain(tester.cpu),
         tester.sent,
         tester.received,
         tester.foreign,
+        tester.strays,
         tester.dropped
     );
     if let Some(late) = &tester.lateness {
