@@ -290,6 +290,37 @@ pub(super) enum Answering {
     Over,
 }
 
+/// What one who is called has answered last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// A provisional response, or nothing yet.
+    Ringing,
+    /// 200.
+    Ok,
+    /// 480: nobody has answered.
+    Unavailable,
+    /// 486.
+    Busy,
+    /// 487: the caller has taken it back.
+    Terminated,
+    /// 504: nobody has acknowledged a provisional response.
+    Unacknowledged,
+}
+
+impl Said {
+    /// The status of the final response; zero without one.
+    pub(super) const fn status(self) -> u16 {
+        match self {
+            Self::Ringing => 0,
+            Self::Ok => 200,
+            Self::Unavailable => 480,
+            Self::Busy => 486,
+            Self::Terminated => 487,
+            Self::Unacknowledged => 504,
+        }
+    }
+}
+
 /// A call of one who is called.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
@@ -298,8 +329,7 @@ pub(super) struct Answer {
     pub(super) phase: Answering,
     pub(super) failure: Option<Failure>,
     pub(super) wish: Wish,
-    /// The last final response.
-    pub(super) status: u16,
+    pub(super) said: Said,
     /// Of the INVITE.
     pub(super) cseq: u32,
     pub(super) counts: Counts,
@@ -310,7 +340,7 @@ pub(super) struct Answer {
     pub(super) call_id: Text<62>,
     /// Of the branch of its INVITE.
     pub(super) branch: u64,
-    /// When it is to be answered; of a subscription, when it is over.
+    /// When it is to be answered.
     pub(super) answers: Instant,
     /// How many provisional responses are to come before that.
     pub(super) provisionals: u16,
@@ -344,6 +374,8 @@ pub(super) struct Subscription {
     /// `Event`.
     pub(super) event: Box<[u8]>,
     pub(super) next_hop: SocketAddr,
+    /// When it is over.
+    pub(super) until: Instant,
     /// Of the last NOTIFY.
     pub(super) cseq: u32,
     /// Whether that is not answered.

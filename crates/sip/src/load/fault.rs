@@ -255,7 +255,9 @@ impl Fault {
                 lines.chain(body.iter().copied()).collect()
             }
             Self::MissingEmptyLine => [line, fields.strip_suffix(b"\r\n").unwrap_or(fields)].concat(),
-            _ => [line, b"Subject: \xff\xfe\x00\x01\r\n", fields, body].concat(),
+            Self::BinaryGarbage => [line, b"Subject: \xff\xfe\x00\x01\r\n", fields, body].concat(),
+            // A wrong value of a header field is none of the bytes: whoever forgets one has a message that breaks nothing.
+            _ => [line, fields, body].concat(),
         }
     }
 }

@@ -93,21 +93,19 @@ impl ServerOrder {
     pub fn server(&self, listens: &[(Transport, SocketAddr)]) -> Result<Box<dyn Server>, RoleError> {
         let domain = Domain { names: self.domains.clone(), listens: listens.to_vec() };
         let (most, timing) = (self.most_transactions, self.timing);
-        if let Role::UserAgent(manners) = &self.role {
-            let random = self.seeds.stream("sip/serve/uas");
-            // It counts calls, and takes four transactions for each.
-            let machine = AnsweringMachine::new(domain, manners.clone(), most / 4, timing, random);
-            return Ok(Box::new(machine));
-        }
-        let registry = self.registry(domain)?;
-        Ok(match self.role {
-            Role::Registrar => Box::new(Registrar::new(registry, most, timing)),
-            Role::Redirect => Box::new(Redirect::new(registry, most, timing)),
+        Ok(match &self.role {
+            Role::UserAgent(manners) => {
+                let random = self.seeds.stream("sip/serve/uas");
+                // It counts calls, and takes four transactions for each.
+                Box::new(AnsweringMachine::new(domain, manners.clone(), most / 4, timing, random))
+            }
+            Role::Registrar => Box::new(Registrar::new(self.registry(domain)?, most, timing)),
+            Role::Redirect => Box::new(Redirect::new(self.registry(domain)?, most, timing)),
             Role::Proxy { record_route } => {
                 let random = self.seeds.stream("sip/serve/proxy");
-                Box::new(Proxy::new(registry, record_route, most, timing, random))
+                Box::new(Proxy::new(self.registry(domain)?, *record_route, most, timing, random))
             }
-            Role::StatelessProxy | Role::UserAgent(_) => Box::new(StatelessProxy::new(registry)),
+            Role::StatelessProxy => Box::new(StatelessProxy::new(self.registry(domain)?)),
         })
     }
 

@@ -8,8 +8,8 @@ use super::super::messages::copy_of;
 use super::super::scan::{Field, Scan};
 use super::super::session::{Direction, Session};
 use super::{
-    Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Text, Timed, Token, decimal, record,
-    stamp,
+    Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Said, Text, Timed, Token, decimal,
+    record, stamp,
 };
 
 impl Callee {
@@ -141,7 +141,7 @@ impl Callee {
             let is_held = matches!(Direction::of(scan.body), Direction::SendOnly | Direction::Inactive);
             call.session = Session { changes: call.session.changes.saturating_add(1), is_held };
         }
-        self.respond(now, key, 200, out);
+        self.respond(now, key, Said::Ok, out);
         self.rest(key.index);
     }
 
@@ -166,7 +166,7 @@ impl Callee {
             // "The UAS MUST still respond to any pending requests received for that dialog. It is RECOMMENDED that a 487
             // (Request Terminated) response be generated to those pending requests" (RFC 3261 section 15.1.2).
             stamp(&mut call.stamps.ending, self.arrived);
-            self.respond(now, key, 487, out);
+            self.respond(now, key, Said::Terminated, out);
             return self.rest(key.index);
         }
         if matches!(call.phase, Answering::Over | Answering::Refusing) {

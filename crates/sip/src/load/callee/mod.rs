@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::call::{Answer, Answering, Clock};
+use super::call::{Answer, Answering, Clock, Said};
 use super::digits::{Decimal, decimal};
 use super::messages::{Responses, copy_of, notice};
 use super::moment::Moment;
@@ -231,7 +231,7 @@ impl Callee {
                 phase: Answering::Ringing,
                 failure: None,
                 wish,
-                status: 0,
+                said: Said::Ringing,
                 cseq: scan.cseq.map_or(0, |cseq| cseq.number),
                 counts: Counts::default(),
                 clock: Clock::default(),
@@ -260,13 +260,13 @@ impl Callee {
         let Setup { longest_ringing, provisionals, .. } = self.setup;
         let Some(call) = self.calls.get_mut(key) else { return };
         let span = match call.wish {
-            Wish::Refuse => return self.respond(now, key, 486, out),
+            Wish::Refuse => return self.respond(now, key, Said::Busy, out),
             Wish::Ring => longest_ringing,
             Wish::Answer | Wish::Progress | Wish::Reliable | Wish::Both => self.ringing,
         };
         let is_silent = matches!(call.wish, Wish::Answer | Wish::Both);
         if span.is_zero() && is_silent && provisionals <= 1 {
-            return self.respond(now, key, 200, out);
+            return self.respond(now, key, Said::Ok, out);
         }
         stamp(&mut call.stamps.ringing, now);
         call.answers = now + span;
@@ -315,15 +315,16 @@ impl Callee {
 
     /// Sends a final response with its timers: G and H, and for a 2xx those of RFC 3261 section 13.3.1.4, which are the
     /// same.
-    fn respond(&mut self, now: Instant, key: Key, status: u16, out: &mut Output) {
+    fn respond(&mut self, now: Instant, key: Key, said: Said, out: &mut Output) {
         let timing = self.setup.timing;
         let reliable = self.setup.transport.is_reliable();
         let Some(call) = self.calls.get_mut(key) else { return };
-        call.status = status;
-        call.phase = if status < 300 { Answering::Accepted } else { Answering::Refusing };
+        let is_accepted = said == Said::Ok;
+        call.said = said;
+        call.phase = if is_accepted { Answering::Accepted } else { Answering::Refusing };
         stamp(&mut call.stamps.answered, now);
         // A 2xx is sent again over any transport: a proxy may have lost it on another.
-        let again = status < 300 || !reliable;
+        let again = is_accepted || !reliable;
         call.clock = Clock {
             again: if again { Repetition::after(now, timing.t1) } else { Repetition::default() },
             end: Deadline::after(now, timing.patience()),
@@ -338,27 +339,27 @@ impl Callee {
         let values = Values::default().with(Hole::Copied, call.copied.as_bytes());
         let Responses { ringing, progress, reliable, accepted, accepted_bare, .. } = &self.responses;
         let Responses { held, resumed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
-        let template = match (call.status, call.wish) {
-            (0, Wish::Progress) => progress,
-            (0, Wish::Reliable) => {
+        let template = match (call.said, call.wish) {
+            (Said::Ringing, Wish::Progress) => progress,
+            (Said::Ringing, Wish::Reliable) => {
                 let number = Decimal::new(call.rseq.into());
                 let values = values.with(Hole::Reliable, number.as_bytes());
                 return out.messages.write(call.from, Way::Back, reliable, &values);
             }
-            (0, _) => ringing,
-            (200, _) if call.session.changes > 0 => {
+            (Said::Ringing, _) => ringing,
+            (Said::Ok, _) if call.session.changes > 0 => {
                 let version = Decimal::new(u64::from(call.session.changes) + 1);
                 let values = values.with(Hole::Body, version.as_bytes());
                 let template = if call.session.is_held { held } else { resumed };
                 return out.messages.write(call.from, Way::Back, template, &values);
             }
             // The session is described in what was acknowledged.
-            (200, Wish::Reliable) => accepted_bare,
-            (200, _) => accepted,
-            (480, _) => unavailable,
-            (486, _) => busy,
-            (504, _) => unacknowledged,
-            _ => terminated,
+            (Said::Ok, Wish::Reliable) => accepted_bare,
+            (Said::Ok, _) => accepted,
+            (Said::Unavailable, _) => unavailable,
+            (Said::Busy, _) => busy,
+            (Said::Unacknowledged, _) => unacknowledged,
+            (Said::Terminated, _) => terminated,
         };
         out.messages.write(call.from, Way::Back, template, &values);
     }
@@ -376,7 +377,7 @@ impl Callee {
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Answering::Ringing {
             stamp(&mut call.stamps.ending, self.arrived);
-            self.respond(now, key, 487, out);
+            self.respond(now, key, Said::Terminated, out);
             self.rest(key.index);
         } else {
             call.counts.repeated += 1;
@@ -414,8 +415,8 @@ impl Callee {
         if call.wish == Wish::Ring {
             call.failure = Some(Failure::RangTooLong);
         }
-        let status = if call.wish == Wish::Ring { 480 } else { 200 };
-        self.respond(now, key, status, out);
+        let said = if call.wish == Wish::Ring { Said::Unavailable } else { Said::Ok };
+        self.respond(now, key, said, out);
     }
 
     /// What was sent last is not acknowledged in time, or nobody has hung up.
@@ -429,7 +430,7 @@ impl Callee {
             Answering::Ringing => {
                 call.is_unacknowledged = false;
                 call.failure = Some(Failure::Without("PRACK"));
-                return self.respond(now, key, 504, out);
+                return self.respond(now, key, Said::Unacknowledged, out);
             }
             _ => Failure::TimedOut(Timer::H),
         };
@@ -470,7 +471,8 @@ fn user_of<'a>(scan: &Scan<'a>) -> &'a [u8] {
 }
 
 fn record(call: &Answer) -> Record {
-    let Answer { token, failure, status, stamps, counts, .. } = *call;
+    let Answer { token, failure, said, stamps, counts, .. } = *call;
+    let status = said.status();
     let what = if call.subscription.is_some() { What::Notify } else { What::Answer };
     Record { token, side: Side::Callee, what, user: u32::MAX, failure, status, stamps, counts, lookup: None }
 }

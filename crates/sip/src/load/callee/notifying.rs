@@ -9,7 +9,7 @@ use super::super::messages::copy_of;
 use super::super::scan::{Address, Field, Scan, is_loose};
 use super::super::text::put_unfolded;
 use super::{
-    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Timed,
+    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Said, Timed,
     Timer, Token, Values, Way, Wish, record, stamp,
 };
 
@@ -48,6 +48,7 @@ impl Callee {
         }
         subscription.is_open = false;
         let is_due = std::mem::take(&mut subscription.is_due);
+        let is_over = subscription.until <= now;
         call.clock.again.stop();
         call.clock.end.stop();
         if status >= 300 {
@@ -56,7 +57,7 @@ impl Callee {
         }
         if is_due {
             self.notify(now, key, out);
-        } else if call.answers <= now {
+        } else if is_over {
             return self.over(now, key, out);
         }
         self.rest(key.index);
@@ -84,7 +85,7 @@ impl Callee {
         };
         let subscription = self.subscription(scan, key, package);
         let Some(call) = self.calls.get_mut(key) else { return };
-        (call.phase, call.status) = (Answering::Notifying, 200);
+        (call.phase, call.said) = (Answering::Notifying, Said::Ok);
         stamp(&mut call.stamps.answered, now);
         call.has_offered = false;
         call.subscription = Some(Box::new(subscription));
@@ -127,6 +128,7 @@ impl Callee {
             event: unfolded(&[event]),
             next_hop: self.setup.next_hop(first.unwrap_or(contact), None, self.setup.server),
             cseq: 0,
+            until: Instant::NEVER,
             is_open: false,
             is_due: false,
         }
@@ -166,8 +168,10 @@ impl Callee {
     /// 200, for as long as is asked for.
     fn grant(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, key: Key, out: &mut Output) {
         let asked = scan.expires.unwrap_or(EXPIRES);
-        if let Some(call) = self.calls.get_mut(key) {
-            call.answers = now + Duration::from_secs(asked.into());
+        if let Some(call) = self.calls.get_mut(key)
+            && let Some(subscription) = &mut call.subscription
+        {
+            subscription.until = now + Duration::from_secs(asked.into());
             call.clock.act = Deadline::after(now, Duration::from_secs(asked.into()));
             if asked == 0 {
                 stamp(&mut call.stamps.ending, self.arrived);
@@ -200,7 +204,7 @@ impl Callee {
     fn write_notice(&self, now: Instant, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get(key) else { return };
         let Some(own) = &call.subscription else { return };
-        let left = (call.answers.max(now) - now).as_nanos() / 1_000_000_000;
+        let left = (own.until.max(now) - now).as_nanos() / 1_000_000_000;
         let state = match left {
             0 => "terminated;reason=timeout".to_owned(),
             left => format!("active;expires={left}"),
