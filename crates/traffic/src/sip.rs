@@ -226,8 +226,10 @@ impl Served {
         while let Some((to, message)) = self.server.poll_transmit() {
             match (&mut self.waiting, message) {
                 (Some(waiting), Message::Response(response)) => {
-                    // There is no room for more than a server may forget: nobody waits so long.
-                    let _ = waiting.put(now, to, response);
+                    // The server is told if there is no room for more that wait.
+                    if let Err(response) = waiting.put(now, to, response) {
+                        self.server.handle_failure(now, &response.into());
+                    }
                 }
                 (_, message) => self.send(now, &to, &message),
             }

@@ -326,9 +326,9 @@ impl SipStream {
     }
 
     /// Reads what has come, at most a turn's worth, to its end or, if that is not to be looked for, until less came than was
-    /// asked for: whatever comes later is reported by the kernel again. Tells each message, with when the kernel received its end, ns of
-    /// `CLOCK_REALTIME`, if the stream is [`stamped`](Self::stamped). Of messages that came close together the last one's
-    /// stamp is told.
+    /// asked for: whatever comes later is reported by the kernel again. Tells each message, with when the kernel received its
+    /// end, ns of `CLOCK_REALTIME`, if the stream is [`stamped`](Self::stamped). Of messages that came close together the last
+    /// one's stamp is told.
     ///
     /// # Errors
     /// The connection is over. What came before is told first.

@@ -377,7 +377,8 @@ impl Part {
         }
     }
 
-    /// A connection to `server` is gone, or nobody is reached there: one of those who register, of those who call, or, if that is not said, of either.
+    /// A connection to `server` is gone, or nobody is reached there: one of those who register, of those who call, or, if that is
+    /// not said, of either.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,

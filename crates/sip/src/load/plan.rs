@@ -477,7 +477,6 @@ fn session_description(local: IpAddr, size: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Gaps;
     use super::*;
     use crate::sdp::Description;
     use crate::settings::{ScenarioName, Spans};

@@ -196,8 +196,8 @@ impl Registrant {
         }
     }
 
-    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of them has failed, or goes
-    /// to the next server.
+    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of
+    /// them has failed, or goes to the next server.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,

@@ -111,10 +111,18 @@ impl Token {
 /// Bits of a transaction's number that are of its `CSeq`; behind them is which server was asked.
 const NUMBER: u32 = 12;
 
+/// The bit above those of the server: an ACK's own transaction has the `CSeq` of its INVITE.
+const ACK: u16 = 0x8000;
+
 /// What tells a request of a call from others: its `CSeq`, and which server is asked. "a new request which is identical to the
 /// previous, but has a different value of the Via branch ID" (RFC 3263 section 4.3) goes to the next.
 pub(super) const fn transaction(cseq: u32, server: u8) -> u16 {
     number_of(cseq) | ((server & 7) as u16) << NUMBER
+}
+
+/// The same of the ACK for a 2xx of the INVITE with this `CSeq`.
+pub(super) const fn acknowledgement(cseq: u32, server: u8) -> u16 {
+    transaction(cseq, server) | ACK
 }
 
 /// What of a `CSeq`, or of a transaction, is its number.
@@ -147,6 +155,8 @@ mod tests {
         let asked = transaction(4097, 5);
         assert_eq!((number_of(asked.into()), server_of(asked)), (number_of(4097), 5));
         assert_ne!(asked, transaction(4097, 4));
+        assert_eq!(server_of(acknowledgement(1, 7)), 7);
+        assert_ne!(acknowledgement(1, 7), transaction(1, 7));
     }
 
     #[test]

@@ -9,9 +9,8 @@ use super::element::Element;
 use super::hop::Hop;
 use super::manners::{Answer, Manners, Progress};
 use super::offers::{answer_offer, describe, description, not_understood};
-use super::registrar::{is_readable, with_allow};
 use super::transactions::{Happened, Transactions, weight_of};
-use super::{Destination, Domain, reply, unsupported};
+use super::{Destination, Domain, is_readable, reply, unsupported, with_allow};
 use crate::dialog::{
     Acceptance, Dialog, DialogId, Outcome, Provisionals, RELIABLE, Refusal, State, is_sips, needs_sips,
 };

@@ -48,7 +48,7 @@ pub use registry::{Domain, Policy, Registry, Users};
 pub use stateless::StatelessProxy;
 
 use crate::header::{Transport, Via};
-use crate::{Host, Message, Name, Request, Response, Scheme, SipUri, Status};
+use crate::{Host, Message, Method, Name, Request, Response, Scheme, SipUri, Status};
 
 /// Where a message came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -208,6 +208,28 @@ pub(crate) fn reply(request: &Request, status: Status) -> Response {
         response.headers.set(Name::To, to.with_tag(&fingerprint(&identity(request))));
     }
     response
+}
+
+/// With the methods that a server takes.
+pub(crate) fn with_allow(mut response: Response, methods: &[Method]) -> Response {
+    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    response.headers.push(Name::Allow, names.join(", "));
+    response
+}
+
+/// Whether a request can be served at all: what makes its transaction and dialog can be read, and what it demands (RFC 3261
+/// section 8.2).
+pub(crate) fn is_readable(request: &Request) -> bool {
+    let headers = &request.headers;
+    let has = matches!(headers.from(), Ok(Some(_))) && matches!(headers.to(), Ok(Some(_)));
+    let counts = headers.cseq().is_ok_and(|cseq| cseq.is_some_and(|cseq| cseq.method == request.method));
+    let single = [Name::From, Name::To, Name::CallId, Name::CSeq, Name::MaxForwards, Name::ContentLength];
+    has && counts
+        && matches!(headers.call_id(), Ok(Some(_)))
+        && headers.vias().is_ok()
+        && headers.number(&Name::MaxForwards).is_ok()
+        && [Name::Require, Name::ProxyRequire].iter().all(|name| headers.tokens(name).is_ok())
+        && single.iter().all(|name| headers.all(name).count() <= 1)
 }
 
 /// What makes a request this one, also when it comes again.

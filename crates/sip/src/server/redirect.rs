@@ -4,10 +4,9 @@ use netrig_core::Instant;
 
 use super::authentication::unknown_options;
 use super::element::Element;
-use super::registrar::is_readable;
 use super::registry::user_of;
 use super::transactions::{Happened, Transactions};
-use super::{Registry, reply, unsupported};
+use super::{Registry, is_readable, reply, unsupported};
 use crate::transaction::{ServerKey, Timing};
 use crate::{Method, Name, Request, Response, Status};
 

@@ -4,9 +4,9 @@ use netrig_core::Instant;
 
 use super::element::Element;
 use super::transactions::{Happened, Transactions};
-use super::{Registry, reply};
+use super::{Registry, is_readable, reply, with_allow};
 use crate::transaction::Timing;
-use crate::{Method, Name, Request, Response, Status};
+use crate::{Method, Request, Response, Status};
 
 /// The registrar of a domain.
 #[derive(Debug)]
@@ -38,28 +38,6 @@ impl Registrar {
 }
 
 const ALLOWED: [Method; 2] = [Method::Register, Method::Options];
-
-/// With the methods that a server takes.
-pub(super) fn with_allow(mut response: Response, methods: &[Method]) -> Response {
-    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
-    response.headers.push(Name::Allow, names.join(", "));
-    response
-}
-
-/// Whether a request can be served at all: what makes its transaction and dialog can be read, and what it demands (RFC 3261
-/// section 8.2).
-pub(super) fn is_readable(request: &Request) -> bool {
-    let headers = &request.headers;
-    let has = matches!(headers.from(), Ok(Some(_))) && matches!(headers.to(), Ok(Some(_)));
-    let counts = headers.cseq().is_ok_and(|cseq| cseq.is_some_and(|cseq| cseq.method == request.method));
-    let single = [Name::From, Name::To, Name::CallId, Name::CSeq, Name::MaxForwards, Name::ContentLength];
-    has && counts
-        && matches!(headers.call_id(), Ok(Some(_)))
-        && headers.vias().is_ok()
-        && headers.number(&Name::MaxForwards).is_ok()
-        && [Name::Require, Name::ProxyRequire].iter().all(|name| headers.tokens(name).is_ok())
-        && single.iter().all(|name| headers.all(name).count() <= 1)
-}
 
 impl Element for Registrar {
     fn transactions(&self) -> &Transactions {

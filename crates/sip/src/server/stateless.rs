@@ -6,8 +6,7 @@ use netrig_core::Instant;
 
 use super::forward::{copy, preprocess, refusal, targets, without_own_via};
 use super::hop::Hop;
-use super::registrar::is_readable;
-use super::{Destination, Registry, Server, Source, fingerprint, reply, stamp};
+use super::{Destination, Registry, Server, Source, fingerprint, is_readable, reply, stamp};
 use crate::header::MAGIC_COOKIE;
 use crate::{Message, Method, Name, Request, Response, Status};
 

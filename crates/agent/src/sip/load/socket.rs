@@ -74,8 +74,8 @@ impl LoadSocket {
         self.socket.fd()
     }
 
-    /// Takes what has arrived, so many at most and no more than a batch, and gives each datagram with its sender and when the kernel received it.
-    /// Whether there may be more.
+    /// Takes what has arrived, so many at most and no more than a batch, and gives each datagram with its sender and when the
+    /// kernel received it. Whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,

@@ -65,7 +65,7 @@ impl Callee {
         tag: Option<Token>,
         out: &mut Output,
     ) {
-        let known = self.of_tag(tag).map(|(key, call)| (key, call.rseq, call.is_unacknowledged, call.cseq));
+        let known = self.of_tag(tag).map(|(key, call)| (key, call.rseq, call.cseq));
         let said = scan.all(Field::RAck).next().unwrap_or_default();
         let words: Vec<_> =
             said.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).collect();
@@ -73,16 +73,15 @@ impl Callee {
             [number, of, b"INVITE"] => decimal(number) == Some(rseq) && decimal(of) == Some(cseq),
             _ => false,
         };
-        let Some((key, rseq, waits, cseq)) = known.filter(|(_, rseq, _, cseq)| meant(*rseq, *cseq)) else {
+        let Some((key, ..)) = known.filter(|(_, rseq, cseq)| meant(*rseq, *cseq)) else {
             // "If a PRACK request is received by the UA core that does not match any unacknowledged reliable provisional
             // response, the UAS MUST respond to the PRACK with a 481 response."
             self.strays += u64::from(known.is_none());
             return self.at_once(from, scan, |responses| &responses.unknown, out);
         };
-        debug_assert!(meant(rseq, cseq));
         self.at_once(from, scan, |responses| &responses.ok, out);
         let Some(call) = self.calls.get_mut(key) else { return };
-        if !waits {
+        if !call.is_unacknowledged {
             // It came again, for its response was lost.
             call.counts.repeated += 1;
             return;

@@ -261,8 +261,8 @@ impl Caller {
         }
     }
 
-    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of them has failed, or goes
-    /// to the next server. A call that is held goes on, for its BYE may find another way.
+    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of
+    /// them has failed, or goes to the next server. A call that is held goes on, for its BYE may find another way.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,

@@ -8,12 +8,9 @@ use super::super::digits::Decimal;
 use super::super::messages::Requests;
 use super::super::output::{Departure, Failure, Output, Way, stamp};
 use super::super::template::{Hole, Template, Values};
-use super::super::token::transaction;
+use super::super::token::{acknowledgement, transaction};
 use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, Token};
 use crate::deadline::{Deadline, Repetition};
-
-/// Set in the number of an ACK's own transaction: it has the `CSeq` of its INVITE.
-const ACK: u16 = 0x8000;
 
 /// Which request of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +131,7 @@ impl Caller {
             Sent::Invite => (self.invite_of(call.scenario), call.invite, inviting),
             Sent::Cancel => (&self.requests.cancel, call.invite, inviting),
             Sent::Acknowledge(cseq) => {
-                (self.acknowledgement_of(call.scenario), cseq, transaction(cseq, call.server) | ACK)
+                (self.acknowledgement_of(call.scenario), cseq, acknowledgement(cseq, call.server))
             }
             Sent::Prack => (&self.requests.prack, call.prack, transaction(call.prack, call.server)),
             Sent::Change => (self.change_of(call), call.invite, inviting),
