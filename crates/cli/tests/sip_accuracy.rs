@@ -112,7 +112,7 @@ fn assert_agree(told: &Value, name: &str, spans: &mut [u64]) {
 
 #[test]
 fn delays_are_those_on_the_wire() {
-    for delay in ["100 us", "5 ms", "50 ms", "exponential 5 ms"] {
+    for delay in ["100 us", "5 ms", "50 ms", "exponential:5 ms"] {
         let Some((told, calls)) = captured(delay, 500, 3) else { continue };
         assert_agree(&told, "session_request", &mut between(&calls, |call| call.invite, |call| call.answer));
         assert_agree(&told, "disconnect", &mut between(&calls, |call| call.bye, |call| call.end));

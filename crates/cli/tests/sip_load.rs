@@ -121,6 +121,10 @@ fn what_cannot_be_meant_is_refused() {
         (&["127.0.0.1"], "its transport first"),
         (&["udp:127.0.0.1", "--rate", "100"], "is no rate"),
         (&["udp:127.0.0.1", "--rate", "1/s", "--interval", "1s"], "cannot be used with"),
+        (&["udp:127.0.0.1", "--rate", "1/s", "--pause", "1s"], "cannot be used with"),
+        (&["udp:127.0.0.1", "--interval", "0s"], "more than nothing"),
+        (&["udp:127.0.0.1", "--pause", "0s"], "its mean must be above zero"),
+        (&["udp:127.0.0.1", "--pause", "1s", "--arrivals", "constant"], "--pause says how"),
         (&["udp:127.0.0.1", "--warm-up", "10s"], "warm-up"),
         (&["udp:127.0.0.1", "--scenario", "register", "--callee", "own"], "scenarios that call"),
         (
@@ -132,6 +136,7 @@ fn what_cannot_be_meant_is_refused() {
         (&["udp:127.0.0.1", "--mix", "call=70%,nothing=30%"], "is no scenario"),
         (&["udp:127.0.0.1", "--mix", "call=100%", "--scenario", "busy"], "cannot be used with"),
         (&["udp:127.0.0.1", "--hold", "normal:3s"], "is no time"),
+        (&["udp:127.0.0.1", "--hold", "pareto:3s,1"], "a mean only if its shape is above 1"),
         (&["udp:127.0.0.1", "--bhca", "0"], "above zero"),
         (&["udp:127.0.0.1", "--reconnect", "never"], "of loads over TCP and TLS"),
         (&["udp:127.0.0.1", "--fail-over", "tcp:127.0.0.2"], "not of the transport"),

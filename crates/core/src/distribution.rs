@@ -1,5 +1,8 @@
 //! How spans of time are distributed, as an experiment file writes it: `{ exponential = "45 ms" }`.
 
+use std::fmt;
+use std::str::FromStr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +54,61 @@ pub enum DistributionError {
     /// The logarithm of a lognormal span cannot deviate so.
     #[error("`sigma` is the standard deviation of a logarithm: from 0 to 8, not {0}")]
     Sigma(f64),
+}
+
+/// Why a text is no distribution of spans.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ParseDistributionError {
+    /// It is written in no way that there is.
+    #[error(
+        "`{0}` is no time: expected one such as 30s, or drawn, as exponential:30s, uniform:10s..50s, pareto:30s,1.5 or \
+         lognormal:90s,1"
+    )]
+    Form(String),
+    /// There is no such distribution.
+    #[error("`{0}`: {1}")]
+    Value(String, #[source] DistributionError),
+}
+
+/// As a command line has it: a time, `30s`, or a law with what it is told, `exponential:30s` (the mean), `uniform:10s..50s`,
+/// `pareto:30s,1.5` (the mean and the shape), `lognormal:90s,1` (the mean, and the deviation of the logarithm).
+impl FromStr for SpanDistribution {
+    type Err = ParseDistributionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseDistributionError::Form(text.to_owned());
+        let span = |text: &str| text.trim().parse::<Duration>().map_err(|_| wrong());
+        let with_number = |text: &str| {
+            let (mean, number) = text.split_once(',').ok_or_else(wrong)?;
+            Ok::<_, Self::Err>((span(mean)?, number.trim().parse::<f64>().map_err(|_| wrong())?))
+        };
+        let Some((law, told)) = text.split_once(':') else { return span(text).map(Self::Constant) };
+        let own = match law.trim() {
+            "exponential" => Self::Exponential(span(told)?),
+            "uniform" => {
+                let (min, max) = told.split_once("..").ok_or_else(wrong)?;
+                Self::Uniform { min: span(min)?, max: span(max)? }
+            }
+            "pareto" => with_number(told).map(|(mean, shape)| Self::Pareto { mean, shape })?,
+            "lognormal" => with_number(told).map(|(mean, sigma)| Self::Lognormal { mean, sigma })?,
+            _ => return Err(wrong()),
+        };
+        own.check().map_err(|why| ParseDistributionError::Value(text.to_owned(), why))?;
+        Ok(own)
+    }
+}
+
+/// As it is typed: `30 s`, `exponential:30 s`.
+impl fmt::Display for SpanDistribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(span) => write!(f, "{span}"),
+            Self::Exponential(mean) => write!(f, "exponential:{mean}"),
+            Self::Uniform { min, max } => write!(f, "uniform:{min}..{max}"),
+            Self::Pareto { mean, shape } => write!(f, "pareto:{mean},{shape}"),
+            Self::Lognormal { mean, sigma } => write!(f, "lognormal:{mean},{sigma}"),
+        }
+    }
 }
 
 impl SpanDistribution {
@@ -124,6 +182,28 @@ mod tests {
             assert!(matches!(wide.check(), Err(DistributionError::Sigma(_))), "{sigma}");
         }
         SpanDistribution::Lognormal { mean: second, sigma: 1.0 }.check().unwrap();
+    }
+
+    #[test]
+    fn a_law_is_typed_with_what_it_is_told() {
+        let seconds = Duration::from_secs;
+        for (text, law) in [
+            ("0s", SpanDistribution::Constant(Duration::ZERO)),
+            ("30 s", SpanDistribution::Constant(seconds(30))),
+            ("exponential:30 s", SpanDistribution::Exponential(seconds(30))),
+            ("uniform:1s..5s", SpanDistribution::Uniform { min: seconds(1), max: seconds(5) }),
+            ("pareto:3s,1.5", SpanDistribution::Pareto { mean: seconds(3), shape: 1.5 }),
+            ("lognormal: 90s, 1", SpanDistribution::Lognormal { mean: seconds(90), sigma: 1.0 }),
+        ] {
+            assert_eq!(text.parse(), Ok(law.clone()), "{text}");
+            assert_eq!(law.to_string().parse(), Ok(law));
+        }
+        for text in ["30", "normal:1s", "exponential 1s", "uniform:1s", "pareto:1s", "lognormal:1s,x"] {
+            let error = text.parse::<SpanDistribution>().unwrap_err();
+            assert_eq!(error, ParseDistributionError::Form(text.to_owned()));
+        }
+        let error = "uniform:5s..1s".parse::<SpanDistribution>().unwrap_err();
+        assert_eq!(error.to_string(), "`uniform:5s..1s`: `min` is larger than `max`");
     }
 
     /// The mean is e^{s²/2} medians, and its standard error over n draws √((e^{s²} − 1) / n) of itself. Half are below the

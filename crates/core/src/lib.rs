@@ -37,7 +37,7 @@ pub mod units;
 
 pub use checksum::internet_checksum;
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
-pub use distribution::{DistributionError, SpanDistribution};
+pub use distribution::{DistributionError, ParseDistributionError, SpanDistribution};
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, Output, drain};
 pub use frame::{Frame, Heading};

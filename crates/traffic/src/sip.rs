@@ -39,7 +39,8 @@ impl Description for LoadSettings {
             (Some(own), Ok(plan)) => {
                 let order = own.order(plan, server.ip(), flow.seeds);
                 order.server(&[(Transport::Udp, server)]).map_err(|error| error.to_string()).map(|server| {
-                    let waiting = own.delay.map(|law| Waiting::new(law, flow.stream("delay")));
+                    let waiting =
+                        own.delay.as_ref().map(|law| Waiting::new(law.0.clone(), flow.stream("delay")));
                     Served { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
                 })
             }

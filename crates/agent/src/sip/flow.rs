@@ -235,7 +235,7 @@ fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Resul
     let server = NameServer::open(NameServerOrder {
         listen: vec![at(Transport::Udp), at(Transport::Tcp)],
         zone: Arc::new(zone(&names.records)?),
-        delay: own.delay,
+        delay: own.delay.as_ref().map(|delay| delay.0.clone()),
         loss: own.loss.map_or(0.0, Fraction::get),
         seeds,
     });
@@ -292,7 +292,7 @@ fn sockets(
         clients: None,
         trust: Some(Trust::Anyone),
         names: Names::default(),
-        delay: own.delay,
+        delay: own.delay.as_ref().map(|delay| delay.0.clone()),
         limits: Limits::default(),
         seeds,
     });

@@ -362,7 +362,7 @@ fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
     };
     let [came, went] = [(); 2].map(|()| Arc::new(Mutex::new(BTreeSet::new())));
     let told = [Arc::clone(&came), Arc::clone(&went)];
-    let delayed = SocketsOrder { delay: Some("exponential 30 ms".parse().unwrap()), ..sockets(&UDP) };
+    let delayed = SocketsOrder { delay: Some("exponential:30 ms".parse().unwrap()), ..sockets(&UDP) };
     let server = deaf(delayed, asking, move |message| {
         let headers = message.headers();
         if headers.get(&Name::Authorization).is_some() {

@@ -11,7 +11,6 @@ use netrig_agent::sip::dns::{
 use netrig_sip::Uri;
 use netrig_sip::load::Unlocated;
 use netrig_sip::location::{Kind, Question, Zone};
-use netrig_sip::server::ResponseDelay;
 
 use super::*;
 
@@ -27,7 +26,7 @@ impl Names {
         let server = NameServer::open(NameServerOrder {
             listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
             zone: Arc::new(Zone::parse(zone).unwrap()),
-            delay: delay.map(|law| law.parse::<ResponseDelay>().unwrap()),
+            delay: delay.map(|law| law.parse::<SpanDistribution>().unwrap()),
             loss,
             seeds: Seeds::new(1),
         });
@@ -269,7 +268,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
 #[test]
 fn registrations_look_for_their_server() {
     let registrar = Running::start(sockets(&UDP), ordered(Role::Registrar));
-    let names = Names::start(&zone_of(address(&registrar)), Some("exponential 10 ms"), 0.0);
+    let names = Names::start(&zone_of(address(&registrar)), Some("exponential:10 ms"), 0.0);
     let location = Some(location("sip:example.test", names.source(), Lookup::PerAttempt));
     let domain = address(&registrar).to_string();
     let order = with(order(address(&registrar), Work::Register, 40), |plan| plan.domain = Some(domain));

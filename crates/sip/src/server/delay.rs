@@ -1,12 +1,8 @@
 //! Responses that leave later than they could: a server that takes a known time.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
-use netrig_core::{Duration, Instant, Stream};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use netrig_core::{Instant, SpanDistribution, Stream};
 
 use super::Destination;
 use crate::{Message, Name, Response};
@@ -14,44 +10,10 @@ use crate::{Message, Name, Response};
 /// Responses that may wait at once. More are not sent.
 const MOST: usize = 1 << 18;
 
-/// How long each response waits before it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum ResponseDelay {
-    /// As long as all others.
-    #[serde(rename = "constant")]
-    Fixed(Duration),
-    /// Exponentially distributed with this mean, each by itself.
-    Exponential(Duration),
-}
-
-impl FromStr for ResponseDelay {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let (law, span): (fn(Duration) -> Self, &str) = match text.strip_prefix("exponential") {
-            Some(mean) => (Self::Exponential, mean.trim()),
-            None => (Self::Fixed, text),
-        };
-        let expected = || format!("`{text}` is no delay: expected a time, as `5 ms`, or `exponential 5 ms`");
-        span.parse().map(law).map_err(|_| expected())
-    }
-}
-
-impl fmt::Display for ResponseDelay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(span) => write!(f, "{span}"),
-            Self::Exponential(mean) => write!(f, "exponential {mean}"),
-        }
-    }
-}
-
 /// Responses that wait. Those to one request keep their order: one that draws less than the one before it leaves with it.
 #[derive(Debug)]
 pub struct Waiting {
-    law: ResponseDelay,
+    law: SpanDistribution,
     random: Stream,
     number: u64,
     due: BTreeMap<(Instant, u64), (Destination, Message)>,
@@ -61,7 +23,7 @@ pub struct Waiting {
 
 impl Waiting {
     /// None, which will wait by this law.
-    pub fn new(law: ResponseDelay, random: Stream) -> Self {
+    pub fn new(law: SpanDistribution, random: Stream) -> Self {
         Self { law, random, number: 0, due: BTreeMap::new(), last: BTreeMap::new() }
     }
 
@@ -73,10 +35,7 @@ impl Waiting {
         if self.due.len() >= MOST {
             return Err(response);
         }
-        let span = match self.law {
-            ResponseDelay::Fixed(span) => span,
-            ResponseDelay::Exponential(mean) => self.random.exponential_duration(mean),
-        };
+        let span = self.law.draw(&mut self.random);
         let last = self.last.entry(request_of(&response)).or_insert((Instant::ZERO, 0));
         let at = (now + span).max(last.0);
         *last = (at, last.1 + 1);
@@ -119,7 +78,7 @@ mod tests {
     use super::*;
     use crate::header::Transport;
     use crate::{Method, Request, Status};
-    use netrig_core::Seeds;
+    use netrig_core::{Duration, Seeds};
 
     fn waiting(law: &str) -> Waiting {
         Waiting::new(law.parse().unwrap(), Seeds::new(1).stream("delay"))
@@ -138,19 +97,6 @@ mod tests {
     }
 
     #[test]
-    fn laws_are_read_as_they_are_written() {
-        for (text, law) in [
-            ("5 ms", ResponseDelay::Fixed(Duration::from_millis(5))),
-            ("exponential 100 us", ResponseDelay::Exponential(Duration::from_micros(100))),
-        ] {
-            assert_eq!(text.parse(), Ok(law));
-            assert_eq!(law.to_string().parse(), Ok(law));
-        }
-        let error = "uniform 5 ms".parse::<ResponseDelay>().unwrap_err();
-        assert!(error.starts_with("`uniform 5 ms` is no delay: expected a time"), "{error}");
-    }
-
-    #[test]
     fn a_fixed_delay_is_that_long() {
         let mut waiting = waiting("5ms");
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -163,7 +109,7 @@ mod tests {
 
     #[test]
     fn exponential_delays_have_their_mean_and_keep_the_order_of_a_request() {
-        let mut waiting = waiting("exponential 10 ms");
+        let mut waiting = waiting("exponential:10 ms");
         for branch in 0..20_000 {
             put(&mut waiting, Instant::ZERO, response(branch, Status::RINGING));
         }

@@ -37,7 +37,7 @@ use sha2::{Digest as _, Sha256};
 pub use answering::AnsweringMachine;
 pub use authentication::{Authenticator, NONCE_LIFE, Verdict};
 pub use bindings::{Binding, Bindings, LONGEST_BINDING, MOST_BINDINGS};
-pub use delay::{ResponseDelay, Waiting};
+pub use delay::Waiting;
 pub use hop::LONGEST_OVER_UDP;
 pub use manners::{Answer, Manners, Progress};
 pub use order::{Role, RoleError, ServerOrder, User};

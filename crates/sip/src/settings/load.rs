@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use netrig_core::{Duration, Fraction, Seeds, Size, SpanDistribution};
+use netrig_core::{Duration, Fraction, Seeds, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::hold::Hold;
+use super::drawn_time::DrawnTime;
 use super::location::{LocationSettings, NameService};
 use super::scenario::{ScenarioName, Spans};
 use super::server::Serving;
@@ -44,7 +44,7 @@ pub struct LoadSettings {
     pub stages: Vec<StageSettings>,
     /// In its place: each user begins again such a time after it was done (a closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<SpanDistribution>,
+    pub pause: Option<DrawnTime>,
     /// In its place: the moments at which users begin, counted from the flow's start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Duration>,
@@ -78,7 +78,7 @@ pub struct LoadSettings {
     pub provisionals: u16,
     /// How long a call is held, or a subscription lasts. What is drawn above 20 means is as long as that.
     #[serde(default)]
-    pub hold: Hold,
+    pub hold: DrawnTime,
     /// How long it rings until a call of `cancel` or `no-answer` is given up.
     #[serde(default = "tenth_of_a_second")]
     pub patience: Duration,
@@ -257,7 +257,7 @@ impl LoadSettings {
             return Some(Pace::Open(Arrivals::at(rate, gaps)));
         }
         if let Some(pause) = &self.pause {
-            return Some(Pace::Closed(pause.clone()));
+            return Some(Pace::Closed(pause.0.clone()));
         }
         if !self.moments.is_empty() {
             return Some(Pace::Open(Arrivals::Trace(self.moments.clone())));
@@ -434,6 +434,7 @@ fn no_pace() -> SettingError {
 
 #[cfg(test)]
 mod tests {
+    use netrig_core::SpanDistribution;
     use serde_json::{Value, json};
 
     use super::*;

@@ -6,10 +6,10 @@ use netrig_core::{Duration, Fraction};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::drawn_time::DrawnTime;
 use super::{SettingError, wrong};
 use crate::header::Transport;
 use crate::location::Zone;
-use crate::server::ResponseDelay;
 use crate::{SipUri, Uri};
 
 /// How users find their server by its name (RFC 3263).
@@ -36,7 +36,7 @@ pub struct LocationSettings {
     pub port: u16,
     /// How long the DNS server keeps each answer back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<ResponseDelay>,
+    pub delay: Option<DrawnTime>,
     /// The share of its answers over UDP that the DNS server does not send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Fraction>,
@@ -147,6 +147,9 @@ impl LocationSettings {
         if self.port == 0 {
             return wrong("location.port", "a server listens at a port from 1 on");
         }
+        if let Some(Err(error)) = self.delay.as_ref().map(DrawnTime::check) {
+            return wrong("location.delay", error.to_string());
+        }
         if self.retry.is_zero() {
             return wrong("location.retry", "it must be above zero");
         }
@@ -174,6 +177,8 @@ fn usual(name: &str, transport: Transport, server: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use netrig_core::SpanDistribution;
+
     use super::*;
 
     fn settings(records: &[&str]) -> LocationSettings {
@@ -210,6 +215,11 @@ mod tests {
         assert_eq!(field(settings(&["a.test MX 1 x"])), "location.records");
         assert_eq!(field(LocationSettings { name: "a b".into(), ..settings(&[]) }), "location.name");
         assert_eq!(field(LocationSettings { port: 0, ..settings(&[]) }), "location.port");
+        let heavy = SpanDistribution::Pareto { mean: Duration::from_secs(1), shape: 1.0 };
+        assert_eq!(
+            field(LocationSettings { delay: Some(DrawnTime(heavy)), ..settings(&[]) }),
+            "location.delay"
+        );
         assert_eq!(field(LocationSettings { tries: 0, ..settings(&[]) }), "location.tries");
         assert_eq!(field(LocationSettings { retry: Duration::ZERO, ..settings(&[]) }), "location.retry");
     }

@@ -1,12 +1,12 @@
 //! What an experiment file says of SIP: a load of users at one end of a flow, and who serves them at the other.
 
-mod hold;
+mod drawn_time;
 mod load;
 mod location;
 mod scenario;
 mod server;
 
-pub use hold::Hold;
+pub use drawn_time::DrawnTime;
 pub use load::{Called, Connections, LoadSettings, StageSettings};
 pub use location::{LocationSettings, LookupSettings, NameService};
 pub use scenario::{ScenarioName, Spans};

@@ -8,12 +8,13 @@ use netrig_core::{Duration, Seeds};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::drawn_time::DrawnTime;
 use super::load::{Called, LoadSettings};
 use super::scenario::ScenarioName;
 use super::{SettingError, wrong};
 use crate::digest::Algorithm;
 use crate::load::Plan;
-use crate::server::{Answer, Manners, Progress, ResponseDelay, Role, ServerOrder, User};
+use crate::server::{Answer, Manners, Progress, Role, ServerOrder, User};
 use crate::{Status, Uri};
 
 /// Who serves the users of a load.
@@ -42,7 +43,7 @@ pub struct ServerSettings {
     pub contact: Option<String>,
     /// How long each response is kept back before it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<ResponseDelay>,
+    pub delay: Option<DrawnTime>,
     /// Of a user agent: how long it rings before it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring: Option<Duration>,
@@ -56,11 +57,11 @@ pub struct ServerSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuse: Option<u16>,
     /// Transactions that it remembers at once; beyond that it answers with 503.
-    #[serde(default = "most_transactions")]
-    pub most_transactions: u32,
+    #[serde(default = "max_transactions")]
+    pub max_transactions: u32,
 }
 
-fn most_transactions() -> u32 {
+fn max_transactions() -> u32 {
     1_000_000
 }
 
@@ -143,7 +144,7 @@ impl ServerSettings {
             contact: self.contact.clone(),
             digest: self.digest.map(Algorithm::from),
             realm: None,
-            most_transactions: self.most_transactions as usize,
+            most_transactions: self.max_transactions as usize,
             most_users: all as usize,
             timing: plan.timing,
             seeds,
@@ -241,8 +242,11 @@ impl ServerSettings {
         if self.delay.is_some() && (is(ServerRole::Proxy) || is(ServerRole::StatelessProxy)) {
             return wrong("server.delay", "a proxy's responses are those of others: they are not kept back");
         }
-        if self.most_transactions == 0 {
-            return wrong("server.most_transactions", "it must be above zero");
+        if let Some(Err(error)) = self.delay.as_ref().map(DrawnTime::check) {
+            return wrong("server.delay", error.to_string());
+        }
+        if self.max_transactions == 0 {
+            return wrong("server.max_transactions", "it must be above zero");
         }
         Ok(())
     }

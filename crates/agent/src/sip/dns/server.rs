@@ -7,10 +7,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 use netrig_sip::header::Transport;
 use netrig_sip::location::Zone;
-use netrig_sip::server::ResponseDelay;
 use rustix::net::SocketFlags;
 use serde::Serialize;
 
@@ -57,7 +56,7 @@ pub struct NameServerOrder {
     /// What it knows.
     pub zone: Arc<Zone>,
     /// How long each answer is kept back.
-    pub delay: Option<ResponseDelay>,
+    pub delay: Option<SpanDistribution>,
     /// The share of answers over UDP that are not sent, 0 to 1, drawn from the stream `dns/loss`.
     pub loss: f64,
     /// Of all that is drawn.
@@ -213,11 +212,7 @@ impl NameServer {
             self.tally.ignored += 1;
             return;
         }
-        let span = match self.order.delay {
-            None => Duration::ZERO,
-            Some(ResponseDelay::Fixed(span)) => span,
-            Some(ResponseDelay::Exponential(mean)) => self.delay.exponential_duration(mean),
-        };
+        let span = self.order.delay.as_ref().map_or(Duration::ZERO, |law| law.draw(&mut self.delay));
         self.number += 1;
         self.waiting.insert((now + span, self.number), (to, message));
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use netrig_core::SpanDistribution;
 use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Portion, Work};
 use serde::{Deserialize, Serialize};
 
@@ -126,24 +125,13 @@ fn hold(plan: &Plan) -> Option<String> {
         _ => None,
     };
     let span = plan.works().find_map(held)?;
-    Some(plan.hold.as_ref().map_or_else(|| span.to_string(), drawn))
-}
-
-/// `30 s`, `exponential:30 s`.
-fn drawn(span: &SpanDistribution) -> String {
-    match span {
-        SpanDistribution::Constant(span) => span.to_string(),
-        SpanDistribution::Exponential(mean) => format!("exponential:{mean}"),
-        SpanDistribution::Uniform { min, max } => format!("uniform:{min}..{max}"),
-        SpanDistribution::Pareto { mean, shape } => format!("pareto:{mean},{shape}"),
-        SpanDistribution::Lognormal { mean, sigma } => format!("lognormal:{mean},{sigma}"),
-    }
+    Some(plan.hold.as_ref().map_or_else(|| span.to_string(), ToString::to_string))
 }
 
 /// `100/s..500/s in 30 s, 500/s; poisson`.
 fn words(pace: &Pace) -> String {
     let (gaps, stages) = match pace {
-        Pace::Closed(pause) => return format!("each again after {}", drawn(pause)),
+        Pace::Closed(pause) => return format!("each again after {pause}"),
         Pace::Open(Arrivals::Trace(moments)) => {
             let last = moments.last().map_or(0.0, |last| last.as_secs_f64());
             return format!("a trace of {} moments in {last} s", moments.len());
@@ -173,7 +161,7 @@ fn words(pace: &Pace) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Duration;
+    use netrig_core::{Duration, SpanDistribution};
     use netrig_sip::load::{CalleeOrder, Directory, Scenario, Stage};
     use netrig_sip::transaction::Timing;
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use netrig_core::{Duration, Instant, Seeds};
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Abilities, Kind};
-use netrig_sip::server::{Destination, Domain, ResponseDelay, Server, Source, Waiting};
+use netrig_sip::server::{Destination, Domain, Server, Source, Waiting};
 use netrig_sip::{Framed, Host, Message, Method};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -68,7 +68,7 @@ pub struct SocketsOrder {
     /// Which addresses names have.
     pub names: Names,
     /// How long each response waits before it is sent.
-    pub delay: Option<ResponseDelay>,
+    pub delay: Option<SpanDistribution>,
     /// How many connections there may be, and how long.
     pub limits: Limits,
     /// Of what is drawn.
@@ -191,7 +191,8 @@ impl Sockets {
             };
             listens.push((point.transport, local));
         }
-        let waiting = order.delay.map(|law| Waiting::new(law, order.seeds.stream("sip/serve/delay")));
+        let waiting = order.delay.as_ref();
+        let waiting = waiting.map(|law| Waiting::new(law.clone(), order.seeds.stream("sip/serve/delay")));
         Ok(Self {
             clock,
             pacer,

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory as _};
-use netrig_core::{Duration, Fraction, Size};
+use netrig_core::{Duration, Fraction, Size, SpanDistribution};
 use toml::de::{DeTable, DeValue};
 
-use super::subject::{TypedHold, read};
+use super::subject::read;
 use crate::arguments::Arguments;
 use crate::failure::Failure;
 use crate::output::replace;
@@ -246,8 +246,8 @@ fn in_toml(argument: &Arg, word: String) -> toml::Value {
         return number.into();
     }
     let kind = argument.get_value_parser().type_id();
-    let has_unit =
-        [TypeId::of::<Duration>(), TypeId::of::<TypedHold>(), TypeId::of::<Size>(), TypeId::of::<Fraction>()];
+    let spans = [TypeId::of::<Duration>(), TypeId::of::<SpanDistribution>()];
+    let has_unit = [&spans[..], &[TypeId::of::<Size>(), TypeId::of::<Fraction>()]].concat();
     let unit = word.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     match unit {
         Some(place @ 1..) if has_unit.iter().any(|one| kind == *one) => {

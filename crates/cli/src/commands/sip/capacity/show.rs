@@ -72,7 +72,7 @@ fn form(
     let transport = subject.target.split(':').next().unwrap_or_default().to_uppercase();
     Rfc7502Form {
         transport: Some(transport),
-        session_duration_s: (!is_registration).then(|| subject.call.hold.0.0.mean().as_secs_f64()),
+        session_duration_s: (!is_registration).then(|| subject.call.hold.mean().as_secs_f64()),
         media_streams: Some(0),
         baseline_rate: baseline.and_then(|baseline| baseline.carried),
         session_establishment_rate: measured.clone().filter(|_| !is_registration),

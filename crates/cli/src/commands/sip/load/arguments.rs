@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use netrig_core::Duration;
+use netrig_core::{Duration, SpanDistribution};
 
 use crate::commands::sip::environment::EnvironmentArguments;
 use crate::commands::sip::rate::{Rate, TypedGaps, TypedStage};
@@ -34,6 +34,9 @@ pub struct ArrivalArguments {
     /// given
     #[arg(long, value_name = "RATE", group = "pace")]
     pub rate: Option<Rate>,
+    /// The mean time between two that begin, in place of the rate
+    #[arg(long, value_name = "TIME", group = "pace", value_parser = gap)]
+    pub interval: Option<Duration>,
     /// How many call attempts (or whatever is begun) each user makes in an hour, in place of the rate of all: busy hour call
     /// attempts
     #[arg(long, value_name = "N", group = "pace", value_parser = attempts)]
@@ -44,10 +47,11 @@ pub struct ArrivalArguments {
     /// The moments at which users begin, from a file: a time in seconds on each line
     #[arg(long, value_name = "FILE", group = "pace")]
     pub trace: Option<PathBuf>,
-    /// Each of the users begins again such a time after it was done: a closed loop
+    /// Each of the users begins again such a time after it was done (a closed loop): `10s`, or drawn: `exponential:10s`,
+    /// `uniform:5s..15s`, `pareto:10s,1.5`, `lognormal:10s,1`
     #[arg(long, value_name = "TIME", group = "pace")]
-    pub interval: Option<Duration>,
-    /// How the gaps are distributed, or the pauses of a closed loop: poisson, constant, uniform, burst:N
+    pub pause: Option<SpanDistribution>,
+    /// How the gaps of a rate are distributed: poisson, constant, uniform, burst:N
     #[arg(long, value_name = "KIND", default_value = "poisson")]
     pub arrivals: TypedGaps,
     /// How long users begin; what has begun is brought to its end
@@ -62,6 +66,14 @@ pub struct ArrivalArguments {
     /// Seed of the arrivals: the same one gives the same moments
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// A time above zero.
+fn gap(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(Duration::ZERO) => Err("expected more than nothing".to_owned()),
+        span => span.map_err(|error| format!("{error}")),
+    }
 }
 
 /// A number above zero.

@@ -3,6 +3,8 @@
 mod arguments;
 mod order;
 mod show;
+#[cfg(test)]
+mod vocabulary;
 
 use std::process::ExitCode;
 use std::sync::Arc;

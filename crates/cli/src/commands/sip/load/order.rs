@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use netrig_agent::sip::load::LoadOrder;
-use netrig_core::{Duration, SpanDistribution};
+use netrig_core::Duration;
 use netrig_sip::load::{Arrivals, Gaps, Pace, moments_of};
 
 use super::arguments::{ArrivalArguments, Load};
@@ -28,24 +28,32 @@ pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
 
 fn pace(typed: &ArrivalArguments) -> Result<Pace, Failure> {
     let gaps = typed.arrivals.0;
-    if let Some(interval) = typed.interval {
-        return match gaps {
-            Gaps::Poisson => Ok(Pace::Closed(SpanDistribution::Exponential(interval))),
-            Gaps::Constant => Ok(Pace::Closed(SpanDistribution::Constant(interval))),
-            Gaps::Uniform => {
-                Ok(Pace::Closed(SpanDistribution::Uniform { min: Duration::ZERO, max: interval * 2 }))
-            }
-            Gaps::Burst(_) => Err(Failure::request("the users of a closed loop do not come in bursts")),
-        };
+    let is_drawn = gaps != Gaps::default();
+    if let Some(pause) = &typed.pause {
+        if is_drawn {
+            return Err(Failure::request(
+                "--arrivals: of a closed loop --pause says how the times are distributed",
+            ));
+        }
+        return Ok(Pace::Closed(pause.clone()));
     }
     if let Some(path) = &typed.trace {
+        if is_drawn {
+            return Err(Failure::request(
+                "--arrivals: the moments are given, nothing is distributed around a mean",
+            ));
+        }
         return Ok(Pace::Open(Arrivals::Trace(trace(path)?)));
     }
     if !typed.stage.is_empty() {
         let stages = typed.stage.iter().map(|stage| stage.0).collect();
         return Ok(Pace::Open(Arrivals::Rate { gaps, stages }));
     }
-    Ok(Pace::Open(Arrivals::at(typed.rate.map_or(RATE, |rate| rate.0), gaps)))
+    let rate = match (typed.interval, typed.rate) {
+        (Some(mean), _) => 1.0 / mean.as_secs_f64(),
+        (None, rate) => rate.map_or(RATE, |rate| rate.0),
+    };
+    Ok(Pace::Open(Arrivals::at(rate, gaps)))
 }
 
 /// The moments of a trace.

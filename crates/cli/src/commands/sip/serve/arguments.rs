@@ -7,8 +7,7 @@ use std::str::FromStr;
 use crate::commands::sip::metrics::MetricsArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_agent::sip::ListeningPoint;
-use netrig_core::{Duration, Fraction};
-use netrig_sip::server::ResponseDelay;
+use netrig_core::{Duration, Fraction, SpanDistribution};
 
 /// `netrig sip serve`.
 #[derive(Debug, Args)]
@@ -178,9 +177,10 @@ pub struct Contact {
 /// A time that is taken on purpose.
 #[derive(Debug, Args)]
 pub struct Delay {
-    /// Keep each response back: for a time, `5 ms`, or an exponential one with that mean, `exponential 5 ms`
-    #[arg(long, value_name = "DELAY")]
-    pub delay: Option<ResponseDelay>,
+    /// Keep each response back: `5ms`, or drawn: `exponential:5ms`, `uniform:1ms..9ms`, `pareto:5ms,1.5` (the mean and the shape),
+    /// `lognormal:5ms,1` (the mean, and the deviation of the logarithm)
+    #[arg(long, value_name = "TIME")]
+    pub delay: Option<SpanDistribution>,
 }
 
 /// `netrig sip serve registrar`.

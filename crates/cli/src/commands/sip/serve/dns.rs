@@ -32,7 +32,7 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
     let server = NameServer::open(NameServerOrder {
         listen,
         zone: Arc::new(zone),
-        delay: typed.delay.delay,
+        delay: typed.delay.delay.clone(),
         loss: typed.loss.get(),
         seeds: Seeds::new(typed.seed),
     });

@@ -179,7 +179,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         clients: authorities(&place.client_authorities).map_err(Failure::request)?,
         trust: authorities(&place.authorities).map_err(Failure::request)?.map(Trust::Authorities),
         names: names(place),
-        delay: typed.delay.and_then(|typed| typed.delay),
+        delay: typed.delay.and_then(|typed| typed.delay.clone()),
         limits: Limits { connections: place.max_connections, idle: place.idle, ..Limits::default() },
         seeds,
     });

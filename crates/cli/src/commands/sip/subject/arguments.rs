@@ -4,12 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use netrig_core::{Duration, Fraction, Size};
-
+use netrig_core::{Duration, Fraction, Size, SpanDistribution};
 use netrig_sip::settings::ScenarioName;
 
 use super::location::LocationArguments;
-use super::typed::{TypedHold, TypedMix, TypedReconnect, scenarios};
+use super::typed::{TypedMix, TypedReconnect, scenarios};
 
 /// A server, what users do with it, and what it has to keep to.
 #[derive(Debug, Args)]
@@ -74,9 +73,8 @@ pub struct Population {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Calls")]
 pub struct CallArguments {
-    /// Who is called: the server or somebody behind it, or a peer of each user, which netrig registers with the server
-    /// beforehand and which answers
-    #[arg(long, value_enum, default_value_t = CalleeName::None)]
+    /// Who is called
+    #[arg(long, value_enum, default_value_t = CalleeName::Server)]
     pub callee: CalleeName,
     /// How long a peer of `--callee own` rings
     #[arg(long, value_name = "TIME", default_value = "0s")]
@@ -89,9 +87,10 @@ pub struct CallArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub provisionals: u16,
     /// How long a call is held, or a subscription lasts: `30s`, or drawn: `exponential:30s`, `uniform:10s..50s`,
-    /// `pareto:30s,1.5` (the mean and the shape), `lognormal:90s,1` (the mean, and the deviation of the logarithm); what would be above 20 means is as long as that
+    /// `pareto:30s,1.5` (the mean and the shape), `lognormal:90s,1` (the mean, and the deviation of the logarithm); what would be
+    /// above 20 means is as long as that
     #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub hold: TypedHold,
+    pub hold: SpanDistribution,
     /// How long it rings until a call of `cancel` or `no-answer` is given up
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub patience: Duration,
@@ -112,9 +111,9 @@ pub struct CallArguments {
 /// Who is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CalleeName {
-    /// Nobody of netrig's
-    None,
-    /// A peer of each user
+    /// The server, or somebody behind it
+    Server,
+    /// A peer of each user, which netrig registers with the server beforehand and which answers
     Own,
 }
 

@@ -9,4 +9,3 @@ mod typed;
 pub use arguments::Subject;
 pub use carrier::{name_of, target};
 pub use order::{Span, may_test, order_of, read, scenario, thresholds, work};
-pub use typed::TypedHold;

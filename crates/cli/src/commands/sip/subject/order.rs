@@ -9,7 +9,7 @@ use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Statistic, Thresholds};
 use netrig_sip::load::{CalleeOrder, Directory, Pace, Plan, Portion, Work};
-use netrig_sip::settings::{ScenarioName, Spans};
+use netrig_sip::settings::{DrawnTime, ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
 
 use super::arguments::{CalleeName, Population, StatisticName, Subject};
@@ -55,11 +55,11 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         domain: subject.population.domain.clone().or_else(|| location.as_ref().map(|_| host.clone())),
         expires: expires(subject),
         mix: mix(subject),
-        hold: call.hold.0.drawn(),
+        hold: DrawnTime(call.hold.clone()).drawn(),
         contacts: call.contacts,
         provisionals: call.provisionals,
         callee: match call.callee {
-            CalleeName::None => CalleeOrder::Foreign,
+            CalleeName::Server => CalleeOrder::Foreign,
             CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
         },
         description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX).min(60_000),
@@ -171,7 +171,7 @@ pub fn work(subject: &Subject) -> Work {
 }
 
 fn work_of(scenario: ScenarioName, subject: &Subject) -> Work {
-    let (hold, patience) = (subject.call.hold.0.0.mean(), subject.call.patience);
+    let (hold, patience) = (subject.call.hold.mean(), subject.call.patience);
     scenario.work(Spans { hold, patience, expires: expires(subject) })
 }
 

@@ -1,24 +1,24 @@
-//! How long something is held: a time, or one that is drawn.
+//! How long something lasts: a time, or one that is drawn.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use netrig_core::{Duration, SpanDistribution};
+use netrig_core::{DistributionError, Duration, SpanDistribution};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// How long something is held: `"30 s"`, or drawn as `{ exponential = "30 s" }`.
+/// How long something lasts: `"30 s"`, or drawn as `{ exponential = "30 s" }`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hold(pub SpanDistribution);
+pub struct DrawnTime(pub SpanDistribution);
 
-impl Default for Hold {
-    /// Not at all.
+impl Default for DrawnTime {
+    /// No time.
     fn default() -> Self {
         Self(SpanDistribution::Constant(Duration::ZERO))
     }
 }
 
-impl Hold {
+impl DrawnTime {
     /// What is to be drawn from, if it is not always the same.
     pub fn drawn(&self) -> Option<SpanDistribution> {
         match &self.0 {
@@ -26,9 +26,20 @@ impl Hold {
             other => Some(other.clone()),
         }
     }
+
+    /// Refuses what cannot be drawn. No time is a time.
+    ///
+    /// # Errors
+    /// What is out of range.
+    pub fn check(&self) -> Result<(), DistributionError> {
+        match &self.0 {
+            SpanDistribution::Constant(_) => Ok(()),
+            drawn => drawn.check(),
+        }
+    }
 }
 
-impl Serialize for Hold {
+impl Serialize for DrawnTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             SpanDistribution::Constant(span) => span.serialize(serializer),
@@ -37,32 +48,32 @@ impl Serialize for Hold {
     }
 }
 
-impl<'de> Deserialize<'de> for Hold {
+impl<'de> Deserialize<'de> for DrawnTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> de::Visitor<'de> for Either {
-            type Value = Hold;
+            type Value = DrawnTime;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time such as `30 s`, or how it is drawn, such as `{ exponential = \"30 s\" }`")
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Hold, E> {
-                text.parse().map(|span| Hold(SpanDistribution::Constant(span))).map_err(E::custom)
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<DrawnTime, E> {
+                text.parse().map(|span| DrawnTime(SpanDistribution::Constant(span))).map_err(E::custom)
             }
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Hold, A::Error> {
-                SpanDistribution::deserialize(de::value::MapAccessDeserializer::new(map)).map(Hold)
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<DrawnTime, A::Error> {
+                SpanDistribution::deserialize(de::value::MapAccessDeserializer::new(map)).map(DrawnTime)
             }
         }
         deserializer.deserialize_any(Either)
     }
 }
 
-impl JsonSchema for Hold {
+impl JsonSchema for DrawnTime {
     fn schema_name() -> Cow<'static, str> {
-        "Hold".into()
+        "DrawnTime".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "How long something is held: a time, or how it is drawn.",
+            "description": "A time, or how it is drawn.",
             "anyOf": [generator.subschema_for::<Duration>(), generator.subschema_for::<SpanDistribution>()]
         })
     }

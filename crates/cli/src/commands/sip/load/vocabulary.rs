@@ -1,0 +1,153 @@
+//! What a load is called on the command line and in an experiment file is the same: whoever copies a value over gets the same
+//! load.
+
+use clap::{Command, CommandFactory as _, Parser as _};
+use netrig_core::{Duration, Seeds};
+use netrig_sip::load::Plan;
+use netrig_sip::settings::LoadSettings;
+use serde_json::Value;
+
+use super::order::order;
+use crate::arguments::{self, Arguments};
+use crate::commands::sip;
+
+/// Keys of a file that are no flags of `netrig sip load`, and why.
+const NO_FLAGS: [(&str, &str); 9] = [
+    ("stages", "each is a `--stage`"),
+    ("moments", "they stand in the file of `--trace`"),
+    ("population", "who does nothing is not there"),
+    ("password", "it is in no list of processes: `--password-env`"),
+    ("secure", "the target says `tls:`"),
+    ("port", "the target has it"),
+    ("location", "the target is a name: `--zone` and `--resolver`"),
+    ("threads", "`--cpus`"),
+    ("server", "nobody is served"),
+];
+
+/// A subcommand by its path.
+fn command(path: &[&str]) -> Command {
+    let mut all = Arguments::command();
+    all.build();
+    path.iter().fold(all, |command, name| command.find_subcommand(name).unwrap().clone())
+}
+
+fn has(command: &Command, key: &str) -> bool {
+    let flag = key.replace('_', "-");
+    command.get_arguments().any(|argument| argument.get_long() == Some(&flag))
+}
+
+/// The words of a flag that has a list of them.
+fn typed(command: &Command, flag: &str) -> Vec<String> {
+    let flag = command.get_arguments().find(|argument| argument.get_long() == Some(flag)).unwrap();
+    sorted(flag.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect())
+}
+
+fn sorted(mut words: Vec<String>) -> Vec<String> {
+    words.sort();
+    words
+}
+
+/// The keys of a type of files.
+fn keys(schema: &Value, of: &str) -> Vec<String> {
+    schema["$defs"][of]["properties"].as_object().unwrap().keys().cloned().collect()
+}
+
+/// The words of a type of files that has a list of them.
+fn words(schema: &Value, of: &str) -> Vec<String> {
+    let all = schema["$defs"][of]["anyOf"].as_array().unwrap().iter();
+    sorted(all.filter_map(|one| one["const"].as_str()).map(str::to_owned).collect())
+}
+
+#[test]
+fn a_key_of_a_file_is_the_flag_of_that_name_and_has_its_words() {
+    let schema = serde_json::to_value(netrig_experiment::schema()).unwrap();
+    let load = command(&["sip", "load"]);
+    for key in keys(&schema, "LoadSettings") {
+        let is_none = NO_FLAGS.iter().any(|(none, _)| *none == key);
+        assert_ne!(has(&load, &key), is_none, "{key}");
+    }
+    for (flag, of) in [
+        ("scenario", "ScenarioName"),
+        ("callee", "Called"),
+        ("connections", "Connections"),
+        ("lookup", "LookupSettings"),
+    ] {
+        assert_eq!(typed(&load, flag), words(&schema, of), "{flag}");
+    }
+    let roles = words(&schema, "ServerRole");
+    let servers: Vec<_> = roles.iter().map(|role| command(&["sip", "serve", role])).collect();
+    for key in keys(&schema, "ServerSettings").iter().filter(|key| *key != "role") {
+        assert!(servers.iter().any(|server| has(server, key)), "{key}");
+    }
+    assert_eq!(typed(&command(&["sip", "serve", "registrar"]), "digest"), words(&schema, "Digest"));
+}
+
+/// The plan that a command line makes.
+fn plan_of(flags: &[&str]) -> Plan {
+    let words = ["netrig", "sip", "load", "udp:127.0.0.1", "--seed", "1"].iter().chain(flags);
+    let arguments::Command::Sip(sip) = Arguments::try_parse_from(words).unwrap().command else { panic!() };
+    let sip::Kind::Load(load) = &sip.kind else { panic!() };
+    order(load).unwrap().plan
+}
+
+/// What a plan says of what is done when.
+fn said(plan: &Plan) -> String {
+    let Plan { work, mix, pace, hold, users, count, callee, contacts, provisionals, .. } = plan;
+    let Plan { description, domain, expires, timing, calls, .. } = plan;
+    format!(
+        "{work:?} {mix:?} {pace:?} {hold:?} {users} {count:?} {callee:?} {contacts} {provisionals} {description} {domain:?} \
+         {expires} {timing:?} {calls}"
+    )
+}
+
+#[test]
+fn a_value_means_the_same_on_the_command_line_and_in_a_file() {
+    let trace = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(trace.path(), "0.5\n1.5\n").unwrap();
+    let trace = format!("--trace={}", trace.path().display());
+    for (flags, keys) in [
+        (&["--interval=300ms"][..], "interval = \"300 ms\""),
+        (&["--interval=300ms", "--arrivals=burst:10"], "interval = \"300 ms\"\narrivals = { burst = 10 }"),
+        (&["--rate=40/s", "--arrivals=constant"], "rate = 40\narrivals = \"constant\""),
+        (
+            &["--stage=5/s,10s", "--stage=5/s..9/s,1s"],
+            "stages = [{ rate = 5, for = \"10 s\" }, { rate = 5, to = 9, for = \"1 s\" }]",
+        ),
+        (&["--pause=10s"], "pause = \"10 s\""),
+        (&["--pause=exponential:10s"], "pause = { exponential = \"10 s\" }"),
+        (&["--pause=uniform:1s..5s"], "pause = { uniform = { min = \"1 s\", max = \"5 s\" } }"),
+        (&[&trace], "moments = [\"500 ms\", \"1500 ms\"]"),
+        (
+            &["--rate=1/s", "--scenario=register", "--expires=2h"],
+            "rate = 1\nscenario = \"register\"\nexpires = \"2 h\"",
+        ),
+        (&["--rate=1/s", "--mix=call=70%,busy=30%"], "rate = 1\nmix = { call = \"70 %\", busy = \"30 %\" }"),
+        (&["--rate=1/s", "--callee=server"], "rate = 1\ncallee = \"server\""),
+        (
+            &["--rate=1/s", "--callee=own", "--ring=1s", "--contacts=2", "--provisionals=3"],
+            "rate = 1\ncallee = \"own\"\nring = \"1 s\"\ncontacts = 2\nprovisionals = 3",
+        ),
+        (&["--rate=1/s", "--hold=30s"], "rate = 1\nhold = \"30 s\""),
+        (
+            &["--rate=1/s", "--hold=lognormal:90s,1"],
+            "rate = 1\nhold = { lognormal = { mean = \"90 s\", sigma = 1 } }",
+        ),
+        (
+            &["--rate=1/s", "--scenario=cancel", "--patience=2s", "--sdp=1KB", "--domain=example.com"],
+            "rate = 1\nscenario = \"cancel\"\npatience = \"2 s\"\nsdp = \"1 KB\"\ndomain = \"example.com\"",
+        ),
+        (
+            &["--rate=1/s", "--users=7", "--count=9", "--t1=1s", "--t2=2s", "--t4=3s"],
+            "rate = 1\nusers = 7\ncount = 9\nt1 = \"1 s\"\nt2 = \"2 s\"\nt4 = \"3 s\"",
+        ),
+    ] {
+        let flags = [flags, &["--most-calls=1000"]].concat();
+        let scenario =
+            if keys.contains("scenario") || keys.contains("mix") { "" } else { "scenario = \"call\"" };
+        let text = format!("{keys}\n{scenario}\nmost_calls = 1000\nserver = \"program\"");
+        let settings: LoadSettings = toml::from_str(&text).unwrap();
+        settings.check_values().unwrap();
+        let plan = settings.plan("users", Seeds::new(1), Duration::from_secs(10)).unwrap();
+        assert_eq!(said(&plan_of(&flags)), said(&plan), "{keys}");
+    }
+}
