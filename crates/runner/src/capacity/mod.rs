@@ -1,9 +1,11 @@
 //! The capacity of a server: the highest rate that it carries.
 //!
-//! [`Search`] decides what is offered next and what a step has shown; a driver offers it. Three modes: ramp and
+//! [`Search`] decides what is offered next and what a step has shown, [`BaselineSearch`] what the tester carries against itself; a
+//! driver offers it. Three modes: ramp and
 //! bisection with a sequential test for each step, the algorithm of RFC 7502, the design objective capacity of ETSI
 //! TS 186 008. What is decided, with which risks, stands in `docs/sip-capacity.md`.
 
+mod baseline;
 mod bracket;
 mod decision;
 mod design_objective;
@@ -16,6 +18,7 @@ mod search;
 mod settings;
 mod verdict;
 
+pub use baseline::{Baseline, BaselineSearch};
 pub use decision::{Decision, Outcome, Reason};
 pub use form::Rfc7502Form;
 pub use journal::{Entry, Journal, Record, ResumeError, Stand};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod baseline;
 mod design_objective;
 mod form;
 mod judging;

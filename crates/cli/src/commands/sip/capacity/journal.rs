@@ -3,11 +3,10 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use netrig_runner::capacity::{Journal, Search, Settings};
+use netrig_runner::capacity::{Baseline, Journal, Search, Settings};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::Capacity;
-use super::baseline::Baseline;
 use crate::failure::Failure;
 
 /// What stands in the file.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_agent::sip::load::Offered;
-use netrig_runner::capacity::{Drain, Order, Search, Verdict};
+use netrig_runner::capacity::{Baseline, Drain, Order, Search, Verdict};
 
 use super::screen::{Hand, State};
 use super::watching::Watchers;
@@ -22,7 +22,6 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Capacity;
-use baseline::Baseline;
 
 /// How often a silence looks whether it is interrupted.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use netrig_agent::sip::load::Offered;
-use netrig_runner::capacity::{Journal, Record, Rfc7502Form, Verdict};
+use netrig_runner::capacity::{Baseline, Journal, Record, Rfc7502Form, Verdict};
 use serde::Serialize;
 
 use super::arguments::{Capacity, ModeName};
-use super::baseline::Baseline;
 use super::settings::unit;
 use crate::commands::sip::subject::work;
 use crate::failure::Failure;
