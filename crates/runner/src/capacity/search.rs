@@ -277,6 +277,13 @@ impl Search {
         Journal { settings: self.settings.clone(), entries: self.entries.clone() }
     }
 
+    /// Whether the server has carried any rate.
+    pub fn has_passed(&self) -> bool {
+        let is_passed =
+            |entry: &Entry| matches!(entry, Entry::Step(record) if record.decision.outcome == Outcome::Passed);
+        self.entries.iter().any(is_passed)
+    }
+
     /// Goes on by what was written down.
     fn take(&mut self, entry: Entry) {
         match (&entry, self.again) {

@@ -7,7 +7,7 @@ use netrig_agent::sip::load::{
     DelayRow, LoadError, LoadOrder, LoadReport, Next, OutcomeRow, SecondRow, SoFar, run,
 };
 use netrig_core::Duration;
-use netrig_runner::capacity::{Counts, DelaySeen, Outcome, Progress, Search, Seen, Step, TesterSeen};
+use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
 use netrig_sip::load::{Arrivals, Pace, Work};
 
 use super::arguments::Capacity;
@@ -49,7 +49,7 @@ pub fn offer(
     let report = run(&order, stop, |ready| warn(&ready.warnings), second);
     let report = match report {
         // What could be made ready at a lower rate cannot because of the rate.
-        Err(error @ LoadError::Preparation { .. }) if has_passed(search) => {
+        Err(error @ LoadError::Preparation { .. }) if search.has_passed() => {
             return Ok(Some(Seen { unprepared: Some(error.to_string()), ..Seen::default() }));
         }
         report => report.map_err(load::failure)?,
@@ -58,11 +58,6 @@ pub fn offer(
         return Ok(None);
     }
     Ok(Some(watched.end(&report)))
-}
-
-/// Whether the server has carried any rate.
-fn has_passed(search: &Search) -> bool {
-    search.journal().steps().any(|record| record.decision.outcome == Outcome::Passed)
 }
 
 /// A step while it is offered.
