@@ -44,8 +44,8 @@ pub enum Command {
     Lab(Lab),
     /// Say what this machine can do and what would spoil a measurement on it, and remove what a killed run left
     Doctor(Doctor),
-    /// Print the JSON schema of experiment files
-    Schema,
+    /// Print the JSON schema of experiment files, or of what a tester prints
+    Schema(crate::commands::Schema),
     /// Carry out what a controller says over standard input, as the nodes of a testbed do
     #[command(hide = true)]
     Agent,

@@ -47,7 +47,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Probe(arguments) => commands::probe(&arguments),
         Command::Sip(arguments) => commands::sip(&arguments),
         Command::Doctor(arguments) => commands::doctor(&arguments),
-        Command::Schema => commands::schema(),
+        Command::Schema(arguments) => commands::schema(&arguments),
         Command::Agent => commands::agent(),
     }
 }

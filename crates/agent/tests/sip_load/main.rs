@@ -283,7 +283,7 @@ fn a_dead_server_makes_failures_by_timer_b() {
     let row = report.outcome(What::Call).unwrap();
     assert_eq!((row.begun, row.failed, row.open), (40, 40, 0));
     assert_eq!(report.failures.len(), 1);
-    assert_eq!((report.failures[0].kind, report.failures[0].why.contains("timer B")), ("timer", true));
+    assert_eq!((report.failures[0].kind.name(), report.failures[0].why.contains("timer B")), ("timer", true));
     let failed = |second: &&SecondRow| second.failed > 0;
     assert!(report.seconds.iter().filter(failed).all(|second| second.second >= 3));
     // INVITE is sent again after T1, 2·T1 and so on: at 50, 150, 350, 750, 1550 and 3150 ms; the last not if the tester is
@@ -297,7 +297,10 @@ fn a_refusal_is_a_failure_by_its_status_unless_it_was_wanted() {
     let server = answering(Answer::Refuse(Duration::ZERO, Status::BUSY_HERE));
     let report = carried_out(&order(address(&server), CALL, 30));
     let failure = &report.failures[0];
-    assert_eq!((failure.kind, failure.why.as_str(), failure.count), ("status", "answered with 486", 30));
+    assert_eq!(
+        (failure.kind.name(), failure.why.as_str(), failure.count),
+        ("status", "answered with 486", 30)
+    );
     assert_eq!((report.ratios.ser, report.ratios.seer, report.ratios.isa), (Some(0.0), Some(1.0), Some(0.0)));
     assert_all_well(&carried_out(&order(address(&server), Work::Call(Scenario::Busy), 30)), What::Busy, 30);
     drop(server);
@@ -343,7 +346,7 @@ fn users_register_with_their_passwords_and_no_others() {
     let wrong = with(order.clone(), |plan| plan.passwords = Directory::Fixed(b"wrong"[..].into()));
     let report = carried_out(&wrong);
     let failure = &report.failures[0];
-    assert_eq!((failure.kind, failure.count, report.ratios.ira), ("authentication", 40, Some(0.0)));
+    assert_eq!((failure.kind.name(), failure.count, report.ratios.ira), ("authentication", 40, Some(0.0)));
     let unprepared = with(wrong, |plan| plan.work = Work::ReRegister);
     let error = run(&unprepared, &AtomicBool::new(false), |_| {}, |_, _| {}).unwrap_err();
     assert!(matches!(&error, LoadError::Preparation { why, .. } if why.contains("credentials")), "{error}");
@@ -432,7 +435,7 @@ fn registrations_are_kept_alive_and_taken_back() {
     // Nobody is there any more: the same users are called without peers, and not found.
     let foreign = with(order, |plan| plan.callee = CalleeOrder::Foreign);
     let failures = carried_out(&foreign).failures;
-    let status = failures.iter().all(|failure| failure.kind == "status");
+    let status = failures.iter().all(|failure| failure.kind.name() == "status");
     assert_eq!(
         (status, failures.iter().map(|failure| failure.count).sum::<u64>()),
         (true, 50),

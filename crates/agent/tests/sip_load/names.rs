@@ -292,7 +292,7 @@ fn what_finds_no_server_is_held_against_none() {
         let row = report.outcome(What::Call).unwrap();
         assert_eq!((row.begun, row.failed, row.unlocated), (10, 0, 10));
         let failure = &report.failures[0];
-        assert_eq!((failure.kind, &*failure.why, failure.count), ("dns", &*why.to_string(), 10));
+        assert_eq!((failure.kind.name(), &*failure.why, failure.count), ("dns", &*why.to_string(), 10));
         assert!(report.thresholds.is_empty() && report.ratios.isa.is_none() && report.delays.is_empty());
         assert!(report.notes.iter().any(|note| note.contains("10 attempts found no server")));
         assert_eq!(report.tester.dns.again > 0, why == Unlocated::NoAnswer);

@@ -29,6 +29,6 @@ pub use plan::plan;
 pub use probe::{Probe, probe};
 pub use report::report;
 pub use run::run;
-pub use schema::schema;
+pub use schema::{Schema, schema};
 pub use show::show;
 pub use sip::{Sip, expanded, sip};

@@ -2,11 +2,45 @@
 
 use std::process::ExitCode;
 
+use clap::{Args, ValueEnum};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::sip::{CapacityDocument, LoadDocument};
 use crate::failure::{Failure, print};
 
-/// Prints the JSON schema of experiment files.
-pub fn schema() -> Result<ExitCode, Failure> {
-    let schema = serde_json::to_string_pretty(&netrig_experiment::schema()).map_err(Failure::failed)?;
-    print(schema)?;
+/// `netrig schema`.
+#[derive(Debug, Args)]
+pub struct Schema {
+    /// Of what
+    #[arg(long, value_enum, default_value_t = Of::Experiment)]
+    pub of: Of,
+}
+
+/// What has a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Of {
+    /// Experiment files
+    Experiment,
+    /// The document of `netrig sip load --json`
+    SipLoad,
+    /// The document of `netrig sip capacity --json`
+    SipCapacity,
+}
+
+/// Prints a JSON schema.
+pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
+    let schema = match typed.of {
+        Of::Experiment => netrig_experiment::schema(),
+        Of::SipLoad => written::<LoadDocument>(),
+        Of::SipCapacity => written::<CapacityDocument<'_>>(),
+    };
+    print(serde_json::to_string_pretty(&schema).map_err(Failure::failed)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The schema of what is written: what may be left out on reading stands there.
+fn written<T: JsonSchema>() -> Value {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().into()
 }

@@ -1,5 +1,6 @@
 //! What a tester carries against itself (RFC 7502, section 6.1), and how that is looked for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::observation::{Seen, TesterSeen};
@@ -20,7 +21,7 @@ const AGAIN: f64 = 0.001;
 
 /// What a tester carries against itself: its load against its own answering side, with the same transport, as many threads and
 /// on the same processors.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
     /// The highest rate that it carried, per second; none if it carried none.

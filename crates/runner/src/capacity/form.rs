@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::journal::Journal;
@@ -10,7 +11,7 @@ use super::verdict::Verdict;
 
 /// The reporting format of RFC 7502, sections 5.1 to 5.3. What does not apply or is not known stays open, and is
 /// shown so.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rfc7502Form {
     /// SIP transport protocol: TCP, UDP, TLS, SCTP, websockets; both, if the two sides differ.

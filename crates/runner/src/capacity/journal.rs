@@ -1,5 +1,6 @@
 //! Every step of a search, as it is kept and as an interrupted search goes on from.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::decision::{Decision, Outcome, Reason};
@@ -8,7 +9,7 @@ use super::search::{Criterion, Drain, Purpose, Step};
 use super::settings::{Settings, SettingsError};
 
 /// A search so far.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     /// What it was told.
@@ -18,7 +19,7 @@ pub struct Journal {
 }
 
 /// Something that was done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {
     /// Calls at one rate.
@@ -28,7 +29,7 @@ pub enum Entry {
 }
 
 /// A step as it is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// Which repeat of the search, from 1.
@@ -61,7 +62,7 @@ pub struct Record {
 }
 
 /// Where a sequential test stands: the log of the likelihood ratio, and its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stand {
     /// The log of how much likelier these failures are of a bad server than of a good one.
     pub log_ratio: f64,

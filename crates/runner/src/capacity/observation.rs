@@ -1,5 +1,6 @@
 //! What a driver tells of a step.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{Statistic, Threshold};
@@ -24,7 +25,7 @@ pub struct Seen {
 }
 
 /// Calls of a step, in three classes: succeeded, failed, and the rest, which is open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// That were begun.
     pub begun: u64,
@@ -82,7 +83,7 @@ impl DelaySeen {
 
 /// What the tester tells of itself. The evidence stays in the journal; what must not be put down to the server is a
 /// fault.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TesterSeen {
     /// Why the step does not count, in sentences.
     pub faults: Vec<String>,
@@ -95,7 +96,7 @@ pub struct TesterSeen {
 }
 
 /// A threshold and what was held against it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
     /// The threshold.
     pub threshold: Threshold,

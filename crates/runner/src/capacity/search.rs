@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bracket::Bracket;
@@ -51,7 +52,7 @@ pub struct Step {
 }
 
 /// Silence.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drain {
     /// How long, s.
     pub span_s: f64,
@@ -60,7 +61,7 @@ pub struct Drain {
 }
 
 /// Why a rate is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// To find a rate that passes and one that fails.
@@ -279,8 +280,7 @@ impl Search {
 
     /// Whether the server has carried any rate.
     pub fn has_passed(&self) -> bool {
-        let is_passed =
-            |entry: &Entry| matches!(entry, Entry::Step(record) if record.decision.outcome == Outcome::Passed);
+        let is_passed = |entry: &Entry| matches!(entry, Entry::Step(record) if record.decision.outcome == Outcome::Passed);
         self.entries.iter().any(is_passed)
     }
 

@@ -1,12 +1,13 @@
 //! What a search is told.
 
 use netrig_stats::sequential::ProportionTest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The settings of a search. A journal carries them, and is continued with the same only.
 ///
 /// Rates are per second, spans in seconds, shares 0 to 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// What is counted: `calls`, `registrations`, `redirects`.
@@ -35,7 +36,7 @@ pub struct Settings {
 }
 
 /// How the rate is looked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Mode {
     /// An exponential ramp, then bisection, each step decided by a sequential test.
@@ -47,7 +48,7 @@ pub enum Mode {
 }
 
 /// Settings of the search by ramp and bisection.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sequential {
     /// Each step of the ramp is so many times as fast as the one before; above 1.
@@ -81,7 +82,7 @@ pub struct Sequential {
 }
 
 /// A sequential test of the share of calls that fail.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// A server that fails so much or less is good.
@@ -95,7 +96,7 @@ pub struct Evidence {
 }
 
 /// When a server is held for itself again.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recovery {
     /// It is asked at this share of the highest rate that passed.
@@ -107,7 +108,7 @@ pub struct Recovery {
 }
 
 /// Parameters of the algorithm of RFC 7502, by its names.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rfc7502 {
     /// `N`: sessions of each step.
@@ -117,7 +118,7 @@ pub struct Rfc7502 {
 }
 
 /// Settings of the search for the design objective capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DesignObjective {
     /// By how much the rate rises from step to step.
@@ -129,7 +130,7 @@ pub struct DesignObjective {
 }
 
 /// What bounds a delay.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
     /// Which delay.
@@ -141,7 +142,7 @@ pub struct Threshold {
 }
 
 /// What of a delay is held against its threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
     /// The mean.

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use netrig_stats::interval;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::decision::Reason;
 
 /// What a search has found. Rates are per second.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// A number.
@@ -51,7 +52,7 @@ pub enum Verdict {
 }
 
 /// A capacity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     /// The mean over the repeats of the highest rates that passed.
     pub rate: f64,
@@ -69,7 +70,7 @@ pub struct Capacity {
 }
 
 /// What a repeat has found.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// The highest rate that passed.
     pub passed: f64,
@@ -78,7 +79,7 @@ pub struct Found {
 }
 
 /// A rate that passed, and one that failed and is not higher.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contradiction {
     /// It passed.
     pub passed: f64,

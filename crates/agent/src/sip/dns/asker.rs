@@ -10,6 +10,7 @@ use netrig_sip::load::Unlocated;
 use netrig_sip::location::{Question, Records};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::message::{Reading, query, read};
@@ -61,7 +62,7 @@ impl Asking {
 }
 
 /// What was asked of the DNS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DnsCounts {
     /// Questions.
     pub asked: u64,

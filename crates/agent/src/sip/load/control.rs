@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::load::Course;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Clock;
@@ -37,7 +38,7 @@ enum Deed {
 }
 
 /// What was done to a load by hand, as its report has it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Intervention {
     /// When it held, s from the beginning of the load.
     pub at: f64,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Instant, Seeds};
 use netrig_sip::location::Hop;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::{LoadError, LoadOrder};
@@ -13,7 +14,7 @@ use crate::Clock;
 use crate::sip::dns::{Finder, LocateError, Lookup, locate};
 
 /// How a load's server was looked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LocationRow {
     /// What was looked for.
     pub uri: String,

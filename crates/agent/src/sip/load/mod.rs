@@ -17,6 +17,7 @@
 mod answering;
 mod attention;
 mod control;
+mod kind;
 mod locating;
 mod offered;
 mod order;
@@ -31,6 +32,7 @@ mod wire;
 
 pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
+pub use kind::FailureKind;
 pub use locating::LocationRow;
 pub use offered::Offered;
 pub use order::{Carrier, Connecting, LoadError, LoadOrder, Reconnecting, is_public};

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Portion, Work};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::order::{Connecting, LoadOrder, Reconnecting};
 use super::report::name_of;
 
 /// What a load offers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Offered {
     /// What users do, `call` or `register`, and what share of those who begin does it, 0 to 1.
     pub scenario: BTreeMap<String, f64>,

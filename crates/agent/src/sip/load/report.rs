@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
-use netrig_sip::load::{Broken, CalleeOrder, Failure, What, Work};
+use netrig_sip::load::{CalleeOrder, Failure, What, Work};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::control::Intervention;
+use super::kind::FailureKind;
 use super::locating::LocationRow;
 use super::offered::Offered;
 use super::order::LoadOrder;
@@ -16,7 +18,7 @@ use super::tester::TesterSecond;
 use crate::sip::dns::DnsCounts;
 
 /// What became of things of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OutcomeRow {
     /// Of what: `call`, `register`; `renew` is a registration that was kept alive, `answer` and `notify` are calls and
     /// subscriptions as the tester's callee saw them.
@@ -34,7 +36,7 @@ pub struct OutcomeRow {
 }
 
 /// A delay, in µs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DelayRow {
     /// Which.
     pub name: &'static str,
@@ -59,7 +61,7 @@ pub struct DelayRow {
 }
 
 /// A threshold, and whether it was kept.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThresholdRow {
     /// Of which delay, or of the success of what.
     pub name: String,
@@ -76,7 +78,7 @@ pub struct ThresholdRow {
 }
 
 /// The ratios of RFC 6076, 0 to 1; of what there was none of, nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ratios {
     /// Session establishment ratio.
     pub ser: Option<f64>,
@@ -91,12 +93,12 @@ pub struct Ratios {
 }
 
 /// Failures of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailureRow {
     /// What failed.
     pub what: &'static str,
-    /// The kind: `timer`, `status`, `rule`, `missing`, `authentication`, `ringing`, `left`, `peer`, `connection`, `dns`.
-    pub kind: &'static str,
+    /// Of what kind.
+    pub kind: FailureKind,
     /// Why, in words.
     pub why: String,
     /// How many.
@@ -104,7 +106,7 @@ pub struct FailureRow {
 }
 
 /// A second.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SecondRow {
     /// Counted from the beginning of the load.
     pub second: u64,
@@ -135,7 +137,7 @@ pub struct SecondRow {
 }
 
 /// The tester's record of itself, over all of the load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TesterReport {
     /// How late began what was to begin.
     pub lateness: Option<DelayRow>,
@@ -169,8 +171,10 @@ pub struct TesterReport {
 }
 
 /// What a load says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadReport {
+    /// The version of the document.
+    pub format: u32,
     /// Where it went.
     pub target: String,
     /// How that was found, if it was looked for.
@@ -232,6 +236,9 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
+    /// The version of the document: another when something in it is left out, or means something else.
+    pub const FORMAT: u32 = 1;
+
     /// What became of what the load is of.
     pub fn outcome(&self, what: What) -> Option<&OutcomeRow> {
         self.outcomes.iter().find(|row| row.what == name_of(what))
@@ -269,23 +276,6 @@ pub(super) const fn name_of(what: What) -> &'static str {
         What::Subscribe => "subscribe",
         What::Notify => "notify",
         What::Answer => "answer",
-    }
-}
-
-/// The kind of a failure.
-const fn kind_of(failure: Failure) -> &'static str {
-    match failure {
-        Failure::TimedOut(_) => "timer",
-        Failure::Status(_) => "status",
-        Failure::RangTooLong => "ringing",
-        Failure::LeftAlone => "left",
-        Failure::Authentication => "authentication",
-        Failure::EndedByPeer => "peer",
-        Failure::Rule(_) => "rule",
-        Failure::Without(_) => "missing",
-        Failure::Connection(Broken::Undelivered) => "unreachable",
-        Failure::Connection(_) => "connection",
-        Failure::Unlocated(_) => "dns",
     }
 }
 
@@ -454,6 +444,7 @@ impl Reporting {
         let (sessions, registrations, repetitions) =
             (measured.sessions(), measured.registrations(), measured.repetitions());
         LoadReport {
+            format: LoadReport::FORMAT,
             offered: Offered::of(order),
             location: LocationRow::of(order),
             target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
@@ -563,7 +554,7 @@ fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
 fn failures(tally: &Tally) -> Vec<FailureRow> {
     let row = |(what, failure, count): (_, Failure, _)| FailureRow {
         what: name_of(what),
-        kind: kind_of(failure),
+        kind: failure.into(),
         why: failure.to_string(),
         count,
     };

@@ -18,7 +18,9 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
+pub use capacity::CapacityDocument;
 pub use environment::expanded;
+pub use load::LoadDocument;
 
 /// `netrig sip`.
 #[derive(Debug, Args)]

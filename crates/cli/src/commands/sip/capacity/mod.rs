@@ -22,6 +22,7 @@ use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Capacity;
+pub use show::{Document as CapacityDocument, FORMAT};
 
 /// How often a silence looks whether it is interrupted.
 const LOOK: Duration = Duration::from_millis(50);

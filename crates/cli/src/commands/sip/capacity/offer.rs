@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_agent::sip::load::{
-    DelayRow, LoadError, LoadOrder, LoadReport, Next, OutcomeRow, SecondRow, SoFar, run,
+    DelayRow, FailureKind, LoadError, LoadOrder, LoadReport, Next, OutcomeRow, SecondRow, SoFar, run,
 };
 use netrig_core::Duration;
 use netrig_runner::capacity::{Counts, DelaySeen, Progress, Search, Seen, Step, TesterSeen};
@@ -115,7 +115,7 @@ impl<'a> Watched<'a> {
             return self.seen;
         }
         let sum = |of: fn(&OutcomeRow) -> u64| own.iter().map(|row| of(row)).sum::<u64>();
-        let failures = report.failures.iter().filter(|row| row.kind != "dns");
+        let failures = report.failures.iter().filter(|row| row.kind != FailureKind::Dns);
         self.seen.failed_mostly = failures.max_by_key(|row| row.count).map(|row| row.why.clone());
         let counts = &mut self.seen.counts;
         let succeeded = sum(|row| row.succeeded);

@@ -4,12 +4,16 @@ use std::fmt::Write as _;
 
 use netrig_agent::sip::load::Offered;
 use netrig_runner::capacity::{Baseline, Journal, Record, Rfc7502Form, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arguments::{Capacity, ModeName};
 use super::settings::unit;
 use crate::commands::sip::subject::work;
 use crate::failure::Failure;
+
+/// The version of the document: another when something in it is left out, or means something else.
+pub const FORMAT: u32 = 1;
 
 /// A step, in a line.
 pub fn step(record: &Record) -> String {
@@ -81,20 +85,28 @@ fn form(
     }
 }
 
-/// The same for programs.
-#[derive(Serialize)]
-struct Document<'a> {
+/// What a search for a capacity has found.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'a> {
+    /// The version of the document.
+    format: u32,
+    /// What was tested, as it was typed.
     target: &'a str,
+    /// What is counted: `calls`, `registrations`, `redirects`, `requests`, `subscriptions`.
     unit: &'static str,
     /// What was offered, but for the rate.
     offered: Offered,
     /// Per second, if it is a number.
     capacity: Option<f64>,
+    /// What was found, in a sentence.
     sentence: String,
+    /// The same for programs; nothing if it was interrupted.
     verdict: Option<&'a Verdict>,
     /// What the tester carries against itself.
     baseline: Option<&'a Baseline>,
+    /// The report of RFC 7502, if its algorithm was asked for.
     rfc7502: Option<Rfc7502Form>,
+    /// All steps.
     journal: &'a Journal,
 }
 
@@ -108,6 +120,7 @@ pub fn document(
 ) -> Result<String, Failure> {
     let unit = unit(work(&typed.subject));
     let document = Document {
+        format: FORMAT,
         target: &typed.subject.target,
         unit,
         offered,

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use netrig_agent::sip::load::Offered;
+use netrig_agent::sip::load::{LoadReport, Offered};
 use netrig_runner::capacity::Verdict;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::commands::sip::capacity::FORMAT as CAPACITY_FORMAT;
 use crate::commands::sip::subject::read as read_file;
 use crate::failure::Failure;
 
@@ -85,7 +86,12 @@ pub fn read(file: &Path) -> Result<Document, Failure> {
         ))
     };
     let value: Value = serde_json::from_str(&read_file(file)?).map_err(|error| refuse(&error))?;
-    if value.get("journal").is_some() {
+    let is_search = value.get("journal").is_some();
+    let format = if is_search { CAPACITY_FORMAT } else { LoadReport::FORMAT };
+    if value["format"] != format {
+        return Err(refuse(&format!("its `format` is {}, and this netrig knows {format}", value["format"])));
+    }
+    if is_search {
         serde_json::from_value(value).map(Document::Capacity).map_err(|error| refuse(&error))
     } else {
         serde_json::from_value(value).map(Document::Load).map_err(|error| refuse(&error))

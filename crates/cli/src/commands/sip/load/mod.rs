@@ -9,6 +9,7 @@ mod vocabulary;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+pub use netrig_agent::sip::load::LoadReport as LoadDocument;
 use netrig_agent::sip::load::{Control, LoadError, LoadOrder, LoadReport, SecondRow, SoFar, Steering, run};
 
 use super::screen::{Hand, State};

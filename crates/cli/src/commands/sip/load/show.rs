@@ -135,7 +135,12 @@ fn failures(report: &LoadReport, text: &mut String) {
     if !report.failures.is_empty() {
         let mut table = Table::new(["failed", "kind", "count", "why"]);
         for row in &report.failures {
-            table.row([row.what.to_owned(), row.kind.to_owned(), row.count.to_string(), row.why.clone()]);
+            table.row([
+                row.what.to_owned(),
+                row.kind.name().to_owned(),
+                row.count.to_string(),
+                row.why.clone(),
+            ]);
         }
         table.write(text);
     }

@@ -1,6 +1,6 @@
 //! What a load says of itself to Prometheus.
 
-use netrig_agent::sip::load::{LoadOrder, OutcomeRow, SecondRow, SoFar};
+use netrig_agent::sip::load::{FailureKind, LoadOrder, OutcomeRow, SecondRow, SoFar};
 
 use super::text::{Kind, Page};
 
@@ -34,11 +34,11 @@ fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
     }
     // Those of which nothing failed stand at zero: a rate is known from the first failure on.
     let (unlocated, failures): (Vec<_>, Vec<_>) =
-        so_far.failures().into_iter().partition(|row| row.kind == "dns");
+        so_far.failures().into_iter().partition(|row| row.kind == FailureKind::Dns);
     let none = rows.iter().filter(|row| !failures.iter().any(|failure| failure.what == row.what));
     let none = none.map(|row| (vec![("what", row.what), ("kind", ""), ("why", "")], 0.0));
     let some = failures.iter().map(|row| {
-        (vec![("what", row.what), ("kind", row.kind), ("why", row.why.as_str())], row.count as f64)
+        (vec![("what", row.what), ("kind", row.kind.name()), ("why", row.why.as_str())], row.count as f64)
     });
     let family = ("netrig_sip_failed_total", "Those that did not, by what was the matter", Kind::Counter);
     page.family(family, none.chain(some));

@@ -142,7 +142,7 @@ fn lit(is_well: bool) -> Style {
 
 fn failures(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.failures.iter().map(|row| {
-        Row::new([row.count.to_string(), row.what.to_owned(), row.kind.to_owned(), row.why.clone()])
+        Row::new([row.count.to_string(), row.what.to_owned(), row.kind.name().to_owned(), row.why.clone()])
             .style(lit(false))
     });
     let widths = [Constraint::Length(9), Constraint::Length(10), Constraint::Length(15), Constraint::Min(10)];
@@ -182,7 +182,7 @@ fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &State) {
 
 #[cfg(test)]
 mod tests {
-    use netrig_agent::sip::load::FailureRow;
+    use netrig_agent::sip::load::{FailureKind, FailureRow};
     use netrig_core::Duration;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -246,7 +246,7 @@ mod tests {
             ],
             failures: vec![FailureRow {
                 what: "call",
-                kind: "status",
+                kind: FailureKind::Status,
                 why: "answered with 503".to_owned(),
                 count: 90,
             }],
