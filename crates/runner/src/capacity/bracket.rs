@@ -104,7 +104,8 @@ impl Bracket {
     fn ends(&self) -> (Option<f64>, Option<&Tried>) {
         let above = self.tried.iter().find(|tried| tried.word != Word::Passed);
         let is_below = |tried: &&Tried| above.is_none_or(|above| tried.rate < above.rate);
-        let passed = self.tried.iter().rfind(|tried| is_below(tried) && (tried.is_long || self.unheld.is_none()));
+        let passed =
+            self.tried.iter().rfind(|tried| is_below(tried) && (tried.is_long || self.unheld.is_none()));
         (passed.map(|tried| tried.rate), above)
     }
 
@@ -219,7 +220,8 @@ impl Bracket {
 
     /// A rate that passed, now or in the repeat before.
     fn known_good(&self) -> Option<f64> {
-        let above = self.tried.iter().position(|tried| tried.word != Word::Passed).unwrap_or(self.tried.len());
+        let above =
+            self.tried.iter().position(|tried| tried.word != Word::Passed).unwrap_or(self.tried.len());
         let passed = self.tried[..above].last().map(|tried| tried.rate);
         passed.or_else(|| self.found.last().map(|found| found.passed))
     }

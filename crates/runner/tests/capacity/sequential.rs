@@ -284,7 +284,10 @@ fn what_holds_for_seconds_only_is_found_below_in_few_long_steps() {
     assert!(steps[first..].iter().all(|step| step.purpose == Purpose::Confirmation), "none for seconds");
     assert!(steps[first..].len() <= 8, "{}", steps[first..].len());
     let held = steps.last().unwrap();
-    assert!(steps.iter().any(|step| step.decision.outcome == Outcome::Passed && step.span_s >= 60.0), "{held:?}");
+    assert!(
+        steps.iter().any(|step| step.decision.outcome == Outcome::Passed && step.span_s >= 60.0),
+        "{held:?}"
+    );
 }
 
 #[test]
