@@ -95,6 +95,8 @@ pub static STUDIES: &[Study] = &[
             ("loss", text!("sip-server/loss.toml")),
             ("overload", text!("sip-server/overload.toml")),
             ("own", text!("sip-server/own.toml")),
+            ("proxy-effects", text!("sip-server/proxy-effects.toml")),
+            ("registrar-effects", text!("sip-server/registrar-effects.toml")),
         ],
         paper: Some(text!("sip-server/paper.toml")),
         readme: Some(text!("sip-server/README.md")),
