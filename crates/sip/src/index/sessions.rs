@@ -12,7 +12,7 @@ pub(super) enum Answered {
     Redirected,
     /// 4xx to 6xx, but for a challenge.
     Refused,
-    /// 401, 402 and 407: "non-failure challenge response codes".
+    /// 401, 402 and 407, which RFC 6076 counts as challenges and not as failures.
     Challenged,
     /// Not at all.
     Never,

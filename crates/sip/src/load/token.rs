@@ -114,8 +114,9 @@ const NUMBER: u32 = 12;
 /// The bit above those of the server: an ACK's own transaction has the `CSeq` of its INVITE.
 const ACK: u16 = 0x8000;
 
-/// What tells a request of a call from others: its `CSeq`, and which server is asked. "a new request which is identical to the
-/// previous, but has a different value of the Via branch ID" (RFC 3263 section 4.3) goes to the next.
+/// What tells a request of a call from others: its `CSeq`, and which server is asked. To the next one goes "a new request,
+/// which is identical to the previous, but has a different value of the Via branch ID than the previous" (RFC 3263 section
+/// 4.3).
 pub(super) const fn transaction(cseq: u32, server: u8) -> u16 {
     number_of(cseq) | ((server & 7) as u16) << NUMBER
 }

@@ -286,8 +286,8 @@ impl Callee {
         call.provisionals = call.provisionals.saturating_sub(1);
         let pause = Duration::from_nanos(left.as_nanos() / (u64::from(call.provisionals) + 1));
         if call.wish == Wish::Reliable {
-            // "The RSeq numbering space is within a single transaction", and "a value one greater" is of each that follows (RFC
-            // 3262 section 3).
+            // "The RSeq numbering space is within a single transaction", and that of "each subsequent reliable provisional
+            // response for the same request MUST be greater by exactly one" (RFC 3262 section 3).
             call.rseq += 1;
             call.is_unacknowledged = true;
             call.clock.again = Repetition::after(now, timing.t1);
@@ -304,8 +304,8 @@ impl Callee {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.counts.repeated += 1;
         if call.branch != branch && call.cseq == cseq {
-            // "the UAS core has received the same request more than once, following different paths": 482 (RFC 3261 section
-            // 8.2.2.2).
+            // "The same request has arrived at the UAS more than once, following different paths, most likely due to
+            // forking.": 482 (RFC 3261 section 8.2.2.2).
             return self.at_once(from, scan, |responses| &responses.merged, out);
         }
         if call.cseq == cseq && matches!(call.phase, Answering::Ringing | Answering::Refusing) {
@@ -425,8 +425,8 @@ impl Callee {
         let failure = match call.phase {
             Answering::Over => return self.forget(key),
             Answering::Confirmed => Failure::LeftAlone,
-            // "If a PRACK [...] has not been received [...] for 64*T1, the UAS SHOULD reject the original request with a 5xx
-            // response" (RFC 3262 section 3).
+            // "If a reliable provisional response is retransmitted for 64*T1 seconds without reception of a corresponding
+            // PRACK, the UAS SHOULD reject the original request with a 5xx response." (RFC 3262 section 3)
             Answering::Ringing => {
                 call.is_unacknowledged = false;
                 call.failure = Some(Failure::Without("PRACK"));

@@ -74,7 +74,7 @@ impl Callee {
         }
         let event = scan.all(Field::Event).next().unwrap_or_default();
         let package = event.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        // "If the event package is not known, the notifier MUST respond with a 489" (RFC 6665 section 4.2.1.1).
+        // A notifier that does not understand the event package refuses with 489 (RFC 6665 section 4.2.1.1).
         if package != b"presence" || scan.contact.is_none() || scan.cseq.is_none() {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.bad_event, out);
@@ -158,7 +158,8 @@ impl Callee {
         call.counts.repeated += u16::from(!is_new);
         call.cseq = number;
         self.grant(now, from, scan, key, out);
-        // "the notifier MUST send a NOTIFY message immediately" (RFC 6665 section 4.2.1.2).
+        // "Upon successfully accepting or refreshing a subscription, notifiers MUST send a NOTIFY request immediately" (RFC
+        // 6665 section 4.2.1.2).
         if is_new {
             self.notify(now, key, out);
         }

@@ -134,8 +134,8 @@ impl Caller {
                 Some(Failure::Without("a provisional response to acknowledge"))
             }
             Scenario::EarlyMedia { .. } | Scenario::Reinvite { .. } => answer(),
-            // "If the initial offer is not in an INVITE, the offer MUST be in the first reliable non-failure message from the
-            // UAS back to the UAC" (RFC 3261 section 13.2.1): here that is the 2xx.
+            // "The initial offer MUST be in either an INVITE or, if not there, in the first reliable non-failure message from
+            // the UAS back to the UAC." (RFC 3261 section 13.2.1): here that is the 2xx.
             Scenario::DelayedOffer { .. } if scan.body.is_empty() => {
                 Some(Failure::Rule("RFC 3261 section 13.2.1"))
             }
@@ -191,7 +191,7 @@ impl Caller {
             self.ask(now, key, out);
             return;
         }
-        // "a 503 (Service Unavailable) ... SHOULD [be] handled as ... failure" of the server (RFC 3263 section 4.3).
+        // "failure occurs if the transaction layer reports a 503 error response" (RFC 3263 section 4.3).
         if status == 503 && self.fail_over(now, key, out) {
             return;
         }

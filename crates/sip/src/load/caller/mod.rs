@@ -393,8 +393,8 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.failure = call.failure.or(Some(Failure::TimedOut(timer)));
         if call.phase == Phase::Changing && !is_subscriber {
-            // "If a UAC does not receive a response for a request within a dialog [...] the UAC SHOULD terminate the dialog"
-            // (RFC 3261 section 12.2.1.2).
+            // "A UAC SHOULD also terminate a dialog if no response at all is received for the request" (RFC 3261 section
+            // 12.2.1.2).
             return self.hang_up(now, key, out);
         }
         self.finish(key, out);

@@ -277,7 +277,8 @@ pub fn broken_rules(datagram: &Bytes) -> Vec<&'static str> {
         Err(ParseError { rule, .. }) => vec![rule],
         Ok(message) => {
             // "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is
-            // unknown, the request MUST be sent using [...] a congestion controlled transport protocol".
+            // unknown, the request MUST be sent using an RFC 2914 [43] congestion controlled transport protocol, such as
+            // TCP."
             let is_large = message.as_request().is_some() && datagram.len() > 1300;
             let own = message.violations().into_iter().map(|violation| violation.rule);
             own.chain(is_large.then_some(Fault::OversizedHeader.rule())).collect()
