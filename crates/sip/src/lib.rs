@@ -18,6 +18,7 @@
 mod deadline;
 pub mod dialog;
 pub mod digest;
+mod digits;
 mod error;
 mod framer;
 mod grammar;
@@ -28,6 +29,7 @@ pub mod location;
 pub mod manual;
 pub mod message;
 mod method;
+mod record;
 pub mod sdp;
 pub mod server;
 pub mod settings;

@@ -1,6 +1,6 @@
 //! The ratios of RFC 6076.
 
-use crate::load::{Failure, Record, What};
+use crate::record::{Failure, Record};
 use crate::transaction::Timer;
 
 /// How a request was answered, by its final response.
@@ -27,21 +27,6 @@ impl Answered {
             400.. => Self::Refused,
             _ => Self::Never,
         }
-    }
-}
-
-impl What {
-    /// Whether it begins with an INVITE, at the side that sends it.
-    pub const fn is_invite(self) -> bool {
-        self.is_call() || matches!(self, Self::Cancel | Self::Busy | Self::NoAnswer | Self::Redirect)
-    }
-
-    /// Whether it is to be answered, held and hung up.
-    pub const fn is_call(self) -> bool {
-        matches!(
-            self,
-            Self::Call | Self::EarlyMedia | Self::DelayedOffer | Self::Reinvite | Self::Prack | Self::Fork
-        )
     }
 }
 

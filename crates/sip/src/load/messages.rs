@@ -5,12 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-use super::digits::Decimal;
 use super::scan::{Field, Parameters, Scan};
 use super::session::{Direction, changed};
 use super::setup::Setup;
 use super::template::{Hole, Template, TemplateError};
 use super::text::put_unfolded;
+use crate::digits::Decimal;
 use crate::{Message, Method, Status};
 
 /// What is asked.

@@ -7,10 +7,10 @@ use netrig_core::{Duration, SpanDistribution};
 
 use super::arrivals::{Arrivals, Gaps, Stage};
 use super::call::Scenario;
-use super::output::What;
 use super::setup::{Directory, Setup};
 use crate::header::Transport;
 use crate::index::Thresholds;
+use crate::record::What;
 use crate::transaction::Timing;
 
 /// What users do.

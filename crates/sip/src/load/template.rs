@@ -6,9 +6,9 @@
 
 use bytes::Bytes;
 
-use super::digits::Decimal;
 use super::fault::Fault;
 use crate::Message;
+use crate::digits::Decimal;
 
 /// What differs between the messages of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

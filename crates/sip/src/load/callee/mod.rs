@@ -10,21 +10,21 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, Instant};
 
 use super::call::{Answer, Answering, Clock, Said};
-use super::digits::{Decimal, decimal};
 use super::messages::{Responses, copy_of, notice};
 use super::moment::Moment;
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, Way, What, stamp};
+use super::output::{Output, Way};
 use super::scan::{Scan, Start};
 use super::session::Session;
 use super::setup::Setup;
-use super::slab::{Key, Slab};
+use super::slab::Slab;
 use super::table::Table;
 use super::template::{Hole, Template, TemplateError, Values};
 use super::text::Text;
 use super::timed::Timed;
-use super::token::{Owner, Token, Wish};
 use super::wheel::Wheel;
 use crate::deadline::{Deadline, Repetition};
+use crate::digits::{Decimal, decimal};
+use crate::record::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish, stamp};
 use crate::transaction::Timer;
 
 /// The tag where no call is: of OPTIONS, MESSAGE, and what is refused at once. Always the same, as a repetition gets

@@ -2,13 +2,14 @@
 
 use netrig_core::Instant;
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::{Direction, broken_answer};
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase};
 use crate::Method;
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp};
 
 impl Caller {
     /// Puts the other side on hold, or takes the call up again.

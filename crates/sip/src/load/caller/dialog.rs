@@ -2,12 +2,13 @@
 
 use netrig_core::Instant;
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::{Address, Scan, is_loose};
 use super::super::text::{Text, put_unfolded};
 use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
 use crate::Method;
+use crate::record::{Failure, stamp};
 
 /// Routes that are looked at without taking memory.
 const FEW: usize = 16;

@@ -2,17 +2,17 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::{Direction, broken_answer};
 use super::super::template::{Hole, Values};
 use super::super::text::Text;
-use super::super::token::transaction;
 use super::dialog::tag_of;
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase, Scenario, record};
 use crate::Method;
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp, transaction};
 
 impl Caller {
     /// A response to an INVITE, of the call's last or of one that was challenged.

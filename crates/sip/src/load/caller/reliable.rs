@@ -2,13 +2,14 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::{Direction, broken_answer};
 use super::dialog::tag_of;
 use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp};
 use crate::transaction::Timer;
 
 impl Caller {

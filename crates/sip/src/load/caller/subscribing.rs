@@ -2,11 +2,12 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::{Field, Scan};
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase, Scenario};
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp};
 
 /// Of the time for which a subscription is granted, in a thousand, after which it is renewed.
 const RENEWAL: u64 = 900;
