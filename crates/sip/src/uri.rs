@@ -133,6 +133,11 @@ impl SipUri {
         }
     }
 
+    /// Whether it is of a router that leaves the Request-URI alone: it has the parameter `lr` (RFC 3261 section 19.1.1).
+    pub fn is_loose(&self) -> bool {
+        self.parameters.has("lr")
+    }
+
     /// Whether both name the same resource (RFC 3261 section 19.1.4).
     pub fn is_equivalent(&self, other: &Self) -> bool {
         /// "A URI that includes an maddr parameter will not match a URI that contains no maddr parameter."; "A user, ttl, or

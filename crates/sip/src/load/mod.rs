@@ -36,6 +36,7 @@ mod part;
 mod plan;
 mod recipient;
 mod registrant;
+mod routes;
 pub mod scan;
 mod session;
 mod setup;

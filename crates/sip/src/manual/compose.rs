@@ -8,12 +8,9 @@ use super::Step;
 use super::desk::Desk;
 use crate::dialog::{Dialog, MAX_FORWARDS, State};
 use crate::header::{CSeq, NameAddr, Transport, Via};
-use crate::sdp::Description;
+use crate::sdp::{DISCARD, Description};
 use crate::transaction::Timing;
 use crate::{Host, Method, Name, Request, SipUri, Uri, Violation};
-
-/// The port of session descriptions: what is sent to it is discarded (RFC 863).
-const DISCARD: u16 = 9;
 
 /// Who calls whom, and how.
 #[derive(Clone, Debug)]

@@ -6,7 +6,8 @@ use netrig_core::{Duration, Instant};
 
 use super::super::call::Subscription;
 use super::super::messages::copy_of;
-use super::super::scan::{Address, Field, Scan, is_loose};
+use super::super::routes::put_routes;
+use super::super::scan::{Field, Scan};
 use super::super::text::put_unfolded;
 use super::{
     Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Said, Timed,
@@ -98,22 +99,8 @@ impl Callee {
     /// request, taken in order" (RFC 3261 section 12.1.1).
     fn subscription(&mut self, scan: &Scan<'_>, key: Key, event: &[u8]) -> Subscription {
         let contact = scan.contact.unwrap_or_default();
-        let routes: Vec<_> = scan.record_routes().collect();
-        let first = routes.first().map(|route| route.uri);
-        let strict = first.filter(|uri| !is_loose(uri));
         let mut lines = Vec::new();
-        let mut put = |parts: [&[u8]; 3]| {
-            lines.extend_from_slice(b"Route: ");
-            parts.into_iter().for_each(|part| put_unfolded(part, &mut lines));
-            lines.extend_from_slice(b"\r\n");
-        };
-        routes
-            .iter()
-            .skip(strict.iter().count())
-            .for_each(|route: &Address<'_>| put([b"", route.whole, b""]));
-        if strict.is_some() {
-            put([b"<", contact, b">"]);
-        }
+        let route = put_routes(scan.record_routes().map(|route| route.whole), contact, &mut lines);
         let unfolded = |parts: &[&[u8]]| -> Box<[u8]> {
             let mut out = Vec::new();
             parts.iter().for_each(|part| put_unfolded(part, &mut out));
@@ -123,10 +110,10 @@ impl Callee {
         Subscription {
             remote: unfolded(&[scan.from.unwrap_or_default()]),
             local: unfolded(&[scan.to.unwrap_or_default(), b";tag=", &tag]),
-            target: unfolded(&[strict.unwrap_or(contact)]),
+            target: unfolded(&[route.target]),
             routes: lines.into(),
             event: unfolded(&[event]),
-            next_hop: self.setup.next_hop(first.unwrap_or(contact), None, self.setup.server),
+            next_hop: self.setup.next_hop(route.next, None, self.setup.server),
             cseq: 0,
             until: Instant::NEVER,
             is_open: false,

@@ -4,7 +4,7 @@ use netrig_core::{Duration, Instant};
 
 use super::super::output::Output;
 use super::super::scan::Scan;
-use super::super::session::{Direction, broken_answer};
+use super::super::session::broken_answer;
 use super::super::template::{Hole, Values};
 use super::super::text::Text;
 use super::dialog::tag_of;
@@ -13,6 +13,7 @@ use super::{Caller, Clock, Key, Phase, Scenario, record};
 use crate::Method;
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp, transaction};
+use crate::sdp::Direction;
 
 impl Caller {
     /// A response to an INVITE, of the call's last or of one that was challenged.
@@ -127,7 +128,8 @@ impl Caller {
     /// What a 2xx lacks of what the scenario is about.
     fn judged(&self, scan: &Scan<'_>, key: Key) -> Option<Failure> {
         let call = self.calls.get(key)?;
-        let answer = || broken_answer(&self.setup.description, Direction::Both, scan.body).map(Failure::Rule);
+        let answer =
+            || broken_answer(&self.setup.description, Direction::SendRecv, scan.body).map(Failure::Rule);
         match call.scenario {
             Scenario::EarlyMedia { .. } if !call.is_met => Some(Failure::Without("early media")),
             Scenario::Prack { .. } if !call.is_met => {
