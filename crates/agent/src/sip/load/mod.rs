@@ -22,6 +22,7 @@ mod offered;
 mod order;
 mod replies;
 mod report;
+mod reporting;
 mod run;
 mod shard;
 mod socket;
