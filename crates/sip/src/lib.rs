@@ -9,7 +9,7 @@
 //!   are, [`sdp`] says what they send, [`location`] finds where a URI is. [`server`] has them together: start from
 //!   [`server::Registrar`], [`server::Redirect`], [`server::StatelessProxy`], [`server::Proxy`] or
 //!   [`server::AnsweringMachine`], which are driven alike. [`manual::Desk`] is a user agent client each of whose requests a
-//!   person composes, looks at and sends.
+//!   person composes, looks at and sends; [`fault`] makes a message wrong on purpose.
 //! * **Users and calls by the million.** Start from [`load::Plan`], all that a test's users do, and [`load::Part`], which does
 //!   it: what comes is found by a scanner, what goes is written from templates, and a call takes less than 512 bytes. What became
 //!   of each is a [`load::Record`]; an [`index::Tally`] counts them and makes delays, ratios and verdicts of them.
@@ -26,6 +26,7 @@ pub mod dialog;
 pub mod digest;
 mod digits;
 mod error;
+pub mod fault;
 mod framer;
 mod grammar;
 pub mod header;

@@ -1,15 +1,17 @@
 //! Who may import whom within this crate: each module stands on those before it, and on nothing else.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "a test of the source reads it")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 /// From the ground up; modules of one layer are one thing, and may import each other.
-const LAYERS: [&[&str]; 13] = [
+const LAYERS: [&[&str]; 14] = [
     &["digits", "deadline"],
     &["error", "grammar", "method", "status", "uri", "header", "message", "framer"],
     &["sdp"],
+    &["fault"],
     &["digest"],
     &["transaction"],
     &["dialog"],

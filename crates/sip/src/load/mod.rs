@@ -16,7 +16,6 @@
 //!   secret.
 //! * All deadlines of a machine are in a [`wheel`]: each object has one at a time, the next of those that RFC 3261's
 //!   timers and the scenario give it.
-//! * A message that is wrong on purpose is made by [`fault`].
 //!
 //! It never sends to anybody but the server and the peers that its [`Setup`] names (and, as an answer, to who has
 //! asked), has at most as many calls as that says, and counts what belongs to no call instead of answering for it.
@@ -27,7 +26,6 @@ mod call;
 mod callee;
 mod caller;
 mod course;
-pub mod fault;
 mod lookup;
 mod messages;
 mod moment;
@@ -54,7 +52,6 @@ pub use call::Scenario;
 pub use callee::Callee;
 pub use caller::{Caller, Full};
 pub use course::Course;
-pub use fault::Fault;
 pub use lookup::Located;
 pub use moment::Moment;
 pub use output::{Outbox, Output, Way, Whose};
