@@ -145,6 +145,7 @@ fn a_request_that_cannot_be_is_refused() {
         (&["127.0.0.1"][..], "is no server"),
         (&["udp:8.8.8.8"], "public address"),
         (&["udp:127.0.0.1", "--set", "x"], "is no change"),
+        (&["udp:127.0.0.1", "--fault", "BYE wrong"], "is no fault: expected missing-via, "),
         (&["udp:127.0.0.1", "--script", "/nowhere"], "cannot read"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -231,4 +232,13 @@ fn netrig() -> &'static str {
 fn make_executable(file: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_page_has_all_faults() {
+    let page = include_str!("../../../docs/sip-call.md");
+    let rows = page.lines().skip_while(|line| *line != "## Faults").filter(|line| line.starts_with("| `"));
+    let rows: Vec<String> = rows.map(str::to_owned).collect();
+    let all = netrig_sip::fault::Fault::ALL;
+    assert_eq!(rows, all.map(|fault| format!("| `{}` | {} |", fault.name(), fault.about())));
 }

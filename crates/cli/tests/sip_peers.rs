@@ -278,3 +278,39 @@ fn tshark_finds_no_fault_in_what_is_said() {
     proxy.finish();
     machine.finish();
 }
+
+/// What is wrong on purpose is on the wire, as tshark reads it, and told with the rule that it breaks.
+#[test]
+fn tshark_sees_faults_as_they_are_meant() {
+    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+    let target = server.address("udp");
+    let port = target.rsplit(':').next().expect("a port").to_owned();
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("script");
+    // A capture lacks what came just before its end.
+    std::fs::write(&script, "options\npause 1s\n").expect("a file");
+    if !has("tshark") {
+        return;
+    }
+    let Some(capture) = Capture::start(folder.path(), &[&port]) else { return };
+    let faults = [
+        ("missing-max-forwards", "8.1.1.6", "!sip.Max-Forwards"),
+        ("missing-call-id", "8.1.1", "!sip.Call-ID"),
+        ("repeated-from", "7.3.1", "count(sip.From) == 2"),
+        ("large-cseq", "20.16", "sip.CSeq.seq == 2147483648"),
+        ("branch-without-cookie", "8.1.1.7", "!(sip.Via.branch contains \"z9hG4bK\")"),
+    ];
+    for (fault, section, _) in faults {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+        command.args(["sip", "call", &format!("udp:{target}"), "--json", "--fault", fault, "--script"]);
+        let output = command.arg(&script).output().expect("it starts");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let rule = &told["messages"][0]["breaks"][0]["rule"];
+        assert_eq!(*rule, format!("RFC 3261 section {section}"), "{fault}: {told}");
+    }
+    let file = capture.end();
+    for (fault, _, filter) in faults {
+        let filter = format!("sip.Method == \"OPTIONS\" && udp.dstport == {port} && {filter}");
+        assert!(found(&file, &port, &filter) > 0, "{fault}: {filter}");
+    }
+}

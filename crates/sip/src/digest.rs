@@ -156,7 +156,7 @@ impl Algorithm {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("MD5", |(name, _)| name)
     }
 
-    /// "When the algorithm parameter is absent, "MD5" is assumed" (RFC 7616 section 3.3).
+    /// "If this is not present, it is assumed to be "MD5"." (RFC 7616 section 3.3)
     fn of(scheme: &AuthScheme) -> Result<Self, DigestError> {
         let Some(value) = scheme.parameters.text("algorithm") else { return Ok(Self::MD5) };
         let known = Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(&value));

@@ -6,6 +6,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
+/// Where media are to be sent that nobody takes: what comes to this port is discarded (RFC 863).
+pub const DISCARD: u16 = 9;
+
 /// A text that is no session description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected} (RFC 8866 section {section})")]
@@ -116,6 +119,11 @@ impl Direction {
         Self::ALL.iter().find(|(_, own)| *own == self).map_or("sendrecv", |(name, _)| name)
     }
 
+    /// What an attribute of this name says, if it says who sends.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, own)| *own)
+    }
+
     /// The same, seen from the other side.
     #[must_use]
     pub const fn reversed(self) -> Self {
@@ -150,10 +158,7 @@ impl Media {
 }
 
 fn direction(attribute: &Attribute) -> Option<Direction> {
-    Direction::ALL
-        .iter()
-        .find(|(name, _)| attribute.value.is_none() && attribute.name == *name)
-        .map(|(_, own)| *own)
+    Direction::named(&attribute.name).filter(|_| attribute.value.is_none())
 }
 
 impl Description {
@@ -180,17 +185,22 @@ impl Description {
         }
     }
 
-    /// Filled up with attributes that mean nothing until it is `size` bytes long; as it is, if it is that long already, and a
-    /// few bytes short of it where no attribute fits.
+    /// Filled up with attributes that mean nothing until it is `size` bytes long; as it is, if it is that long already or a
+    /// few bytes short of it, too few for an attribute.
     #[must_use]
     pub fn padded(mut self, size: usize) -> Self {
+        /// Of an attribute without its value.
         const START: usize = "a=x-netrig:".len() + "\r\n".len();
-        const LONGEST: usize = 200;
+        /// The longest line.
+        const LINE: usize = 200;
+        let least = START + 1;
         let mut missing = size.saturating_sub(self.to_string().len());
-        while missing > START {
-            let filling = (missing - START).min(LONGEST);
-            self.attributes.push(Attribute::new("x-netrig", Some(&"x".repeat(filling))));
-            missing -= START + filling;
+        while missing >= least {
+            // What is left must be enough for a line, or for none.
+            let line =
+                if missing > LINE && missing - LINE < least { LINE - least } else { missing.min(LINE) };
+            self.attributes.push(Attribute::new("x-netrig", Some(&"x".repeat(line - START))));
+            missing -= line;
         }
         self
     }
@@ -524,13 +534,18 @@ mod tests {
 
     #[test]
     fn a_description_is_as_long_as_wanted() {
-        let offer = Description::audio([192, 0, 2, 1].into(), 4000, 7);
-        let least = offer.to_string().len();
-        for size in [0, least, least + 13, 500, 1300, 9000] {
-            let padded = offer.clone().padded(size);
-            let length = padded.to_string().len();
-            assert!(length == least.max(size) || length < size && size - length <= 13, "{size}: {length}");
-            assert_eq!(Description::parse(&padded.to_string()).unwrap(), padded);
+        for address in ["127.0.0.1", "2001:db8::1"] {
+            let offer = Description::audio(address.parse().unwrap(), DISCARD, 1);
+            let least = offer.to_string().len();
+            // A few sizes just above the shortest leave no room for a line.
+            for size in (0..least + 20).chain([400, 401, 600, 1000, 1400, 4096, 9001]) {
+                let padded = offer.clone().padded(size);
+                let text = padded.to_string();
+                let expected = if size < least + 14 { least } else { size };
+                assert_eq!(text.len(), expected, "{size}");
+                assert_eq!(Description::parse(&text).unwrap(), padded);
+                assert!(text.lines().all(|line| line.len() <= 200), "{text}");
+            }
         }
     }
 }

@@ -133,9 +133,17 @@ impl SipUri {
         }
     }
 
+    /// Whether it is of a router that leaves the Request-URI alone: it has the parameter `lr` (RFC 3261 section 19.1.1).
+    pub fn is_loose(&self) -> bool {
+        self.parameters.has("lr")
+    }
+
     /// Whether both name the same resource (RFC 3261 section 19.1.4).
     pub fn is_equivalent(&self, other: &Self) -> bool {
-        /// "A URI omitting the maddr parameter will not match a URI containing" it, and likewise these.
+        /// "A URI that includes an maddr parameter will not match a URI that contains no maddr parameter."; "A user, ttl, or
+        /// method uri-parameter appearing in only one URI never matches, even if it contains the default value."; and of the
+        /// transport "A URI omitting any component with a default value will not match a URI explicitly containing that
+        /// component with its default value."
         const MUST_BE_IN_BOTH: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
         let same = |a: &Option<String>, b: &Option<String>| {
             a.as_deref().map(unescaped) == b.as_deref().map(unescaped)

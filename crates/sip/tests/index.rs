@@ -89,7 +89,7 @@ fn the_delays_of_a_call() {
     ] {
         assert_eq!(only(&tally, delay), expected.map(span), "{delay:?}");
     }
-    // "a 200 message is received as the first status message instead": it is what the caller hears first.
+    // Where no provisional response comes, the 200 is what the caller hears first.
     let times = [ms(0), NEVER, ms(700), ms(700), ms(800), ms(830)];
     let tally = tally_of(&[record(What::Call, 200, None, times)]);
     assert_eq!(only(&tally, Delay::SessionRequest), Some(span(700)));
@@ -102,7 +102,7 @@ fn the_delays_of_a_call_that_is_refused() {
     let tally = tally_of(&[refused(503)]);
     assert_eq!(only(&tally, Delay::SessionRequestFailed), Some(span(40)));
     assert_eq!([Delay::SessionRequest, Delay::Connection].map(|delay| only(&tally, delay)), [None; 2]);
-    // A refused challenge is none of "4XX (excluding 401, 402, and 407 non-failure challenge response codes)".
+    // A challenge that stays unanswered is none of the 4xx that RFC 6076 counts as failures.
     let tally = tally_of(&[refused(407)]);
     assert_eq!(only(&tally, Delay::SessionRequestFailed), None);
     assert_eq!(only(&tally_of(&[silent()]), Delay::SessionRequestFailed), None);
@@ -114,7 +114,7 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     let tally = tally_of(&[record(What::Call, 200, Some(Failure::Status(481)), times)]);
     assert_eq!([Delay::Disconnect, Delay::Total].map(|delay| only(&tally, delay)), [None; 2]);
     assert_eq!(only(&tally, Delay::DisconnectFailed), Some(span(50)));
-    // It did not fail "due to a lack of response".
+    // It did not fail for want of a response.
     assert_eq!(tally.sessions().completion(), Some(1.0));
 }
 

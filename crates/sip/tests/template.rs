@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use bytes::Bytes;
-use netrig_sip::load::fault::broken_rules;
-use netrig_sip::load::{Fault, Hole, Scan, Template, TemplateError, Values};
+use netrig_sip::fault::{Fault, broken_rules};
+use netrig_sip::load::{Hole, Scan, Template, TemplateError, Values};
 use netrig_sip::{Message, Name};
 
 /// An INVITE with a hole of every kind, but `Copied`.

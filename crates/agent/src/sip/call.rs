@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
+use super::point::source_towards;
 use super::stream::{Bounds, SipStream, StreamError};
 use crate::Clock;
 
@@ -163,13 +164,4 @@ fn ready(stream: &SipStream, within: Duration) -> io::Result<()> {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// From which address the system sends there.
-fn source_towards(server: SocketAddr) -> io::Result<IpAddr> {
-    let any: IpAddr =
-        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0))?;
-    socket.connect(server)?;
-    Ok(socket.local_addr()?.ip())
 }

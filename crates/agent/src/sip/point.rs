@@ -1,8 +1,8 @@
-//! Where a server listens.
+//! Where a server listens, and from where it is reached.
 
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::str::FromStr;
+use std::{fmt, io};
 
 use netrig_sip::header::Transport;
 
@@ -32,6 +32,14 @@ pub enum PointError {
          it; give an address that they can reach, and --listen once for each"
     )]
     Unspecified(IpAddr),
+}
+
+/// The address from which the system sends to `target`. Nothing is sent.
+pub(super) fn source_towards(target: SocketAddr) -> io::Result<IpAddr> {
+    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(target)?;
+    Ok(socket.local_addr()?.ip())
 }
 
 impl FromStr for ListeningPoint {

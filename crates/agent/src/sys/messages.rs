@@ -210,9 +210,9 @@ fn stamped_number(content: &[u8]) -> Option<u32> {
     (*content.get(4)? == ORIGIN_TIMESTAMPING && word(8)? == STAMPED_WHEN_SENT).then(|| word(12))?
 }
 
-/// Whether a `sock_extended_err` is a message of ICMP by which "the transport layer [...] inform[s] the transport user of a
-/// failure in sending": "host, network, port or protocol unreachable errors, or parameter problem errors" (RFC 3261 section
-/// 18.4). `ee_origin` is the fifth octet, `ee_type` and `ee_code` follow it.
+/// Whether a `sock_extended_err` is one of those messages of ICMP: "Host, network, port or protocol unreachable errors, or
+/// parameter problem errors SHOULD cause the transport layer to inform the transport user of a failure in sending." (RFC 3261
+/// section 18.4) `ee_origin` is the fifth octet, `ee_type` and `ee_code` follow it.
 fn says_unreachable(content: &[u8]) -> bool {
     const ICMP: u8 = 2;
     const ICMP6: u8 = 3;

@@ -285,7 +285,12 @@ fn sipp_sees_what_it_expects() {
             eprintln!("skipped: sipp is not installed");
             return;
         };
-        // Until it listens what is sent comes again.
+        // Before it listens the network would say that nobody is there.
+        let listens = format!(":{port:04X} ");
+        while !std::fs::read_to_string("/proc/net/udp").unwrap().contains(&listens) {
+            assert!(child.try_wait().unwrap().is_none(), "SIPp has ended");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         let order = with(order(([127, 0, 0, 1], port).into(), Work::Call(scenario), 50), |plan| {
             plan.timing = Timing::default();
         });

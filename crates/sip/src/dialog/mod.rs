@@ -18,7 +18,7 @@ pub(crate) use provisional::RELIABLE;
 pub use provisional::{Acknowledged, MOST_WAITING, Provisional, Provisionals};
 
 use crate::header::{CSeq, NameAddr};
-use crate::{Headers, Method, Name, Request, Response, Scheme, Status, Uri, Violation};
+use crate::{Headers, Method, Name, Request, Response, Scheme, SipUri, Status, Uri, Violation};
 
 /// What a hop starts with (RFC 3261 section 8.1.1.6).
 pub const MAX_FORWARDS: u32 = 70;
@@ -313,7 +313,7 @@ impl Dialog {
 
     /// RFC 3261 section 12.2.1.1.
     fn within(&self, method: Method, number: u32) -> Request {
-        let is_loose = |route: &NameAddr| route.uri.as_sip().is_some_and(|uri| uri.parameters.has("lr"));
+        let is_loose = |route: &NameAddr| route.uri.as_sip().is_some_and(SipUri::is_loose);
         let (uri, routes) = match self.routes.split_first() {
             None => (self.target.clone(), Vec::new()),
             Some((first, _)) if is_loose(first) => (self.target.clone(), self.routes.clone()),

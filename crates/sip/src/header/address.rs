@@ -123,7 +123,8 @@ mod tests {
         }
     }
 
-    /// RFC 3261 section 20.10: "the URI parameters" of a bare URI "are considered header-parameters".
+    /// RFC 3261 section 20.10: "If no "<" and ">" are present, all parameters after the URI are header parameters, not URI
+    /// parameters."
     #[test]
     fn parameters_of_a_bare_uri_are_the_headers() {
         let bare = read("sip:a@b;transport=tcp").unwrap();

@@ -3,7 +3,7 @@
 use netrig_core::{Duration, Instant, Quantity, quantity};
 
 use super::sessions::Answered;
-use crate::load::{Record, Stamps, What};
+use crate::record::{Record, Stamps, What};
 
 /// A delay. Each begins with a request that was sent, at its first transmission, and ends with what was received: the
 /// challenges between the two and the retransmissions are part of it.

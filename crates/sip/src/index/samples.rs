@@ -3,7 +3,7 @@
 use netrig_core::{Instant, Quantity, Sample, quantity};
 
 use super::{Delay, Registrations, Sessions};
-use crate::load::{Failure, Record, What};
+use crate::record::{Failure, Record, What};
 
 /// Gives the samples of a record that came to its end at `at`: what became of it, and every delay that it has.
 pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {

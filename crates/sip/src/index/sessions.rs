@@ -1,6 +1,6 @@
 //! The ratios of RFC 6076.
 
-use crate::load::{Failure, Record, What};
+use crate::record::{Failure, Record};
 use crate::transaction::Timer;
 
 /// How a request was answered, by its final response.
@@ -12,7 +12,7 @@ pub(super) enum Answered {
     Redirected,
     /// 4xx to 6xx, but for a challenge.
     Refused,
-    /// 401, 402 and 407: "non-failure challenge response codes".
+    /// 401, 402 and 407, which RFC 6076 counts as challenges and not as failures.
     Challenged,
     /// Not at all.
     Never,
@@ -27,21 +27,6 @@ impl Answered {
             400.. => Self::Refused,
             _ => Self::Never,
         }
-    }
-}
-
-impl What {
-    /// Whether it begins with an INVITE, at the side that sends it.
-    pub const fn is_invite(self) -> bool {
-        self.is_call() || matches!(self, Self::Cancel | Self::Busy | Self::NoAnswer | Self::Redirect)
-    }
-
-    /// Whether it is to be answered, held and hung up.
-    pub const fn is_call(self) -> bool {
-        matches!(
-            self,
-            Self::Call | Self::EarlyMedia | Self::DelayedOffer | Self::Reinvite | Self::Prack | Self::Fork
-        )
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Delay, Histogram, Registrations, Sessions};
-use crate::load::{Failure, Record, What};
+use crate::record::{Failure, Record, What};
 
 /// What became of things of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use netrig_core::Duration;
 
 use super::{Delay, Histogram, Tally};
-use crate::load::What;
+use crate::record::What;
 
 /// What of a delay is held against its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

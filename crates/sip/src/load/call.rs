@@ -6,12 +6,11 @@ use std::sync::Arc;
 use netrig_core::{Duration, Instant};
 
 use super::lookup::Located;
-use super::output::{Counts, Failure, Stamps, What};
 use super::session::Session;
 use super::setup::Setup;
 use super::text::Text;
-use super::token::{Token, Wish};
 use crate::deadline::{Deadline, Repetition, earliest};
+use crate::record::{Counts, Failure, Stamps, Token, What, Wish};
 
 /// What a caller does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-use super::digits::Decimal;
 use super::scan::{Field, Parameters, Scan};
-use super::session::{Direction, changed};
+use super::session::changed;
 use super::setup::Setup;
 use super::template::{Hole, Template, TemplateError};
 use super::text::put_unfolded;
+use crate::digits::Decimal;
+use crate::sdp::Direction;
 use crate::{Message, Method, Status};
 
 /// What is asked.
@@ -158,7 +159,7 @@ impl Requests {
             invite_bare: invite(To::Peer, &own, b"")?,
             invite_reliably: invite(To::Peer, &reliably, description)?,
             hold: invite(To::Dialog, &own, &changed(description, Direction::SendOnly))?,
-            resume: invite(To::Dialog, &own, &changed(description, Direction::Both))?,
+            resume: invite(To::Dialog, &own, &changed(description, Direction::SendRecv))?,
             cancel: plain(Method::Cancel, To::Peer)?,
             prack: request(setup, &Method::Prack, &To::Dialog, &acknowledged, b"")?,
             refused: plain(Method::Ack, To::Refusing)?,
@@ -198,8 +199,8 @@ impl Responses {
             reliable: within(Status::SESSION_PROGRESS, &reliably, description)?,
             accepted: within(Status::OK, "", description)?,
             accepted_bare: within(Status::OK, "", b"")?,
-            held: within(Status::OK, "", &changed(description, Direction::ReceiveOnly))?,
-            resumed: within(Status::OK, "", &changed(description, Direction::Both))?,
+            held: within(Status::OK, "", &changed(description, Direction::RecvOnly))?,
+            resumed: within(Status::OK, "", &changed(description, Direction::SendRecv))?,
             ok: plain(Status::OK)?,
             subscribed: within(Status::OK, &expires, b"")?,
             busy: plain(Status::BUSY_HERE)?,

@@ -11,12 +11,11 @@
 //!
 //! * What comes in is found by [`scan`], what goes out is made by [`template`]: no strict [`Message`](crate::Message)
 //!   is built on the way. Only a challenge is read and answered by the strict types.
-//! * An answer finds its call by its branch, a request within a dialog by its tag: both are [`token`]s of a [`slab`],
+//! * An answer finds its call by its branch, a request within a dialog by its tag: both are [`Token`]s of a [`slab`],
 //!   whose places have generations. Calls that others begin are found by their Call-ID, in a table hashed with a
 //!   secret.
 //! * All deadlines of a machine are in a [`wheel`]: each object has one at a time, the next of those that RFC 3261's
 //!   timers and the scenario give it.
-//! * A message that is wrong on purpose is made by [`fault`].
 //!
 //! It never sends to anybody but the server and the peers that its [`Setup`] names (and, as an answer, to who has
 //! asked), has at most as many calls as that says, and counts what belongs to no call instead of answering for it.
@@ -27,8 +26,6 @@ mod call;
 mod callee;
 mod caller;
 mod course;
-pub mod digits;
-pub mod fault;
 mod lookup;
 mod messages;
 mod moment;
@@ -37,6 +34,7 @@ mod part;
 mod plan;
 mod recipient;
 mod registrant;
+mod routes;
 pub mod scan;
 mod session;
 mod setup;
@@ -45,7 +43,6 @@ mod table;
 pub mod template;
 mod text;
 mod timed;
-pub mod token;
 mod user;
 mod users;
 pub mod wheel;
@@ -55,21 +52,21 @@ pub use call::Scenario;
 pub use callee::Callee;
 pub use caller::{Caller, Full};
 pub use course::Course;
-pub use fault::Fault;
-pub use lookup::{Located, Unlocated};
+pub use lookup::Located;
 pub use moment::Moment;
-pub use output::{
-    Broken, Counts, Departure, Failure, Outbox, Output, Record, Side, Stamps, Way, What, Whose,
-};
+pub use output::{Outbox, Output, Way, Whose};
 pub use part::{Begun, Part};
 pub use plan::{CalleeOrder, PACE, Pace, Plan, PlanError, Portion, Work};
 pub use recipient::Recipient;
 pub use registrant::{Occupied, Registrant};
 pub use scan::Scan;
 pub use setup::{Directory, Setup};
-pub use slab::{Key, Slab};
+pub use slab::Slab;
 pub use template::{Hole, Template, TemplateError, Values};
 pub use text::Text;
-pub use token::{Owner, Token, Wish};
 pub use user::Registration;
 pub use wheel::Wheel;
+
+pub use crate::record::{
+    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, Unlocated, What, Wish,
+};

@@ -9,19 +9,19 @@ use netrig_core::{Duration, Instant};
 use super::callee::Callee;
 use super::caller::Caller;
 use super::course::Course;
-use super::lookup::{Located, Looking, Unlocated};
+use super::lookup::{Located, Looking};
 use super::moment::Moment;
-use super::output::{Broken, Departure, Output, Record, Side, Whose};
+use super::output::{Output, Whose};
 use super::plan::{CalleeOrder, Plan, Work};
 use super::recipient::Recipient;
 use super::registrant::Registrant;
 use super::scan::{Scan, Start};
 use super::setup::Setup;
 use super::template::TemplateError;
-use super::token::{Owner, Token, Wish};
 use super::user::Registration;
 use super::users::{Next, Users, share};
 use crate::index::Tally;
+use crate::record::{Broken, Departure, Owner, Record, Side, Token, Unlocated, Wish};
 
 /// Registrations that are under way at once in each part before the load begins, and after it.
 const AT_ONCE: u32 = 32;

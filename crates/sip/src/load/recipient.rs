@@ -1,7 +1,7 @@
 //! Whose a datagram is.
 
 use super::scan::{Scan, Start};
-use super::token::{Owner, Token};
+use crate::record::{Owner, Token};
 
 /// Which machine of a shard takes a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,23 +7,23 @@ use netrig_core::{Duration, Instant};
 
 use super::authorize::{Credentials, authorize};
 use super::call::Clock;
-use super::digits::{Decimal, decimal};
 use super::lookup::Located;
 use super::messages::Requests;
 use super::moment::Moment;
-use super::output::{
-    Broken, Counts, Departure, Failure, Output, Record, Side, Stamps, Way, What, Whose, stamp,
-};
+use super::output::{Output, Way, Whose};
 use super::scan::Scan;
 use super::setup::{Directory, Setup};
-use super::slab::Key;
 use super::template::{Hole, TemplateError, Values};
 use super::timed::Timed;
-use super::token::{Owner, Token, server_of, transaction};
 use super::user::{Registration, User};
 use super::wheel::Wheel;
 use crate::Method;
 use crate::deadline::{Deadline, Repetition};
+use crate::digits::{Decimal, decimal};
+use crate::record::{
+    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, What, server_of, stamp,
+    transaction,
+};
 use crate::transaction::Timer;
 
 /// How often a challenge is answered within one registration.

@@ -7,7 +7,7 @@
 
 use memchr::memchr;
 
-use super::digits::decimal as number;
+use crate::digits::decimal as number;
 
 /// A datagram's parts.
 #[derive(Clone, Debug)]

@@ -1,43 +1,7 @@
 //! What a load's sessions say of themselves: offers, answers, and who is on hold (RFC 3264).
 
 use super::template::Hole;
-
-/// Which way the media of a session go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// Both, which is what is meant where nothing is said.
-    #[default]
-    Both,
-    /// From who says so.
-    SendOnly,
-    /// To who says so.
-    ReceiveOnly,
-    /// Neither.
-    Inactive,
-}
-
-impl Direction {
-    const ALL: [Self; 4] = [Self::Both, Self::SendOnly, Self::ReceiveOnly, Self::Inactive];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Both => "sendrecv",
-            Self::SendOnly => "sendonly",
-            Self::ReceiveOnly => "recvonly",
-            Self::Inactive => "inactive",
-        }
-    }
-
-    fn of_line(line: &[u8]) -> Option<Self> {
-        let name = line.strip_prefix(b"a=")?.trim_ascii_end();
-        Self::ALL.into_iter().find(|own| own.name().as_bytes() == name)
-    }
-
-    /// What a description says last: of its last stream.
-    pub(super) fn of(description: &[u8]) -> Self {
-        lines(description).filter_map(Self::of_line).last().unwrap_or_default()
-    }
-}
+use crate::sdp::Direction;
 
 /// What one who is called has said of the session last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +14,15 @@ pub(super) struct Session {
 
 fn lines(description: &[u8]) -> impl Iterator<Item = &[u8]> {
     description.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
+fn direction_of_line(line: &[u8]) -> Option<Direction> {
+    Direction::named(std::str::from_utf8(line.strip_prefix(b"a=")?.trim_ascii_end()).ok()?)
+}
+
+/// Who sends, by what a description says last: of its last stream.
+pub(super) fn direction_of(description: &[u8]) -> Direction {
+    lines(description).filter_map(direction_of_line).last().unwrap_or_default()
 }
 
 fn streams(description: &[u8]) -> usize {
@@ -67,9 +40,9 @@ pub(super) fn broken_answer(offer: &[u8], direction: Direction, answer: &[u8]) -
         return Some("RFC 3264 section 6");
     }
     // "If a stream is offered as sendonly, the corresponding stream MUST be marked as recvonly or inactive in the answer."
-    let said = Direction::of(answer);
+    let said = direction_of(answer);
     let is_wrong =
-        direction == Direction::SendOnly && !matches!(said, Direction::ReceiveOnly | Direction::Inactive);
+        direction == Direction::SendOnly && !matches!(said, Direction::RecvOnly | Direction::Inactive);
     is_wrong.then_some("RFC 3264 section 6.1")
 }
 
@@ -80,7 +53,7 @@ pub(super) fn changed(description: &[u8], direction: Direction) -> Vec<u8> {
     let mut is_in_stream = false;
     let said = format!("a={}\r\n", direction.name());
     for line in lines(description) {
-        if Direction::of_line(line).is_some() {
+        if direction_of_line(line).is_some() {
             continue;
         }
         if line.starts_with(b"m=") && std::mem::replace(&mut is_in_stream, true) {
@@ -120,16 +93,16 @@ mod tests {
                  m=video 2 RTP/AVP 34\r\na=sendonly\r\n"
             )
         );
-        assert_eq!(changed(b"", Direction::Both), b"");
+        assert_eq!(changed(b"", Direction::SendRecv), b"");
     }
 
     #[test]
     fn answers_are_held_to_their_offers() {
         let on_hold = [OFFER, b"a=recvonly\r\n"].concat();
         for (direction, answer, rule) in [
-            (Direction::Both, OFFER, None),
-            (Direction::Both, b"", Some("RFC 3261 section 13.2.1")),
-            (Direction::Both, b"v=0\r\nm=audio 1 RTP/AVP 0\r\n", Some("RFC 3264 section 6")),
+            (Direction::SendRecv, OFFER, None),
+            (Direction::SendRecv, b"", Some("RFC 3261 section 13.2.1")),
+            (Direction::SendRecv, b"v=0\r\nm=audio 1 RTP/AVP 0\r\n", Some("RFC 3264 section 6")),
             (Direction::SendOnly, OFFER, Some("RFC 3264 section 6.1")),
             (Direction::SendOnly, &on_hold, None),
         ] {

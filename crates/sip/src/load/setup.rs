@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use netrig_core::Duration;
 
-use super::digits::Decimal;
 use super::lookup::Located;
 use super::text::Text;
 use crate::Host;
+use crate::digits::Decimal;
 use crate::header::Transport;
 use crate::transaction::Timing;
 

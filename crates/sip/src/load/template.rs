@@ -6,9 +6,9 @@
 
 use bytes::Bytes;
 
-use super::digits::Decimal;
-use super::fault::Fault;
 use crate::Message;
+use crate::digits::Decimal;
+use crate::fault::Fault;
 
 /// What differs between the messages of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use netrig_core::Instant;
 
 use super::call::Clock;
 use super::lookup::Located;
-use super::output::{Counts, Stamps, What};
+use crate::record::{Counts, Stamps, What};
 
 /// Whether a user is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

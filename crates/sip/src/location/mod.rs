@@ -192,7 +192,7 @@ impl Locator {
             (Host::Name(name), Some(transport), Some(port)) => {
                 self.ask_hosts(vec![Server { transport, name: name.clone(), port }]);
             }
-            // "if the transport was specified explicitly, ... the client performs an SRV query for that specific transport".
+            // "because a transport was specified explicitly, the client performs an SRV query for that specific transport".
             (Host::Name(name), Some(transport), None) => {
                 let name = service_name(transport, self.is_secure, name);
                 self.ask_services(vec![Service { transport, name }]);
@@ -354,8 +354,9 @@ impl Locator {
         matches!(self.stage, Stage::Found)
     }
 
-    /// The next place to try, each once. A failure is "503 ..., a transport error, or a timeout" (RFC 3263 section 4.3); then
-    /// the request is sent again to the next one with a new branch.
+    /// The next place to try, each once. "failure occurs if the transaction layer reports a 503 error response or a transport
+    /// failure of some sort", and "if the transaction layer times out without ever having received any response" (RFC 3263
+    /// section 4.3); then the request is sent again to the next one with a new branch.
     pub fn next_hop(&mut self) -> Option<Hop> {
         self.hops.pop_front()
     }

@@ -89,7 +89,7 @@ impl Zone {
             self.names.entry(name[dot + 1..].to_owned()).or_default();
         }
         let kinds = self.names.entry(name).or_default();
-        let (known, least) = kinds.entry(kind).or_insert_with(|| (records.none(), ttl));
+        let (known, least) = kinds.entry(kind).or_insert_with(|| (Records::none_of(kind), ttl));
         known.extend(records);
         // "the TTLs of all RRs in an RRSet must be the same" (RFC 2181 section 5.2): the least of them holds.
         *least = ttl.min(*least);
@@ -123,12 +123,12 @@ impl Zone {
 }
 
 impl Records {
-    /// None of the same kind.
-    const fn none(&self) -> Self {
-        match self {
-            Self::Naptr(_) => Self::Naptr(Vec::new()),
-            Self::Srv(_) => Self::Srv(Vec::new()),
-            Self::Addresses(_) => Self::Addresses(Vec::new()),
+    /// None of this kind.
+    pub const fn none_of(kind: Kind) -> Self {
+        match kind {
+            Kind::Naptr => Self::Naptr(Vec::new()),
+            Kind::Srv => Self::Srv(Vec::new()),
+            Kind::A | Kind::Aaaa => Self::Addresses(Vec::new()),
         }
     }
 

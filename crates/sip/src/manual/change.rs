@@ -1,10 +1,12 @@
-//! Changes of a composed message, right or wrong: they are made in its text, of which no rule is asked.
+//! Changes of a composed message, right or wrong: they are made in its text, of which no rule is asked. And one that breaks a
+//! rule on purpose.
 
 use std::str::FromStr;
 
 use bytes::Bytes;
 
 use crate::Method;
+use crate::fault::{Fault, FaultError};
 
 /// A change of each message, or of those of one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +88,33 @@ impl Change {
     }
 }
 
+/// A [`Fault`] of each request, or of those of one method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    method: Option<Method>,
+    /// Which.
+    pub fault: Fault,
+}
+
+impl FromStr for Flaw {
+    type Err = FaultError;
+
+    /// `garbled-via`, with a method before it if it is of that alone: `INVITE garbled-via`.
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        let text = text.trim();
+        let of_method = text.split_once(' ').and_then(|(method, name)| Some((method.parse().ok()?, name)));
+        let (method, name) = of_method.map_or((None, text), |(method, name)| (Some(method), name.trim()));
+        Ok(Self { method, fault: name.parse()? })
+    }
+}
+
+impl Flaw {
+    /// Whether it is of messages of this method.
+    pub fn is_of(&self, method: &Method) -> bool {
+        self.method.as_ref().is_none_or(|own| own == method)
+    }
+}
+
 /// One line of that name with the value, where the first of them is or at the end; none, if there is no value.
 fn set(lines: &mut Vec<String>, name: &str, value: &str) {
     let is_own =
@@ -131,6 +160,12 @@ mod tests {
         for text in ["Via", ": x", "a b c: x", ""] {
             assert!(text.parse::<Change>().is_err(), "{text}");
         }
+        for text in ["", "no-fault", "HELLO", "INVITE", "INVITE no-fault"] {
+            assert!(text.parse::<Flaw>().is_err(), "{text}");
+        }
+        let flaw: Flaw = "INVITE garbled-via".parse().unwrap();
+        assert_eq!((flaw.fault, flaw.is_of(&Method::Bye)), (Fault::GarbledVia, false));
+        assert!("garbled-via".parse::<Flaw>().unwrap().is_of(&Method::Bye));
         let of_invites: Change = "INVITE To: x".parse().unwrap();
         assert!(!of_invites.is_of(&Method::Bye));
     }

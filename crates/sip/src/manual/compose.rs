@@ -7,13 +7,11 @@ use bytes::Bytes;
 use super::Step;
 use super::desk::Desk;
 use crate::dialog::{Dialog, MAX_FORWARDS, State};
+use crate::fault::Fault;
 use crate::header::{CSeq, NameAddr, Transport, Via};
-use crate::sdp::Description;
+use crate::sdp::{DISCARD, Description};
 use crate::transaction::Timing;
 use crate::{Host, Method, Name, Request, SipUri, Uri, Violation};
-
-/// The port of session descriptions: what is sent to it is discarded (RFC 863).
-const DISCARD: u16 = 9;
 
 /// Who calls whom, and how.
 #[derive(Clone, Debug)]
@@ -179,6 +177,11 @@ impl Draft {
     /// As it would be sent.
     pub fn to_bytes(&self) -> Bytes {
         crate::Message::from(self.request.clone()).to_bytes()
+    }
+
+    /// The same, wrong on purpose.
+    pub fn spoiled(&self, fault: Fault) -> Bytes {
+        fault.spoil(&crate::Message::from(self.request.clone()))
     }
 
     /// Its method.

@@ -11,7 +11,7 @@ mod desk;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Change, ChangeError};
+pub use change::{Change, ChangeError, Flaw};
 pub use compose::{Draft, Party};
 pub use desk::{Came, Desk, Told, Why};
 

@@ -63,7 +63,8 @@ enum StartLine {
 /// The line at `at` without its end, and where the next begins.
 fn line(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
     let rest = &text[at..];
-    // "each line ... MUST be terminated by a carriage-return line-feed sequence (CRLF)" (RFC 3261 section 7)
+    // "The start-line, each message-header line, and the empty line MUST be terminated by a carriage-return line-feed
+    // sequence (CRLF)." (RFC 3261 section 7)
     let end = rest.find("\r\n").unwrap_or(rest.len());
     let line = &rest[..end];
     match line.find(['\r', '\n']) {

@@ -64,7 +64,7 @@ pub struct Bindings {
 }
 
 impl Binding {
-    /// `q`, in thousandths; "a default value of 1" where none stands.
+    /// `q`, in thousandths; 1 where none stands, by choice: RFC 3261 has no default for that of `Contact`.
     pub fn preference(&self) -> u32 {
         let q = self.contact.parameters.value("q").unwrap_or("1");
         let (whole, part) = q.split_once('.').unwrap_or((q, ""));

@@ -83,12 +83,12 @@ fn is_own_via(domain: &Domain, via: &crate::header::Via) -> bool {
 /// RFC 3261 section 16.4: takes off what was written for this proxy.
 pub(super) fn preprocess(domain: &Domain, request: &mut Request) {
     let own = |uri: &Uri| uri.as_sip().is_some_and(|uri| domain.is_own(uri) && uri.user.is_none());
-    let has_lr = |uri: &Uri| uri.as_sip().is_some_and(|uri| uri.parameters.has("lr"));
+    let is_loose = |uri: &Uri| uri.as_sip().is_some_and(SipUri::is_loose);
     let Ok(mut routes) = request.headers.addresses(&Name::Route) else { return };
     // "If the Request-URI of the request contains a value this proxy previously placed into a Record-Route header field ..., the
     // proxy MUST replace the Request-URI in the request with the last value from the Route header field, and remove that value".
     if own(&request.uri)
-        && has_lr(&request.uri)
+        && is_loose(&request.uri)
         && let Some(last) = routes.pop()
     {
         request.uri = last.uri;
@@ -162,8 +162,7 @@ pub(super) fn copy(
     }
     // 6. "If the copy contains a Route header field, the proxy MUST inspect the URI in its first value. If that URI does not
     // contain an lr parameter, the proxy MUST modify the copy": a strict router finds itself in the Request-URI.
-    let is_strict =
-        routes.first().and_then(|route| route.uri.as_sip()).is_some_and(|uri| !uri.parameters.has("lr"));
+    let is_strict = routes.first().and_then(|route| route.uri.as_sip()).is_some_and(|uri| !uri.is_loose());
     if is_strict {
         routes.push(NameAddr::new(copy.uri.clone()));
         copy.uri = allowed_in_request(routes.remove(0).uri);

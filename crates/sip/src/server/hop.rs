@@ -4,9 +4,9 @@ use super::{Destination, Domain, Source, own_via};
 use crate::header::{Transport, Via};
 use crate::{Name, Request};
 
-/// "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is unknown, the request
-/// MUST be sent using an RFC 2914 congestion controlled transport protocol, such as TCP" (RFC 3261 section 18.1.1). Bytes; the
-/// path MTU is unknown here.
+/// "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is unknown, the
+/// request MUST be sent using an RFC 2914 [43] congestion controlled transport protocol, such as TCP." (RFC 3261 section
+/// 18.1.1) Bytes; the path MTU is unknown here.
 pub const LONGEST_OVER_UDP: usize = 1300;
 
 /// A request that has its `Via`, and where it goes.

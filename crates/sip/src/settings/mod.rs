@@ -1,4 +1,6 @@
 //! What an experiment file says of SIP: a load of users at one end of a flow, and who serves them at the other.
+//!
+//! Start from [`LoadSettings::plan`] and [`ServerSettings::order`]: what a file says, checked, as the machines take it.
 
 mod drawn_time;
 mod load;

@@ -14,6 +14,7 @@ use super::scenario::ScenarioName;
 use super::{SettingError, wrong};
 use crate::digest::Algorithm;
 use crate::load::Plan;
+use crate::sdp::DISCARD;
 use crate::server::{Answer, Manners, Progress, Role, ServerOrder, User};
 use crate::{Status, Uri};
 
@@ -163,8 +164,7 @@ impl ServerSettings {
                     Some(status) => Answer::Refuse(ring, status),
                     None => Answer::Accept(ring),
                 };
-                // What is sent to this port is discarded (RFC 863).
-                let own = Manners::new((local, 9).into());
+                let own = Manners::new((local, DISCARD).into());
                 let mut manners = Manners { answer, reliable: self.reliable, ..own };
                 if self.early_media {
                     manners.progress.push(Progress::early_media());

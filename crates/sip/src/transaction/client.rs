@@ -37,7 +37,8 @@ impl Client {
 impl Machine for ClientMachine {
     fn handle_packet(&mut self, core: &mut Core, now: Instant, packet: Message) {
         let Message::Response(response) = packet else { return };
-        // In Completed: "any retransmissions of final responses" are absorbed.
+        // "The "Completed" state exists to buffer any additional response retransmissions that may be received" (RFC 3261
+        // section 17.1.2.2).
         if self.state == State::Completed {
             return;
         }

@@ -28,7 +28,7 @@ impl Server {
         Self { machine: ServerMachine { response: None }, core }
     }
 
-    /// There will be no final response: "an element that can not respond before the transaction expires will not send a final
+    /// There will be no final response: "an element that cannot respond before the transaction expires will not send a final
     /// response at all" (RFC 4320 section 4.2). What comes again is absorbed until whoever asks has given up.
     pub fn leave_unanswered(&mut self, now: Instant) {
         if !self.machine.is_completed() {

@@ -78,7 +78,8 @@ fn list(times: &[u64], what: &str) -> Vec<(u64, String)> {
     times.iter().map(|time| (*time, what.to_owned())).collect()
 }
 
-/// RFC 3261 section 17.1.1.2: seven INVITEs "at intervals of 500 ms, 1 s, 2 s, 4 s, 8 s, 16 s", given up after 64·T1.
+/// RFC 3261 section 17.1.1.2: seven INVITEs, the first two T1 apart, the others "with intervals that double after each
+/// transmission", given up after 64·T1.
 #[test]
 fn an_invite_that_nobody_answers() {
     let mut sent = list(&[0, 500, 1500, 3500, 7500, 15500, 31500], "INVITE");
@@ -89,7 +90,7 @@ fn an_invite_that_nobody_answers() {
     assert_eq!(left_alone(&mut invite(true)), sent);
 }
 
-/// RFC 3261 section 17.1.2.1: eleven requests "at 500 ms, 1 s, 2 s, 4 s, 4 s, 4 s, etc."
+/// RFC 3261 section 17.1.2.2: "this results in intervals of 500 ms, 1 s, 2 s, 4 s, 4 s, 4 s, etc.": eleven requests.
 #[test]
 fn a_request_that_nobody_answers() {
     let times = [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500];
@@ -99,7 +100,8 @@ fn a_request_that_nobody_answers() {
     assert_eq!(left_alone(&mut options), sent);
 }
 
-/// "If Timer E fires in Proceeding, ... the timer is reset with a value of T2".
+/// "If Timer E fires while in the "Proceeding" state, the request MUST be passed to the transport layer for retransmission,
+/// and Timer E MUST be reset with a value of T2 seconds." (RFC 3261 section 17.1.2.2)
 #[test]
 fn a_request_that_is_being_worked_on_is_repeated_each_t2() {
     let mut options = Client::new(at(0.0), request("OPTIONS"), false, Timing::default());

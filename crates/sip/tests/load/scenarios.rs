@@ -1,5 +1,6 @@
 //! Scenarios beyond the plain call, message by message, and the rules that the other side may break.
 
+use netrig_sip::Method;
 use netrig_sip::load::{Counts, Token, Whose};
 
 use super::*;
@@ -137,8 +138,8 @@ fn copied() -> (Rc<RefCell<Vec<Message>>>, impl Network) {
     (seen, network)
 }
 
-/// A reliable response "is retransmitted with an exponential backoff" that begins with T1 (RFC 3262 section 3), PRACK by its own
-/// timer E, and a call whose PRACK never comes is refused with 5xx.
+/// "Reliable provisional responses are retransmitted by the TU with an exponential backoff." (RFC 3262 section 1) It begins with
+/// T1 (section 3), PRACK has its own timer E, and a call whose PRACK never comes is refused with 5xx.
 #[test]
 fn reliable_responses_come_again_until_they_are_acknowledged() {
     // The 183 is lost twice.
@@ -380,11 +381,34 @@ fn a_subscription_from_its_beginning_to_its_end() {
     let asked = seen.borrow()[0].clone();
     answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Expires, "601")]);
     pair.run(ms(400_000));
-    assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Rule("RFC 6665 section 4.2.1.1")));
+    assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Rule("RFC 6665 section 3.1.1")));
 }
 
-/// "a new request which is identical to the previous, but has a different value of the Via branch ID" goes to the next server
-/// after timer B, 503 and a connection that is gone (RFC 3263 section 4.3); what the first says late is not taken for its answer.
+/// A NOTIFY of another event package breaks one rule, and one that does not say the state another.
+#[test]
+fn notifications_that_break_a_rule() {
+    for (field, value, rule) in [
+        (Name::Event, Some("dialog"), "RFC 6665 section 3.2.1"),
+        (Name::SubscriptionState, None, "RFC 6665 section 4.2.2"),
+    ] {
+        let mut pair = Pair::new(deaf("NOTIFY"), RING);
+        pair.start(Scenario::Subscribe { hold: Duration::from_secs(1), expires: 600 });
+        pair.run(ms(1));
+        let mut notify = pair.last.as_request().cloned().unwrap();
+        assert_eq!(notify.method, Method::Notify);
+        notify.headers.remove(&field);
+        if let Some(value) = value {
+            notify.headers.push(field, value);
+        }
+        pair.inject(&notify.into());
+        pair.run(ms(400_000));
+        assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Rule(rule)));
+    }
+}
+
+/// "a new request, which is identical to the previous, but has a different value of the Via branch ID than the previous" goes
+/// to the next server after timer B, 503 and a connection that is gone (RFC 3263 section 4.3); what the first says late is not
+/// taken for its answer.
 #[test]
 fn the_next_server_takes_over() {
     let second: std::net::SocketAddr = "192.0.2.3:5060".parse().unwrap();

@@ -47,8 +47,8 @@ const TALKS: u64 = 1 << 32;
 pub struct Asking {
     /// The DNS server: nothing is sent to anybody else.
     pub server: SocketAddr,
-    /// A question is sent again when it was not answered for so long. "The retransmission interval ... should be ... two to
-    /// five seconds" at least, towards strangers (RFC 1035 section 4.2.1).
+    /// A question is sent again when it was not answered for so long. Towards strangers "the minimum retransmission interval
+    /// should be 2-5 seconds" (RFC 1035 section 4.2.1).
     pub retry: Duration,
     /// It is sent so often, and then given up; 1 at least.
     pub tries: u32,

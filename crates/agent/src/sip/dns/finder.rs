@@ -17,7 +17,8 @@ use netrig_sip::location::{
 use super::asker::{Answered, Asker, Asking, DnsCounts};
 use super::cache::Cache;
 use crate::clock::RealtimeOffset;
-use crate::sip::load::{is_public, way_to};
+use crate::sip::load::is_public;
+use crate::sip::point::source_towards;
 use crate::{Clock, Pacer, SocketError, Watch};
 
 /// Servers of one lookup that are tried.
@@ -289,12 +290,7 @@ impl Search {
             self.worst = self.worst.max(Some(why));
             None
         });
-        let none = match question.kind {
-            Kind::Naptr => Records::Naptr(Vec::new()),
-            Kind::Srv => Records::Srv(Vec::new()),
-            Kind::A | Kind::Aaaa => Records::Addresses(Vec::new()),
-        };
-        self.locator.handle_answer(question, records.unwrap_or(none));
+        self.locator.handle_answer(question, records.unwrap_or(Records::none_of(question.kind)));
     }
 
     /// What it has found of what is in reach.
@@ -357,7 +353,7 @@ pub fn locate(
     loop {
         if let Some((_, found)) = finder.take_found().pop() {
             let mut found = found?;
-            found.hops.retain(|hop| way_to(hop.address).is_ok());
+            found.hops.retain(|hop| source_towards(hop.address).is_ok());
             return if found.hops.is_empty() { Err(Unlocated::Elsewhere.into()) } else { Ok(found) };
         }
         if stop() {

@@ -54,7 +54,7 @@ pub fn query(id: u16, question: &Question) -> Option<Vec<u8>> {
 
 /// Reads what may be the answer to a question that was asked under this number.
 pub fn read(bytes: &[u8], id: u16, question: &Question) -> Reading {
-    // "a response ... whose ID, question and addresses are those of the query" (RFC 5452 section 9.1).
+    // The answer to a question has its ID and its question, and came from who was asked (RFC 5452 section 9.1).
     if bytes.len() < HEADER || bytes[..2] != id.to_be_bytes() || bytes[2] & 0x80 == 0 {
         return Reading::Foreign;
     }
@@ -152,7 +152,8 @@ fn collected(kind: Kind, found: &[&Record]) -> Records {
     }
 }
 
-/// "if this value is set ... with the most significant bit set, treat the TTL ... as zero" (RFC 2181 section 8).
+/// "Implementations should treat TTL values received with the most significant bit set as if the entire value received was
+/// zero." (RFC 2181 section 8)
 fn kept(ttl: u32) -> u32 {
     if ttl > i32::MAX as u32 { 0 } else { ttl.min(LONGEST) }
 }

@@ -23,6 +23,7 @@ mod offered;
 mod order;
 mod replies;
 mod report;
+mod reporting;
 mod run;
 mod shard;
 mod socket;
@@ -40,6 +41,6 @@ pub use report::{
     DelayRow, FailureRow, LoadReport, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport, ThresholdRow,
 };
 pub use run::{Next, Readiness, run};
-pub(crate) use run::{OpenLoad, Span, way_to};
+pub(crate) use run::{OpenLoad, Span};
 pub use streams::LoadTls;
 pub use tester::TesterSecond;

@@ -1,10 +1,8 @@
-//! What a load says when it is over.
-
-use std::collections::BTreeSet;
+//! What a load says: the rows of its report.
 
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
-use netrig_sip::load::{CalleeOrder, Failure, What, Work};
+use netrig_sip::load::{Failure, What};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,8 +10,6 @@ use super::control::Intervention;
 use super::kind::FailureKind;
 use super::locating::LocationRow;
 use super::offered::Offered;
-use super::order::LoadOrder;
-use super::shard::SecondOfShard;
 use super::tester::TesterSecond;
 use crate::sip::dns::DnsCounts;
 
@@ -251,7 +247,7 @@ impl LoadReport {
 }
 
 /// Whether it is something as who is called sees it.
-const fn is_of_others(what: What) -> bool {
+pub(super) const fn is_of_others(what: What) -> bool {
     matches!(what, What::Answer | What::Notify)
 }
 
@@ -282,9 +278,9 @@ pub(super) const fn name_of(what: What) -> &'static str {
 /// All that was measured from the beginning of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct SoFar<'a> {
-    measured: &'a Tally,
-    tester: &'a TesterSecond,
-    faulty: u64,
+    pub(super) measured: &'a Tally,
+    pub(super) tester: &'a TesterSecond,
+    pub(super) faulty: u64,
 }
 
 impl SoFar<'_> {
@@ -345,180 +341,7 @@ impl SoFar<'_> {
     }
 }
 
-/// What is known of a load only when it is over.
-#[derive(Debug)]
-pub(super) struct Ending {
-    pub interrupted: bool,
-    /// Registrations that could not be taken back.
-    pub left: u32,
-    /// How long it paused.
-    pub paused: Duration,
-    pub interventions: Vec<Intervention>,
-}
-
-/// The report while it is made.
-#[derive(Debug, Default)]
-pub(super) struct Reporting {
-    measured: Tally,
-    warm_up: Tally,
-    tester: TesterSecond,
-    seconds: Vec<SecondRow>,
-    /// The first second in which something failed as nobody answered, and nothing came.
-    lost: Option<u64>,
-    /// Seconds with faults of the tester.
-    faulty: u64,
-}
-
-impl Reporting {
-    /// Whether nothing was told yet.
-    pub fn is_empty(&self) -> bool {
-        self.seconds.is_empty()
-    }
-
-    /// Whether the server was lost: from one second on nothing came of it, and what waited for that failed.
-    pub const fn has_lost_server(&self) -> bool {
-        self.lost.is_some()
-    }
-
-    /// A second of all threads.
-    pub fn second(
-        &mut self,
-        (number, intended): (u64, Option<f64>),
-        shards: Vec<SecondOfShard>,
-    ) -> (&SecondRow, SoFar<'_>) {
-        let (mut all, mut tester) = (Tally::default(), TesterSecond::default());
-        let mut faults = Vec::new();
-        for shard in &shards {
-            self.measured.merge(&shard.measured);
-            self.warm_up.merge(&shard.warm_up);
-            all.merge(&shard.measured);
-            all.merge(&shard.warm_up);
-            tester.merge(&shard.tester);
-            faults.extend(shard.tester.faults());
-        }
-        self.tester.merge(&tester);
-        let is_silent = |failure| matches!(failure, Failure::TimedOut(_) | Failure::Connection(_));
-        let is_lost = tester.received == 0 && all.failures().any(|(_, failure, _)| is_silent(failure));
-        self.lost = self.lost.or(is_lost.then_some(number));
-        let own = || What::ALL.into_iter().filter(|what| !is_of_others(*what)).map(|what| all.outcomes(what));
-        let row = SecondRow {
-            second: number,
-            intended,
-            begun: own().map(|outcomes| outcomes.begun).sum(),
-            succeeded: own().map(|outcomes| outcomes.succeeded).sum(),
-            failed: own().map(|outcomes| outcomes.failed).sum(),
-            unlocated: own().map(|outcomes| outcomes.unlocated).sum(),
-            until: shards.iter().map(|shard| shard.until).max().unwrap_or_default().as_secs_f64(),
-            open: shards.iter().map(|shard| shard.open).sum(),
-            overdue: shards.iter().map(|shard| shard.overdue).sum(),
-            retransmissions: all.repetitions().requests,
-            delays: delays(&all),
-            tester_cpu: tester.cpu,
-            faults,
-        };
-        self.faulty += u64::from(!row.faults.is_empty());
-        self.seconds.push(row);
-        let last = self.seconds.len() - 1;
-        (&self.seconds[last], SoFar { measured: &self.measured, tester: &self.tester, faulty: self.faulty })
-    }
-
-    /// The report, when all threads have ended.
-    pub fn report(self, order: &LoadOrder, ending: &Ending) -> LoadReport {
-        let lost = self.lost.filter(|_| order.ends_without_server);
-        let Self { measured, warm_up, tester, seconds, .. } = self;
-        let faulty: Vec<_> = seconds.iter().filter(|second| !second.faults.is_empty()).collect();
-        let faults = faulty.first().map(|first| {
-            let why = first.faults.join("; ");
-            format!(
-                "the tester was the limit in {} of {} seconds; in second {}: {why}",
-                faulty.len(),
-                seconds.len(),
-                first.second
-            )
-        });
-        let thresholds = judged(&order.plan.thresholds, &measured);
-        let span = measured_span(order, &seconds, ending.paused);
-        let own: BTreeSet<What> = order.plan.works().map(Work::what).collect();
-        let succeeded: u64 = own.into_iter().map(|what| measured.outcomes(what).succeeded).sum();
-        let per_second = if span > 0.0 { succeeded as f64 / span } else { 0.0 };
-        let (sessions, registrations, repetitions) =
-            (measured.sessions(), measured.registrations(), measured.repetitions());
-        LoadReport {
-            format: LoadReport::FORMAT,
-            offered: Offered::of(order),
-            location: LocationRow::of(order),
-            target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
-            valid: faults.is_none(),
-            faults: faults.into_iter().collect(),
-            interrupted: ending.interrupted,
-            interventions: ending.interventions.clone(),
-            // Of what has not happened nothing can be said.
-            kept: !thresholds.is_empty() && thresholds.iter().all(|threshold| threshold.kept),
-            measured: span,
-            per_second,
-            per_hour: per_second * 3600.0,
-            per_user_and_hour: per_second * 3600.0 / f64::from(order.plan.users.max(1)),
-            warm_up: outcomes(&warm_up),
-            outcomes: outcomes(&measured),
-            delays: delays(&measured),
-            thresholds,
-            ratios: Ratios {
-                ser: sessions.establishment(),
-                seer: sessions.effectiveness(),
-                isa: sessions.ineffective(),
-                scr: sessions.completion(),
-                ira: registrations.ineffective(),
-            },
-            failures: failures(&measured),
-            requests_again: repetitions.requests,
-            responses_again: repetitions.responses,
-            acknowledgements_again: repetitions.acknowledgements,
-            received_again: repetitions.received,
-            reordered: repetitions.reordered,
-            challenges: repetitions.challenges,
-            surplus: repetitions.surplus,
-            failed_over: repetitions.failed_over,
-            tester: tester_report(&tester, order.shards),
-            notes: notes(order, ending, lost, &measured),
-            seconds,
-        }
-    }
-}
-
-/// How long users began that were measured, s: what the order says, or until the last second in which one did, without the pauses.
-fn measured_span(order: &LoadOrder, seconds: &[SecondRow], paused: Duration) -> f64 {
-    let last = seconds.iter().rev().find(|second| second.begun > 0).map_or(0, |second| second.second + 1);
-    let end = order.plan.duration.min(Duration::from_secs(last) - paused);
-    (end - order.plan.warm_up.min(end)).as_secs_f64()
-}
-
-fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally) -> Vec<String> {
-    let left = ending.left;
-    let is_call = order.plan.works().any(|work| work.what().is_invite());
-    let is_foreign = order.plan.callee == CalleeOrder::Foreign;
-    let note = "who was called is not the tester's: there is no answer-signal delay";
-    let lost = lost.map(|second| {
-        format!(
-            "in second {second} nothing came from the server any more, and the load was ended as it was told"
-        )
-    });
-    let left = (left > 0).then(|| {
-        format!(
-            "{left} registrations could not be taken back: the server keeps them until their time is over"
-        )
-    });
-    let changes = ending.interventions.len();
-    let by_hand = (changes > 0)
-        .then(|| format!("{changes} times it was changed by hand: this is not the load that was planned"));
-    let note = (is_call && is_foreign).then(|| note.to_owned());
-    let unlocated: u64 = What::ALL.into_iter().map(|what| measured.outcomes(what).unlocated).sum();
-    let unlocated = (unlocated > 0).then(|| {
-        format!("{unlocated} attempts found no server in the DNS: they are in no index and no threshold of the server's")
-    });
-    note.into_iter().chain(unlocated).chain(by_hand).chain(lost).chain(left).collect()
-}
-
-fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
+pub(super) fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
     TesterReport {
         lateness: row("lateness", None, &tester.lateness),
         own_time: row("own_time", None, &tester.own_time),
@@ -537,7 +360,7 @@ fn tester_report(tester: &TesterSecond, threads: u16) -> TesterReport {
     }
 }
 
-fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
+pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
     let rows = What::ALL.into_iter().map(|what| (what, tally.outcomes(what)));
     rows.filter(|(_, outcomes)| outcomes.begun > 0)
         .map(|(what, outcomes)| OutcomeRow {
@@ -551,7 +374,7 @@ fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
         .collect()
 }
 
-fn failures(tally: &Tally) -> Vec<FailureRow> {
+pub(super) fn failures(tally: &Tally) -> Vec<FailureRow> {
     let row = |(what, failure, count): (_, Failure, _)| FailureRow {
         what: name_of(what),
         kind: failure.into(),
@@ -561,7 +384,7 @@ fn failures(tally: &Tally) -> Vec<FailureRow> {
     tally.failures().map(row).collect()
 }
 
-fn delays(tally: &Tally) -> Vec<DelayRow> {
+pub(super) fn delays(tally: &Tally) -> Vec<DelayRow> {
     let rows = Delay::ALL.iter().map(|delay| row(delay.name(), delay.rfc_name(), tally.delay(*delay)));
     rows.flatten().collect()
 }
@@ -584,7 +407,7 @@ fn row(name: &'static str, rfc6076: Option<&'static str>, spans: &Histogram) -> 
     })
 }
 
-fn judged(thresholds: &Thresholds, tally: &Tally) -> Vec<ThresholdRow> {
+pub(super) fn judged(thresholds: &Thresholds, tally: &Tally) -> Vec<ThresholdRow> {
     let name = thresholds.statistic.name();
     thresholds.judge(tally).iter().map(|verdict| threshold(verdict, name)).collect()
 }

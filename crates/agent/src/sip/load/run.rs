@@ -1,7 +1,7 @@
 //! A load from its order to its report.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,11 +13,13 @@ use netrig_sip::load::{Course, Pace, Part, Setup};
 use super::control::{Control, Steering};
 use super::locating::look_for_server;
 use super::order::{Connecting, LoadError, LoadOrder};
-use super::report::{Ending, LoadReport, Reporting, SecondRow, SoFar};
+use super::report::{LoadReport, SecondRow, SoFar};
+use super::reporting::{Ending, Reporting};
 use super::shard::{SecondOfShard, Shard, Shared, Told};
 use super::wire::Wire;
 use crate::sip::descriptors;
 use crate::sip::dns::Lookup;
+use crate::sip::point::source_towards;
 use crate::{Clock, random};
 
 /// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
@@ -115,7 +117,10 @@ impl OpenLoad {
     pub fn open(mut order: LoadOrder) -> Result<Self, LoadError> {
         order.plan.looks_up = order.location.as_ref().is_some_and(|location| location.lookup != Lookup::Once);
         order.check()?;
-        let local = order.local.map_or_else(|| way_to(order.target), Ok)?;
+        let local = match order.local {
+            Some(local) => local,
+            None => source_towards(order.target).map_err(LoadError::kernel("connect"))?,
+        };
         let wires = open(&order, local)?;
         Ok(Self { order, wires })
     }
@@ -356,14 +361,6 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
         );
     }
     warnings
-}
-
-/// The address from which the kernel sends to `target`. Nothing is sent.
-pub(crate) fn way_to(target: SocketAddr) -> Result<IpAddr, LoadError> {
-    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
-    let socket = UdpSocket::bind(any).map_err(LoadError::kernel("bind"))?;
-    socket.connect(target).map_err(LoadError::kernel("connect"))?;
-    Ok(socket.local_addr().map_err(LoadError::kernel("getsockname"))?.ip())
 }
 
 /// What tells this run from others, and the secret by which it knows its own tags again.

@@ -9,10 +9,12 @@
 mod connections;
 mod datagrams;
 mod names;
+mod order;
 mod sockets;
 mod tally;
 
 pub use connections::Limits;
 pub use names::{NameError, Names};
-pub use sockets::{ServeError, Sockets, SocketsOrder};
+pub use order::{ServeError, SocketsOrder};
+pub use sockets::Sockets;
 pub use tally::{ConnectionTally, Messages, Reasons, Tally};

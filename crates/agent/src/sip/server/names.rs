@@ -42,8 +42,7 @@ impl Names {
         while let Some(question) = locator.poll_question() {
             // A table has neither services nor their hosts: without those records, a name is a host (RFC 3263 section 4.2).
             let records = match question.kind {
-                Kind::Naptr => Records::Naptr(Vec::new()),
-                Kind::Srv => Records::Srv(Vec::new()),
+                kind @ (Kind::Naptr | Kind::Srv) => Records::none_of(kind),
                 Kind::A | Kind::Aaaa => {
                     let found = self.0.get(&canonical(&question.name));
                     asked.clone_from(&question.name);

@@ -4,27 +4,24 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use netrig_core::{Duration, Instant, Seeds, SpanDistribution};
+use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
-use netrig_sip::location::{Abilities, Kind};
+use netrig_sip::location::Abilities;
 use netrig_sip::server::{Destination, Domain, Server, Source, Waiting};
 use netrig_sip::{Framed, Host, Message, Method};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use rustls::RootCertStore;
 
-use super::connections::{Connections, FIRST_KEY, Limits, Opening, Tls};
+use super::connections::{Connections, FIRST_KEY, Opening};
 use super::datagrams::DatagramPoint;
 use super::names::Names;
+use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, kernel, not_had, speaking};
 use super::tally::Tally;
 use crate::sip::ListeningPoint;
 use crate::sip::datagrams::is_without_room;
-use crate::sip::descriptors;
-use crate::sip::tls::{self, Identity, TlsError, Trust};
 use crate::socket::{Making, SocketError, refused};
 use crate::sys::ReceiveBatch;
 use crate::{Clock, Pacer, SPIN, TcpOptions, Watch};
@@ -45,81 +42,8 @@ const FIRST_LISTENER: u64 = 1 << 32;
 /// Senders of which is remembered at which of several sockets they are served.
 const MOST_STRANGERS: usize = 1 << 16;
 
-/// Connections at once, if nothing is said.
-const CONNECTIONS: usize = 10_000;
-
-/// Descriptors beside those of connections: files, sockets, the pacer's.
-const OTHER_DESCRIPTORS: u64 = 64;
-
 /// How often who watches is told.
 const GLANCE: Duration = Duration::from_secs(1);
-
-/// What a server's sockets are to be.
-#[derive(Clone, Debug)]
-pub struct SocketsOrder {
-    /// Where it listens.
-    pub listen: Vec<ListeningPoint>,
-    /// As whom it speaks TLS; needed to listen for it.
-    pub identity: Option<Identity>,
-    /// Clients over TLS must show a certificate of one of these authorities.
-    pub clients: Option<Arc<RootCertStore>>,
-    /// Whom it takes at their word when it opens connections over TLS; nobody if it is not said.
-    pub trust: Option<Trust>,
-    /// Which addresses names have.
-    pub names: Names,
-    /// How long each response waits before it is sent.
-    pub delay: Option<SpanDistribution>,
-    /// How many connections there may be, and how long.
-    pub limits: Limits,
-    /// Of what is drawn.
-    pub seeds: Seeds,
-}
-
-/// Why a server cannot live.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// Another one listens there.
-    #[error("{0} is taken: another program listens there")]
-    Taken(ListeningPoint),
-    /// The address is not of this machine.
-    #[error("{0} cannot be listened at: this machine has no such address")]
-    NotOurs(ListeningPoint),
-    /// The kernel refuses to listen there.
-    #[error("{point} cannot be listened at: {source}")]
-    Refused {
-        /// Where.
-        point: ListeningPoint,
-        /// Why.
-        source: SocketError,
-    },
-    /// The system allows too few open files.
-    #[error(
-        "{connections} connections need {needed} file descriptors, and {allowed} are allowed; `ulimit -n {needed}` before it, \
-         or fewer connections"
-    )]
-    Descriptors {
-        /// That there may be.
-        connections: usize,
-        /// For them and all else.
-        needed: u64,
-        /// That the process may have.
-        allowed: u64,
-    },
-    /// There is TLS, and nobody as whom to speak it.
-    #[error("{0} needs a certificate and its key")]
-    NoIdentity(ListeningPoint),
-    /// TLS cannot be had.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The kernel refuses what it always grants.
-    #[error("{what}: {source}")]
-    Kernel {
-        /// The call.
-        what: &'static str,
-        /// Its answer.
-        source: io::Error,
-    },
-}
 
 struct Listener {
     socket: OwnedFd,
@@ -150,10 +74,6 @@ pub struct Sockets {
     tally: Tally,
     /// Who is told of it each second.
     watcher: Option<Watcher>,
-}
-
-fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
-    move |source| ServeError::Kernel { what, source }
 }
 
 impl Sockets {
@@ -534,20 +454,6 @@ impl Sockets {
     }
 }
 
-/// How many connections there may be, for which the process is given the descriptors.
-fn allowed_connections(wanted: Option<usize>) -> Result<usize, ServeError> {
-    let connections = wanted.unwrap_or(CONNECTIONS);
-    let needed = connections as u64 + OTHER_DESCRIPTORS;
-    let allowed = descriptors::allowed(needed);
-    if allowed >= needed {
-        return Ok(connections);
-    }
-    match wanted {
-        None => Ok(usize::try_from(allowed.saturating_sub(OTHER_DESCRIPTORS)).unwrap_or(CONNECTIONS)),
-        Some(_) => Err(ServeError::Descriptors { connections, needed, allowed }),
-    }
-}
-
 fn listen(point: &ListeningPoint) -> Result<(Listener, SocketAddr), SocketError> {
     let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let failed = |what| move |error: Errno| refused(what, point.address, error);
@@ -556,40 +462,6 @@ fn listen(point: &ListeningPoint) -> Result<(Listener, SocketAddr), SocketError>
     let local = rustix::net::getsockname(&socket).map_err(failed("getsockname"))?;
     let local = local.try_into().map_err(failed("getsockname"))?;
     Ok((Listener { socket, transport: point.transport, ready: true }, local))
-}
-
-fn not_had(point: ListeningPoint, error: SocketError) -> ServeError {
-    let code = match &error {
-        SocketError::Refused { source, .. } => source.raw_os_error(),
-        SocketError::DidNotTake { .. } => None,
-    };
-    match code {
-        Some(libc::EADDRINUSE) => ServeError::Taken(point),
-        Some(libc::EADDRNOTAVAIL) => ServeError::NotOurs(point),
-        _ => ServeError::Refused { point, source: error },
-    }
-}
-
-/// What can be reached from where it listens.
-fn abilities(listens: &[(Transport, SocketAddr)]) -> Abilities {
-    let transports = [Transport::Udp, Transport::Tcp, Transport::Tls];
-    let has = |transport: &Transport| listens.iter().any(|(own, _)| own == transport);
-    let has_ip = |v4: bool| listens.iter().any(|(_, address)| address.is_ipv4() == v4);
-    let families = [(Kind::A, has_ip(true)), (Kind::Aaaa, has_ip(false))];
-    Abilities {
-        transports: transports.into_iter().filter(has).collect(),
-        families: families.into_iter().filter_map(|(kind, has)| has.then_some(kind)).collect(),
-    }
-}
-
-fn speaking(order: &SocketsOrder) -> Result<Tls, TlsError> {
-    let Some(identity) = &order.identity else { return Ok(Tls::default()) };
-    let trust = order.trust.clone();
-    let trust = trust.unwrap_or_else(|| Trust::Authorities(Arc::new(RootCertStore::empty())));
-    Ok(Tls {
-        server: Some(tls::server(identity, order.clients.clone())?),
-        client: Some(tls::client(&trust, Some(identity))?),
-    })
 }
 
 fn nowhere(to: Source) -> String {

@@ -6,11 +6,12 @@ use netrig_core::Instant;
 
 use super::super::messages::copy_of;
 use super::super::scan::{Field, Scan};
-use super::super::session::{Direction, Session};
+use super::super::session::{Session, direction_of};
 use super::{
     Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Said, Text, Timed, Token, decimal,
     record, stamp,
 };
+use crate::sdp::Direction;
 
 impl Callee {
     fn of_tag(&mut self, tag: Option<Token>) -> Option<(Key, &mut Answer)> {
@@ -137,7 +138,7 @@ impl Callee {
         stamp(&mut call.stamps.changing, arrived);
         call.has_offered = scan.body.is_empty() && has_description;
         if has_description {
-            let is_held = matches!(Direction::of(scan.body), Direction::SendOnly | Direction::Inactive);
+            let is_held = matches!(direction_of(scan.body), Direction::SendOnly | Direction::Inactive);
             call.session = Session { changes: call.session.changes.saturating_add(1), is_held };
         }
         self.respond(now, key, Said::Ok, out);

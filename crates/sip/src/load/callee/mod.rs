@@ -10,21 +10,21 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, Instant};
 
 use super::call::{Answer, Answering, Clock, Said};
-use super::digits::{Decimal, decimal};
 use super::messages::{Responses, copy_of, notice};
 use super::moment::Moment;
-use super::output::{Counts, Failure, Output, Record, Side, Stamps, Way, What, stamp};
+use super::output::{Output, Way};
 use super::scan::{Scan, Start};
 use super::session::Session;
 use super::setup::Setup;
-use super::slab::{Key, Slab};
+use super::slab::Slab;
 use super::table::Table;
 use super::template::{Hole, Template, TemplateError, Values};
 use super::text::Text;
 use super::timed::Timed;
-use super::token::{Owner, Token, Wish};
 use super::wheel::Wheel;
 use crate::deadline::{Deadline, Repetition};
+use crate::digits::{Decimal, decimal};
+use crate::record::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish, stamp};
 use crate::transaction::Timer;
 
 /// The tag where no call is: of OPTIONS, MESSAGE, and what is refused at once. Always the same, as a repetition gets
@@ -286,8 +286,8 @@ impl Callee {
         call.provisionals = call.provisionals.saturating_sub(1);
         let pause = Duration::from_nanos(left.as_nanos() / (u64::from(call.provisionals) + 1));
         if call.wish == Wish::Reliable {
-            // "The RSeq numbering space is within a single transaction", and "a value one greater" is of each that follows (RFC
-            // 3262 section 3).
+            // "The RSeq numbering space is within a single transaction", and that of "each subsequent reliable provisional
+            // response for the same request MUST be greater by exactly one" (RFC 3262 section 3).
             call.rseq += 1;
             call.is_unacknowledged = true;
             call.clock.again = Repetition::after(now, timing.t1);
@@ -304,8 +304,8 @@ impl Callee {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.counts.repeated += 1;
         if call.branch != branch && call.cseq == cseq {
-            // "the UAS core has received the same request more than once, following different paths": 482 (RFC 3261 section
-            // 8.2.2.2).
+            // "The same request has arrived at the UAS more than once, following different paths, most likely due to
+            // forking.": 482 (RFC 3261 section 8.2.2.2).
             return self.at_once(from, scan, |responses| &responses.merged, out);
         }
         if call.cseq == cseq && matches!(call.phase, Answering::Ringing | Answering::Refusing) {
@@ -425,8 +425,8 @@ impl Callee {
         let failure = match call.phase {
             Answering::Over => return self.forget(key),
             Answering::Confirmed => Failure::LeftAlone,
-            // "If a PRACK [...] has not been received [...] for 64*T1, the UAS SHOULD reject the original request with a 5xx
-            // response" (RFC 3262 section 3).
+            // "If a reliable provisional response is retransmitted for 64*T1 seconds without reception of a corresponding
+            // PRACK, the UAS SHOULD reject the original request with a 5xx response." (RFC 3262 section 3)
             Answering::Ringing => {
                 call.is_unacknowledged = false;
                 call.failure = Some(Failure::Without("PRACK"));

@@ -6,7 +6,8 @@ use netrig_core::{Duration, Instant};
 
 use super::super::call::Subscription;
 use super::super::messages::copy_of;
-use super::super::scan::{Address, Field, Scan, is_loose};
+use super::super::routes::put_routes;
+use super::super::scan::{Field, Scan};
 use super::super::text::put_unfolded;
 use super::{
     Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Said, Timed,
@@ -74,7 +75,7 @@ impl Callee {
         }
         let event = scan.all(Field::Event).next().unwrap_or_default();
         let package = event.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        // "If the event package is not known, the notifier MUST respond with a 489" (RFC 6665 section 4.2.1.1).
+        // A notifier that does not understand the event package refuses with 489 (RFC 6665 section 4.2.1.1).
         if package != b"presence" || scan.contact.is_none() || scan.cseq.is_none() {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.bad_event, out);
@@ -98,22 +99,8 @@ impl Callee {
     /// request, taken in order" (RFC 3261 section 12.1.1).
     fn subscription(&mut self, scan: &Scan<'_>, key: Key, event: &[u8]) -> Subscription {
         let contact = scan.contact.unwrap_or_default();
-        let routes: Vec<_> = scan.record_routes().collect();
-        let first = routes.first().map(|route| route.uri);
-        let strict = first.filter(|uri| !is_loose(uri));
         let mut lines = Vec::new();
-        let mut put = |parts: [&[u8]; 3]| {
-            lines.extend_from_slice(b"Route: ");
-            parts.into_iter().for_each(|part| put_unfolded(part, &mut lines));
-            lines.extend_from_slice(b"\r\n");
-        };
-        routes
-            .iter()
-            .skip(strict.iter().count())
-            .for_each(|route: &Address<'_>| put([b"", route.whole, b""]));
-        if strict.is_some() {
-            put([b"<", contact, b">"]);
-        }
+        let route = put_routes(scan.record_routes().map(|route| route.whole), contact, &mut lines);
         let unfolded = |parts: &[&[u8]]| -> Box<[u8]> {
             let mut out = Vec::new();
             parts.iter().for_each(|part| put_unfolded(part, &mut out));
@@ -123,10 +110,10 @@ impl Callee {
         Subscription {
             remote: unfolded(&[scan.from.unwrap_or_default()]),
             local: unfolded(&[scan.to.unwrap_or_default(), b";tag=", &tag]),
-            target: unfolded(&[strict.unwrap_or(contact)]),
+            target: unfolded(&[route.target]),
             routes: lines.into(),
             event: unfolded(&[event]),
-            next_hop: self.setup.next_hop(first.unwrap_or(contact), None, self.setup.server),
+            next_hop: self.setup.next_hop(route.next, None, self.setup.server),
             cseq: 0,
             until: Instant::NEVER,
             is_open: false,
@@ -158,7 +145,8 @@ impl Callee {
         call.counts.repeated += u16::from(!is_new);
         call.cseq = number;
         self.grant(now, from, scan, key, out);
-        // "the notifier MUST send a NOTIFY message immediately" (RFC 6665 section 4.2.1.2).
+        // "Upon successfully accepting or refreshing a subscription, notifiers MUST send a NOTIFY request immediately" (RFC
+        // 6665 section 4.2.1.2).
         if is_new {
             self.notify(now, key, out);
         }

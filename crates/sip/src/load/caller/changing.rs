@@ -2,13 +2,15 @@
 
 use netrig_core::Instant;
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::Scan;
-use super::super::session::{Direction, broken_answer};
+use super::super::session::broken_answer;
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase};
 use crate::Method;
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp};
+use crate::sdp::Direction;
 
 impl Caller {
     /// Puts the other side on hold, or takes the call up again.
@@ -33,7 +35,7 @@ impl Caller {
     pub(super) fn changed(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changed, self.arrived);
-        let direction = if call.step == 1 { Direction::SendOnly } else { Direction::Both };
+        let direction = if call.step == 1 { Direction::SendOnly } else { Direction::SendRecv };
         let broken = broken_answer(&self.setup.description, direction, scan.body);
         call.failure = call.failure.or(broken.map(Failure::Rule));
         call.phase = Phase::Holding;

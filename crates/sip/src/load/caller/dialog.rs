@@ -2,12 +2,14 @@
 
 use netrig_core::Instant;
 
-use super::super::output::{Failure, Output, stamp};
-use super::super::scan::{Address, Scan, is_loose};
-use super::super::text::{Text, put_unfolded};
+use super::super::output::Output;
+use super::super::routes::put_routes;
+use super::super::scan::{Address, Scan};
+use super::super::text::Text;
 use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
 use crate::Method;
+use crate::record::{Failure, stamp};
 
 /// Routes that are looked at without taking memory.
 const FEW: usize = 16;
@@ -35,27 +37,14 @@ impl Caller {
         let routes = if many.is_empty() { &few[..count] } else { &many[..] };
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in
         // reverse order" (RFC 3261 section 12.1.2).
-        let first = routes.last().map(|last| Address::of(last).uri);
         let contact = scan.contact.unwrap_or_default();
-        // "the UAC MUST place the first URI from the route set into the Request-URI ... [and] the remote target URI into
-        // the Route header field as the last value" if that router is a strict one (RFC 3261 section 12.2.1.1).
-        let strict = first.filter(|uri| !is_loose(uri));
-        let mut put = |parts: [&[u8]; 3]| {
-            self.lines.extend_from_slice(b"Route: ");
-            parts.into_iter().for_each(|part| put_unfolded(part, &mut self.lines));
-            self.lines.extend_from_slice(b"\r\n");
-        };
-        routes.iter().rev().skip(strict.iter().count()).for_each(|route| put([b"", route, b""]));
-        if strict.is_some() {
-            put([b"<", contact, b">"]);
-        }
-        let target = strict.unwrap_or(contact);
+        let route = put_routes(routes.iter().rev().copied(), contact, &mut self.lines);
         let Some(call) = self.calls.get_mut(key) else { return };
         let server = call.asked(&self.setup);
-        call.next_hop = self.setup.next_hop(first.unwrap_or(target), call.located.as_deref(), server);
+        call.next_hop = self.setup.next_hop(route.next, call.located.as_deref(), server);
         call.routes = Text::of_lines(&self.lines);
         call.remote = Text::of(scan.to.unwrap_or_default());
-        call.target = Text::of(target);
+        call.target = Text::of(route.target);
     }
 
     /// A response to BYE, OPTIONS, MESSAGE or SUBSCRIBE.

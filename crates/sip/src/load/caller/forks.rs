@@ -4,12 +4,13 @@
 
 use netrig_core::Instant;
 
-use super::super::output::{Counts, Failure, Output, Stamps};
+use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::text::Text;
 use super::sending::Sent;
 use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, record};
 use crate::deadline::Deadline;
+use crate::record::{Counts, Failure, Stamps};
 
 /// Whether a call that was answered may come to more dialogs yet.
 pub(super) fn may_fork(call: &Call) -> bool {

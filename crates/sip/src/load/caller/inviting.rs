@@ -2,17 +2,18 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::Scan;
-use super::super::session::{Direction, broken_answer};
+use super::super::session::broken_answer;
 use super::super::template::{Hole, Values};
 use super::super::text::Text;
-use super::super::token::transaction;
 use super::dialog::tag_of;
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase, Scenario, record};
 use crate::Method;
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp, transaction};
+use crate::sdp::Direction;
 
 impl Caller {
     /// A response to an INVITE, of the call's last or of one that was challenged.
@@ -127,15 +128,16 @@ impl Caller {
     /// What a 2xx lacks of what the scenario is about.
     fn judged(&self, scan: &Scan<'_>, key: Key) -> Option<Failure> {
         let call = self.calls.get(key)?;
-        let answer = || broken_answer(&self.setup.description, Direction::Both, scan.body).map(Failure::Rule);
+        let answer =
+            || broken_answer(&self.setup.description, Direction::SendRecv, scan.body).map(Failure::Rule);
         match call.scenario {
             Scenario::EarlyMedia { .. } if !call.is_met => Some(Failure::Without("early media")),
             Scenario::Prack { .. } if !call.is_met => {
                 Some(Failure::Without("a provisional response to acknowledge"))
             }
             Scenario::EarlyMedia { .. } | Scenario::Reinvite { .. } => answer(),
-            // "If the initial offer is not in an INVITE, the offer MUST be in the first reliable non-failure message from the
-            // UAS back to the UAC" (RFC 3261 section 13.2.1): here that is the 2xx.
+            // "The initial offer MUST be in either an INVITE or, if not there, in the first reliable non-failure message from
+            // the UAS back to the UAC." (RFC 3261 section 13.2.1): here that is the 2xx.
             Scenario::DelayedOffer { .. } if scan.body.is_empty() => {
                 Some(Failure::Rule("RFC 3261 section 13.2.1"))
             }
@@ -191,7 +193,7 @@ impl Caller {
             self.ask(now, key, out);
             return;
         }
-        // "a 503 (Service Unavailable) ... SHOULD [be] handled as ... failure" of the server (RFC 3263 section 4.3).
+        // "failure occurs if the transaction layer reports a 503 error response" (RFC 3263 section 4.3).
         if status == 503 && self.fail_over(now, key, out) {
             return;
         }

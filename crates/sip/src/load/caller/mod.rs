@@ -22,16 +22,19 @@ use super::call::{Call, Clock, Phase, Scenario};
 use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Broken, Counts, Departure, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
+use super::output::{Output, Way, Whose};
 use super::scan::{Scan, Start};
 use super::setup::{Directory, Setup};
-use super::slab::{Key, Slab};
+use super::slab::Slab;
 use super::template::{Hole, TemplateError, Values};
 use super::text::Text;
 use super::timed::Timed;
-use super::token::{Owner, Token, number_of, server_of, transaction};
 use super::wheel::Wheel;
 use crate::Method;
+use crate::record::{
+    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of, stamp,
+    transaction,
+};
 use crate::transaction::Timer;
 use sending::Sent;
 
@@ -393,8 +396,8 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.failure = call.failure.or(Some(Failure::TimedOut(timer)));
         if call.phase == Phase::Changing && !is_subscriber {
-            // "If a UAC does not receive a response for a request within a dialog [...] the UAC SHOULD terminate the dialog"
-            // (RFC 3261 section 12.2.1.2).
+            // "A UAC SHOULD also terminate a dialog if no response at all is received for the request" (RFC 3261 section
+            // 12.2.1.2).
             return self.hang_up(now, key, out);
         }
         self.finish(key, out);

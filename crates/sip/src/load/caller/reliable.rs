@@ -2,13 +2,15 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::Scan;
-use super::super::session::{Direction, broken_answer};
+use super::super::session::broken_answer;
 use super::dialog::tag_of;
 use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp};
+use crate::sdp::Direction;
 use crate::transaction::Timer;
 
 impl Caller {
@@ -39,7 +41,7 @@ impl Caller {
         }
         call.is_met = true;
         if is_first && !scan.body.is_empty() {
-            let broken = broken_answer(&self.setup.description, Direction::Both, scan.body);
+            let broken = broken_answer(&self.setup.description, Direction::SendRecv, scan.body);
             call.failure = call.failure.or(broken.map(Failure::Rule));
         }
         self.take_dialog(scan, key);

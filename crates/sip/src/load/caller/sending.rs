@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use netrig_core::Instant;
 
-use super::super::digits::Decimal;
 use super::super::messages::Requests;
-use super::super::output::{Departure, Failure, Output, Way, stamp};
+use super::super::output::{Output, Way};
 use super::super::template::{Hole, Template, Values};
-use super::super::token::{acknowledgement, transaction};
 use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, Token};
 use crate::deadline::{Deadline, Repetition};
+use crate::digits::Decimal;
+use crate::record::{Departure, Failure, acknowledgement, stamp, transaction};
 
 /// Which request of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

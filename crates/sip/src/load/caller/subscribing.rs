@@ -2,11 +2,12 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::{Failure, Output, stamp};
+use super::super::output::Output;
 use super::super::scan::{Field, Scan};
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase, Scenario};
 use crate::deadline::Deadline;
+use crate::record::{Failure, stamp};
 
 /// Of the time for which a subscription is granted, in a thousand, after which it is renewed.
 const RENEWAL: u64 = 900;
@@ -28,10 +29,10 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Scenario::Subscribe { hold, expires } = call.scenario else { return };
         let asked = if call.phase == Phase::Ending { 0 } else { expires };
-        // "200-class responses to SUBSCRIBE requests also MUST contain an "Expires" header field. The period of time in the
-        // response MAY be shorter but MUST NOT be longer than specified in the request" (RFC 6665 section 4.2.1.1).
+        // A 2xx says for how long, and "The period of time in the response MAY be shorter but MUST NOT be longer than
+        // specified in the request." (RFC 6665 section 3.1.1)
         if scan.expires.is_none_or(|granted| granted > asked) {
-            call.failure = call.failure.or(Some(Failure::Rule("RFC 6665 section 4.2.1.1")));
+            call.failure = call.failure.or(Some(Failure::Rule("RFC 6665 section 3.1.1")));
         }
         if is_first {
             call.status = status;
@@ -87,11 +88,13 @@ impl Caller {
         stamp(&mut call.stamps.changed, self.arrived);
         let value = |field| scan.all(field).next().map(|value| value.split(|byte| *byte == b';').next());
         let (event, state) = (value(Field::Event).flatten(), value(Field::SubscriptionState).flatten());
-        // "The "Event" header field in a NOTIFY request MUST match that of the SUBSCRIBE", and "NOTIFY requests MUST contain a
-        // "Subscription-State" header field" (RFC 6665 sections 4.2.2 and 8.2.1).
-        if event.map(<[u8]>::trim_ascii) != Some(b"presence") || state.is_none() {
-            call.failure = call.failure.or(Some(Failure::Rule("RFC 6665 section 4.2.2")));
-        }
+        // It names the event package of its SUBSCRIBE (RFC 6665 section 3.2.1), and the state (section 4.2.2).
+        let broken = if event.map(<[u8]>::trim_ascii) != Some(b"presence") {
+            Some("RFC 6665 section 3.2.1")
+        } else {
+            state.is_none().then_some("RFC 6665 section 4.2.2")
+        };
+        call.failure = call.failure.or(broken.map(Failure::Rule));
         let is_over = state.is_some_and(|state| state.trim_ascii().eq_ignore_ascii_case(b"terminated"));
         match call.phase {
             // What is still told of the time before.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use netrig_core::{Duration, Size};
 use netrig_sip::Uri;
-use netrig_sip::manual::Change;
+use netrig_sip::manual::{Change, Flaw};
 
 /// `netrig sip call`.
 #[derive(Debug, Args)]
@@ -66,6 +66,10 @@ pub struct Messages {
     /// `Request-URI`, `Request-Line` and `Body`. What is wrong is sent as it is; given several times
     #[arg(long, value_name = "[METHOD ]NAME: VALUE")]
     pub set: Vec<Change>,
+    /// Break a rule of SIP on purpose, which is told with the message: `garbled-via`, or `INVITE garbled-via` of one method;
+    /// the page on `sip call` has them all
+    #[arg(long, value_name = "[METHOD ]FAULT")]
+    pub fault: Option<Flaw>,
     /// The size of the session descriptions; `0B` for none
     #[arg(long, value_name = "SIZE", default_value = "300B")]
     pub sdp: Size,

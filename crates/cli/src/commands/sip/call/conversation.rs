@@ -7,7 +7,7 @@ use bytes::Bytes;
 use netrig_agent::sip::Line;
 use netrig_core::{Duration, Instant};
 use netrig_sip::Status;
-use netrig_sip::manual::{Change, Desk, Draft, Step, Told};
+use netrig_sip::manual::{Change, Desk, Draft, Flaw, Step, Told};
 
 use super::ladder::Ladder;
 use super::script::{Act, Wanted};
@@ -49,6 +49,8 @@ pub struct Conversation {
     pub desk: Desk,
     /// Of all messages.
     pub changes: Vec<Change>,
+    /// What is wrong with them on purpose.
+    pub flaw: Option<Flaw>,
     pub ladder: Ladder,
     pub has_credentials: bool,
     pub patience: Duration,
@@ -62,7 +64,9 @@ impl Conversation {
     /// The draft as it would be sent, with these changes behind those of all messages.
     pub fn changed(&self, draft: &Draft, more: &[Change]) -> Bytes {
         let all = self.changes.iter().chain(more).filter(|change| change.is_of(draft.method()));
-        all.fold(draft.to_bytes(), |bytes, change| change.apply(&bytes))
+        let flaw = self.flaw.as_ref().filter(|flaw| flaw.is_of(draft.method()));
+        let composed = flaw.map_or_else(|| draft.to_bytes(), |flaw| draft.spoiled(flaw.fault));
+        all.fold(composed, |bytes, change| change.apply(&bytes))
     }
 
     /// Sends a draft as these bytes.

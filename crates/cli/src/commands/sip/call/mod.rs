@@ -65,6 +65,7 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
         line,
         desk,
         changes,
+        flaw: typed.messages.fault.clone(),
         ladder: Ladder::default(),
         has_credentials,
         patience: typed.course.patience,

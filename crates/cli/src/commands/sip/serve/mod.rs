@@ -14,6 +14,7 @@ use netrig_agent::sip::tls::{self, Identity, Trust};
 use netrig_core::Seeds;
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
+use netrig_sip::sdp::DISCARD;
 use netrig_sip::server::{self, Answer, Manners, Progress, RoleError, ServerOrder};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
@@ -27,9 +28,6 @@ pub use arguments::Serve;
 use arguments::{
     AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Server, Transactions, Uas, Users,
 };
-
-/// Where a user agent says that it takes media: what is sent there is discarded (RFC 863).
-const DISCARD: u16 = 9;
 
 /// What was typed, whichever server it is for.
 struct Typed<'a> {

@@ -1,13 +1,12 @@
 //! Call-IDs, tags and branches that say where their call is: an answer finds it without a table.
 
-use super::digits::{hex, put_hex};
-use super::slab::Key;
+use crate::digits::{hex, put_hex};
 use crate::header::MAGIC_COOKIE;
 
 /// Hexadecimal digits of a token.
-pub const TOKEN: usize = 28;
+const TOKEN: usize = 28;
 /// Bytes of a branch: the cookie, a token, and which transaction of it.
-pub const BRANCH: usize = MAGIC_COOKIE.len() + TOKEN + 4;
+const BRANCH: usize = MAGIC_COOKIE.len() + TOKEN + 4;
 
 /// What a token names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +48,15 @@ impl Owner {
         Self::Caller(Wish::Both),
         Self::Callee,
     ];
+}
+
+/// Where an object is, and how many have been there before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Below the capacity of what has them.
+    pub index: u32,
+    /// Of the place.
+    pub generation: u32,
 }
 
 /// A place in one part of one run. As text it is 28 hexadecimal digits: eight of the run, three of the shard, one of
@@ -114,24 +122,25 @@ const NUMBER: u32 = 12;
 /// The bit above those of the server: an ACK's own transaction has the `CSeq` of its INVITE.
 const ACK: u16 = 0x8000;
 
-/// What tells a request of a call from others: its `CSeq`, and which server is asked. "a new request which is identical to the
-/// previous, but has a different value of the Via branch ID" (RFC 3263 section 4.3) goes to the next.
-pub(super) const fn transaction(cseq: u32, server: u8) -> u16 {
+/// What tells a request of a call from others: its `CSeq`, and which server is asked. To the next one goes "a new request,
+/// which is identical to the previous, but has a different value of the Via branch ID than the previous" (RFC 3263 section
+/// 4.3).
+pub(crate) const fn transaction(cseq: u32, server: u8) -> u16 {
     number_of(cseq) | ((server & 7) as u16) << NUMBER
 }
 
 /// The same of the ACK for a 2xx of the INVITE with this `CSeq`.
-pub(super) const fn acknowledgement(cseq: u32, server: u8) -> u16 {
+pub(crate) const fn acknowledgement(cseq: u32, server: u8) -> u16 {
     transaction(cseq, server) | ACK
 }
 
 /// What of a `CSeq`, or of a transaction, is its number.
-pub(super) const fn number_of(cseq: u32) -> u16 {
+pub(crate) const fn number_of(cseq: u32) -> u16 {
     cseq as u16 & ((1 << NUMBER) - 1)
 }
 
 /// Which server a transaction has asked.
-pub(super) const fn server_of(transaction: u16) -> u8 {
+pub(crate) const fn server_of(transaction: u16) -> u8 {
     (transaction >> NUMBER) as u8 & 7
 }
 

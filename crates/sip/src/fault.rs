@@ -1,133 +1,100 @@
 //! Messages that are wrong on purpose, each in one way, and the rule that each breaks.
 
+use std::str::FromStr;
+
 use bytes::Bytes;
 
 use crate::{Message, Name, ParseError};
 
-/// A way to be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// No `Via`.
-    MissingVia,
-    /// No `From`.
-    MissingFrom,
-    /// No `To`.
-    MissingTo,
-    /// No `Call-ID`.
-    MissingCallId,
-    /// No `CSeq`.
-    MissingCSeq,
-    /// A request without `Max-Forwards`.
-    MissingMaxForwards,
-    /// An INVITE without `Contact`.
-    MissingContact,
-    /// `From` without a tag.
-    MissingFromTag,
-    /// Two `From`s.
-    RepeatedFrom,
-    /// Two `To`s.
-    RepeatedTo,
-    /// Two `Call-ID`s.
-    RepeatedCallId,
-    /// Two `CSeq`s.
-    RepeatedCSeq,
-    /// Two `Content-Length`s.
-    RepeatedContentLength,
-    /// A `Via` of another protocol.
-    GarbledVia,
-    /// A `From` with an open bracket.
-    GarbledFrom,
-    /// A `To` with an open quote.
-    GarbledTo,
-    /// A `Call-ID` with a space.
-    GarbledCallId,
-    /// A `CSeq` without a number.
-    GarbledCSeq,
-    /// A `Contact` without a scheme.
-    GarbledContact,
-    /// A `Max-Forwards` that is no number.
-    GarbledMaxForwards,
-    /// A `Max-Forwards` of 256.
-    ManyForwards,
-    /// A `CSeq` of 2^31.
-    LargeCSeq,
-    /// Another method in `CSeq` than in the request.
-    CSeqOfAnotherMethod,
-    /// A branch without `z9hG4bK`.
-    BranchWithoutCookie,
-    /// A `Via` without a branch.
-    MissingBranch,
-    /// A `Content-Length` beyond the end of the datagram.
-    LongContentLength,
-    /// A `Content-Length` of -1.
-    NegativeContentLength,
-    /// A body without `Content-Type`.
-    MissingContentType,
-    /// A header field of 4,000 bytes: more than a datagram should have.
-    OversizedHeader,
-    /// More header fields than any message has.
-    ManyHeaders,
-    /// A line among the header fields without a colon.
-    MissingColon,
-    /// A header field whose name is no token.
-    GarbledName,
-    /// `SIP/3.0`.
-    AnotherVersion,
-    /// A start line without Request-URI or status code.
-    ShortStartLine,
-    /// A Request-URI with header fields, or a status code of 999.
-    GarbledStartLine,
-    /// Lines that end with LF alone.
-    BareLineFeeds,
-    /// No empty line at the end of the header fields.
-    MissingEmptyLine,
-    /// Bytes that are no text in a header field.
-    BinaryGarbage,
+/// The faults, each with its name and what is wrong with the message.
+macro_rules! faults {
+    ($($fault:ident $name:literal $about:literal,)*) => {
+        /// A way to be wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Fault {
+            $(#[doc = $about] $fault,)*
+        }
+
+        impl Fault {
+            /// All that there are.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$fault),*];
+
+            /// As people call it: `garbled-via`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$fault => $name,)*
+                }
+            }
+
+            /// What is wrong with the message.
+            pub const fn about(self) -> &'static str {
+                match self {
+                    $(Self::$fault => $about,)*
+                }
+            }
+        }
+    };
+}
+
+faults! {
+    MissingVia "missing-via" "No `Via`",
+    MissingFrom "missing-from" "No `From`",
+    MissingTo "missing-to" "No `To`",
+    MissingCallId "missing-call-id" "No `Call-ID`",
+    MissingCSeq "missing-cseq" "No `CSeq`",
+    MissingMaxForwards "missing-max-forwards" "A request without `Max-Forwards`",
+    MissingContact "missing-contact" "An INVITE without `Contact`",
+    MissingFromTag "missing-from-tag" "`From` without a tag",
+    RepeatedFrom "repeated-from" "Two `From`s",
+    RepeatedTo "repeated-to" "Two `To`s",
+    RepeatedCallId "repeated-call-id" "Two `Call-ID`s",
+    RepeatedCSeq "repeated-cseq" "Two `CSeq`s",
+    RepeatedContentLength "repeated-content-length" "Two `Content-Length`s",
+    GarbledVia "garbled-via" "A `Via` of another protocol",
+    GarbledFrom "garbled-from" "A `From` with an open bracket",
+    GarbledTo "garbled-to" "A `To` with an open quote",
+    GarbledCallId "garbled-call-id" "A `Call-ID` with a space",
+    GarbledCSeq "garbled-cseq" "A `CSeq` without a number",
+    GarbledContact "garbled-contact" "A `Contact` without a scheme",
+    GarbledMaxForwards "garbled-max-forwards" "A `Max-Forwards` that is no number",
+    ManyForwards "many-forwards" "A `Max-Forwards` of 256",
+    LargeCSeq "large-cseq" "A `CSeq` of 2^31",
+    CSeqOfAnotherMethod "cseq-of-another-method" "Another method in `CSeq` than in the request",
+    BranchWithoutCookie "branch-without-cookie" "A branch without `z9hG4bK`",
+    MissingBranch "missing-branch" "A `Via` without a branch",
+    LongContentLength "long-content-length" "A `Content-Length` beyond the end of the datagram",
+    NegativeContentLength "negative-content-length" "A `Content-Length` of -1",
+    MissingContentType "missing-content-type" "A body without `Content-Type`",
+    OversizedHeader "oversized-header" "A header field of 4,000 bytes: more than a datagram should have",
+    ManyHeaders "many-headers" "More header fields than any message has",
+    MissingColon "missing-colon" "A line among the header fields without a colon",
+    GarbledName "garbled-name" "A header field whose name is no token",
+    AnotherVersion "another-version" "`SIP/3.0`",
+    ShortStartLine "short-start-line" "A start line without Request-URI or status code",
+    GarbledStartLine "garbled-start-line" "A Request-URI with header fields, or a status code of 999",
+    BareLineFeeds "bare-line-feeds" "Lines that end with LF alone",
+    MissingEmptyLine "missing-empty-line" "No empty line at the end of the header fields",
+    BinaryGarbage "binary-garbage" "Bytes that are no text in a header field",
+}
+
+/// A name that no fault has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is no fault: expected {expected}", expected = Fault::ALL.map(Fault::name).join(", "))]
+pub struct FaultError {
+    /// What was written.
+    pub name: String,
+}
+
+impl FromStr for Fault {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        let found = Self::ALL.into_iter().find(|fault| fault.name() == text);
+        found.ok_or_else(|| FaultError { name: text.to_owned() })
+    }
 }
 
 impl Fault {
-    /// All that there are.
-    pub const ALL: [Self; 38] = [
-        Self::MissingVia,
-        Self::MissingFrom,
-        Self::MissingTo,
-        Self::MissingCallId,
-        Self::MissingCSeq,
-        Self::MissingMaxForwards,
-        Self::MissingContact,
-        Self::MissingFromTag,
-        Self::RepeatedFrom,
-        Self::RepeatedTo,
-        Self::RepeatedCallId,
-        Self::RepeatedCSeq,
-        Self::RepeatedContentLength,
-        Self::GarbledVia,
-        Self::GarbledFrom,
-        Self::GarbledTo,
-        Self::GarbledCallId,
-        Self::GarbledCSeq,
-        Self::GarbledContact,
-        Self::GarbledMaxForwards,
-        Self::ManyForwards,
-        Self::LargeCSeq,
-        Self::CSeqOfAnotherMethod,
-        Self::BranchWithoutCookie,
-        Self::MissingBranch,
-        Self::LongContentLength,
-        Self::NegativeContentLength,
-        Self::MissingContentType,
-        Self::OversizedHeader,
-        Self::ManyHeaders,
-        Self::MissingColon,
-        Self::GarbledName,
-        Self::AnotherVersion,
-        Self::ShortStartLine,
-        Self::GarbledStartLine,
-        Self::BareLineFeeds,
-        Self::MissingEmptyLine,
-        Self::BinaryGarbage,
-    ];
-
     /// Where the rule that it breaks is written.
     pub const fn rule(self) -> &'static str {
         match self {
@@ -277,7 +244,8 @@ pub fn broken_rules(datagram: &Bytes) -> Vec<&'static str> {
         Err(ParseError { rule, .. }) => vec![rule],
         Ok(message) => {
             // "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is
-            // unknown, the request MUST be sent using [...] a congestion controlled transport protocol".
+            // unknown, the request MUST be sent using an RFC 2914 [43] congestion controlled transport protocol, such as
+            // TCP."
             let is_large = message.as_request().is_some() && datagram.len() > 1300;
             let own = message.violations().into_iter().map(|violation| violation.rule);
             own.chain(is_large.then_some(Fault::OversizedHeader.rule())).collect()
