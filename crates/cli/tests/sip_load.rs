@@ -67,6 +67,30 @@ fn busy_hour_call_attempts_are_a_rate() {
     assert!(table.contains("BHCA (in an hour)"), "{table}");
 }
 
+/// All stages and all of a trace are offered; what `--for` cuts off is said.
+#[test]
+fn stages_and_traces_are_offered_to_their_ends() {
+    let (_server, target) = answering();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("trace"), "0\n0.5\n11\n").unwrap();
+    let offered = |arguments: &[&str]| -> Value {
+        let all =
+            [&["sip", "load", &target, "--scenario", "options", "--cpus", "1", "--json"], arguments].concat();
+        let output = common::netrig(folder.path(), &all);
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    };
+    let staged = ["--arrivals", "constant", "--stage", "10/s,1s", "--stage", "20/s,11s"];
+    let told = offered(&staged);
+    assert_eq!((&told["offered"]["duration"], &told["outcomes"][0]["begun"]), (&12.0.into(), &230.into()));
+    assert!(!told["notes"].to_string().contains("not offered"), "{}", told["notes"]);
+    let short = offered(&[&staged[..], &["--for", "2s"]].concat());
+    assert_eq!((&short["offered"]["duration"], &short["outcomes"][0]["begun"]), (&2.0.into(), &30.into()));
+    assert!(short["notes"].to_string().contains("last 12 s, and it was to last 2 s"), "{}", short["notes"]);
+    let traced = offered(&["--trace", "trace"]);
+    assert_eq!((&traced["offered"]["duration"], &traced["outcomes"][0]["begun"]), (&12.0.into(), &3.into()));
+}
+
 #[test]
 fn thresholds_that_are_not_kept_are_an_exit_code() {
     // It answers every call: nobody is busy.
