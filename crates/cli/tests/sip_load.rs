@@ -196,6 +196,7 @@ fn what_cannot_be_meant_is_refused() {
         (&["udp:127.0.0.1", "--scenario", "re-invite", "--sdp", "0B"], "session description"),
         (&["udp:127.0.0.1", "--users-from", "nobody.csv"], "nobody.csv"),
         (&["udp:127.0.0.1", "--count", "0"], "must be above zero"),
+        (&["udp:127.0.0.1", "--sdp", "100MB"], "at most 60 KB"),
         (&["udp:127.0.0.1", "--t1", "0ms"], "must be above zero"),
         (&["udp:nosuch.invalid"], "cannot find `nosuch.invalid`"),
         (&["udp:127.0.0.1", "--fail-over", "udp:nosuch.invalid"], "cannot find `nosuch.invalid`"),
