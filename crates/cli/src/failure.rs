@@ -11,6 +11,8 @@ pub enum Failure {
     Request(String),
     /// Something failed while it was carried out: exit code 1.
     Failed(String),
+    /// The tester itself could not: exit code 3.
+    Tester(String),
     /// The person interrupted it, and there is nothing to show: exit code 130.
     Interrupted,
     /// The reader of our output has gone (a closed pipe): nothing to say, exit code 0.
@@ -40,6 +42,7 @@ impl Failure {
         let (why, code) = match self {
             Self::Request(why) => (why, 2),
             Self::Failed(why) => (why, FAILED),
+            Self::Tester(why) => (why, TESTER),
             Self::Interrupted => return ExitCode::from(INTERRUPTED),
             Self::NobodyListens => return ExitCode::SUCCESS,
         };

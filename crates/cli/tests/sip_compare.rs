@@ -108,3 +108,42 @@ fn what_cannot_be_compared_is_refused() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("note: the transport was") && said.contains("fewer than 10 seconds"), "{said}");
 }
+
+/// A server that is silent at the end answers when no call begins any more: that is no pass, and no column contradicts another.
+#[test]
+fn what_is_answered_after_the_last_arrival_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let load = measured(folder);
+    lasting(folder, "before.json", &load, 20_000.0);
+    let mut now: Value = serde_json::from_slice(&std::fs::read(folder.join("before.json")).unwrap()).unwrap();
+    let mut last = now["seconds"][29].clone();
+    (last["second"], last["begun"]) = (json!(32), json!(0));
+    last["retransmissions"] = json!(113);
+    for delay in last["delays"].as_array_mut().unwrap() {
+        delay["mean_us"] = json!(2_000_000.0);
+    }
+    now["seconds"].as_array_mut().unwrap().push(last);
+    std::fs::write(folder.join("now.json"), now.to_string()).unwrap();
+    let output = netrig(folder, &["sip", "compare", "before.json", "now.json", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    assert_eq!((output.status.code(), &told["worse"]), (Some(2), &json!(false)), "{told}");
+    let open = told["open"].as_array().unwrap();
+    assert!(
+        open.contains(&json!("registration, mean")) && open.contains(&json!("requests sent again")),
+        "{told}"
+    );
+    for index in told["indices"].as_array().unwrap() {
+        let [Some(before), Some(now), Some(difference)] =
+            ["before", "now", "difference"].map(|column| index[column].as_f64())
+        else {
+            continue;
+        };
+        assert!((now - before - difference).abs() <= 1e-9 * now.abs(), "{index}");
+    }
+    let said = netrig(folder, &["sip", "compare", "before.json", "now.json"]);
+    assert!(text(&said.stdout).contains("nothing can be said") && said.status.code() == Some(2));
+    let wide = netrig(folder, &["sip", "compare", "now.json", "before.json"]);
+    assert_eq!(wide.status.code(), Some(0), "what is better by as much passes: {}", text(&wide.stdout));
+}

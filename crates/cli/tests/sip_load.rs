@@ -67,6 +67,30 @@ fn busy_hour_call_attempts_are_a_rate() {
     assert!(table.contains("BHCA (in an hour)"), "{table}");
 }
 
+/// All stages and all of a trace are offered; what `--for` cuts off is said.
+#[test]
+fn stages_and_traces_are_offered_to_their_ends() {
+    let (_server, target) = answering();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("trace"), "0\n0.5\n11\n").unwrap();
+    let offered = |arguments: &[&str]| -> Value {
+        let all =
+            [&["sip", "load", &target, "--scenario", "options", "--cpus", "1", "--json"], arguments].concat();
+        let output = common::netrig(folder.path(), &all);
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    };
+    let staged = ["--arrivals", "constant", "--stage", "10/s,1s", "--stage", "20/s,11s"];
+    let told = offered(&staged);
+    assert_eq!((&told["offered"]["duration"], &told["outcomes"][0]["begun"]), (&12.0.into(), &230.into()));
+    assert!(!told["notes"].to_string().contains("not offered"), "{}", told["notes"]);
+    let short = offered(&[&staged[..], &["--for", "2s"]].concat());
+    assert_eq!((&short["offered"]["duration"], &short["outcomes"][0]["begun"]), (&2.0.into(), &30.into()));
+    assert!(short["notes"].to_string().contains("last 12 s, and it was to last 2 s"), "{}", short["notes"]);
+    let traced = offered(&["--trace", "trace"]);
+    assert_eq!((&traced["offered"]["duration"], &traced["outcomes"][0]["begun"]), (&12.0.into(), &3.into()));
+}
+
 #[test]
 fn thresholds_that_are_not_kept_are_an_exit_code() {
     // It answers every call: nobody is busy.
@@ -109,6 +133,32 @@ fn a_tester_without_room_is_invalid() {
     assert_eq!(told["tester"]["omitted"], 19);
 }
 
+/// What is taken here says nothing of a server: it is no exit code of one that fails.
+#[test]
+fn a_port_that_is_taken_is_of_the_request() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = load(&["udp:127.0.0.1:9", "--local", "127.0.0.1", "--local-port", &port, "--cpus", "1"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("bind on 127.0.0.1"), "{}", text(&output.stderr));
+}
+
+/// A load over UDP has no connections: a process without descriptors is told what they are for.
+#[test]
+fn descriptors_are_wanted_for_what_the_load_has() {
+    for (target, said) in [("udp:127.0.0.1:9", "sockets"), ("tcp:127.0.0.1:9", "connection of each user")] {
+        let connections = if target.starts_with("tcp") { "--connections=per-user" } else { "--cpus=1" };
+        let output = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 12; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_netrig")])
+            .args(["sip", "load", target, connections, "--count", "1"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        let error = text(&output.stderr);
+        assert!(error.contains(said) && error.contains("descriptors are needed"), "{said}: {error}");
+    }
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused() {
     for (arguments, said) in [
@@ -145,6 +195,12 @@ fn what_cannot_be_meant_is_refused() {
         (&["udp:127.0.0.1", "--contacts", "2"], "several places"),
         (&["udp:127.0.0.1", "--scenario", "re-invite", "--sdp", "0B"], "session description"),
         (&["udp:127.0.0.1", "--users-from", "nobody.csv"], "nobody.csv"),
+        (&["udp:127.0.0.1", "--count", "0"], "must be above zero"),
+        (&["udp:127.0.0.1", "--sdp", "100MB"], "at most 60 KB"),
+        (&["udp:127.0.0.1", "--t1", "0ms"], "must be above zero"),
+        (&["udp:nosuch.invalid"], "cannot find `nosuch.invalid`"),
+        (&["udp:127.0.0.1", "--fail-over", "udp:nosuch.invalid"], "cannot find `nosuch.invalid`"),
+        (&["udp:127.0.0.1", "--local", "203.0.113.9"], "bind on 203.0.113.9"),
     ] {
         let output = load(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));

@@ -1,7 +1,7 @@
 //! Batch means: an interval from one long run, whose neighbouring values depend on each other.
 
 use crate::distribution::Normal;
-use crate::error::{StatsError, check_open_unit, check_sample};
+use crate::error::{StatsError, check_open_unit, check_pairs, check_positive, check_sample};
 use crate::interval::{self, Interval, Method};
 
 /// The fewest batches that [`BatchMeans::choose`] goes down to; Schmeiser (1982), *Batch size effects in the
@@ -57,17 +57,48 @@ impl BatchMeans {
     /// Fewer than ten values, or a value that is not finite.
     pub fn choose(values: &[f64]) -> Result<Self, StatsError> {
         check_sample(values, FEWEST_BATCHES)?;
+        Self::most(values.len(), |batches| Self::new(values, batches))
+    }
+
+    /// The same of a ratio, as a mean of what is counted in seconds with more of it and with less: each of `parts` is what was
+    /// summed up in an equally long span of the run, and of how many. All parts are in a batch, none is left over; batches
+    /// differ by one part in length where it must be. The mean of the `means` is the ratio of both sums; each stands as far
+    /// from it as its batch pulls it, (sum - ratio * weight) / mean weight (Cochran, *Sampling Techniques*, 1977, section 6.3).
+    ///
+    /// # Errors
+    /// Fewer than ten parts, a number that is not finite, or weights whose sum is not above zero.
+    pub fn choose_ratio(parts: &[(f64, f64)]) -> Result<Self, StatsError> {
+        let [sums, weights]: [Vec<f64>; 2] =
+            [parts.iter().map(|part| part.0).collect(), parts.iter().map(|part| part.1).collect()];
+        check_pairs(&sums, &weights, FEWEST_BATCHES)?;
+        let all = check_positive("the sum of all weights", weights.iter().sum())?;
+        let ratio = sums.iter().sum::<f64>() / all;
+        let cut = |batches: usize| {
+            let batch = |number: usize| number * parts.len() / batches..(number + 1) * parts.len() / batches;
+            let pull = |number: usize| {
+                let batch = batch(number);
+                let [sum, weight] = [&sums, &weights].map(|all| all[batch.clone()].iter().sum::<f64>());
+                ratio + (sum - ratio * weight) / (all / batches as f64)
+            };
+            let means = (0..batches).map(pull).collect::<Vec<_>>();
+            Self::new(&means, batches).map(|cut| Self { batch_size: parts.len() / batches, ..cut })
+        };
+        Self::most(parts.len(), cut)
+    }
+
+    /// The most batches of so many values that look independent.
+    fn most(values: usize, cut: impl Fn(usize) -> Result<Self, StatsError>) -> Result<Self, StatsError> {
         let mut batches = MOST_BATCHES;
         while batches > FEWEST_BATCHES {
-            if batches <= values.len() {
-                let cut = Self::new(values, batches)?;
+            if batches <= values {
+                let cut = cut(batches)?;
                 if cut.independent() {
                     return Ok(cut);
                 }
             }
             batches /= 2;
         }
-        Self::new(values, FEWEST_BATCHES)
+        cut(FEWEST_BATCHES)
     }
 
     /// Whether von Neumann's test finds no positive correlation at 10 %. If it does, the interval is too

@@ -93,6 +93,21 @@ impl Arrivals {
         Schedule { arrivals: self.clone(), draws, at: 0.0, stage: 0, within: 0.0, number: 0 }
     }
 
+    /// How long they last by themselves: all stages, or a trace to the end of the second of its last moment; `None` of one rate, and
+    /// of a trace of nothing.
+    pub fn lasts(&self) -> Option<Duration> {
+        match self {
+            Self::Rate { stages, .. } => {
+                let all = stages.iter().fold(Duration::ZERO, |all, stage| all + stage.lasts);
+                (all < Duration::MAX).then_some(all)
+            }
+            Self::Trace(moments) => {
+                let last = moments.last()?;
+                Some(Duration::from_secs(last.as_nanos() / Duration::from_secs(1).as_nanos() + 1))
+            }
+        }
+    }
+
     /// How many are to be expected in so long a time.
     pub fn expected(&self, within: Duration) -> f64 {
         match self {
@@ -224,6 +239,19 @@ mod tests {
         let trace = Arrivals::Trace(vec![Duration::from_millis(5), Duration::from_millis(7)]);
         assert_eq!(millis(trace.schedule(1), 9), [5, 7]);
         assert_eq!(trace.expected(Duration::from_millis(6)), 1.0);
+    }
+
+    #[test]
+    fn stages_and_traces_last_as_long_as_they_say() {
+        let stage = |seconds| Stage { from: 1.0, to: 2.0, lasts: Duration::from_secs(seconds) };
+        let stages = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![stage(30), stage(60)] };
+        assert_eq!(stages.lasts(), Some(Duration::from_secs(90)));
+        assert_eq!(Arrivals::at(100.0, Gaps::Constant).lasts(), None);
+        let trace = |millis: &[u64]| {
+            Arrivals::Trace(millis.iter().copied().map(Duration::from_millis).collect()).lasts()
+        };
+        assert_eq!([trace(&[]), trace(&[0, 0])], [None, Some(Duration::from_secs(1))]);
+        assert_eq!(trace(&[500, 12_000]), Some(Duration::from_secs(13)), "the last is one of them");
     }
 
     #[test]

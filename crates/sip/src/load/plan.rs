@@ -367,6 +367,7 @@ impl Plan {
         }
         for (field, is_zero) in [
             ("users", self.users == 0),
+            ("count", self.count == Some(0)),
             ("t1", t1.is_zero()),
             ("t4", t4.is_zero()),
             ("most_calls", self.calls == 0),

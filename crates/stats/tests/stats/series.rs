@@ -93,6 +93,32 @@ fn batch_means_cover_the_mean_of_a_correlated_run() {
     assert!((915..=970).contains(&covered), "{covered} of 1000");
 }
 
+/// A ratio of all: the spans with more of it weigh more, none is left over, and its interval holds as that of a mean does.
+#[test]
+fn batches_of_a_ratio_have_all_parts_by_their_weight() {
+    let parts: Vec<_> = (0..23).map(|part| (f64::from(part * part), f64::from(part % 5))).collect();
+    let [sum, weight] = [parts.iter().map(|part| part.0).sum::<f64>(), parts.iter().map(|part| part.1).sum()];
+    let batches = BatchMeans::choose_ratio(&parts).unwrap();
+    let mean = batches.means.iter().sum::<f64>() / batches.means.len() as f64;
+    assert!((mean - sum / weight).abs() < 1e-9 && batches.left_over == 0, "{batches:?}");
+    assert!(
+        BatchMeans::choose_ratio(&parts[..9]).is_err()
+            && BatchMeans::choose_ratio(&[(1.0, 0.0); 10]).is_err()
+    );
+
+    let covered = (0..1000).filter(|seed| {
+        let values = autoregression(0.5, 1003, 1000 + seed * 31);
+        let weighed = |(place, value): (usize, &f64)| {
+            let weight = [1.0, 7.0, 3.0][place % 3];
+            (value * weight, weight)
+        };
+        let parts: Vec<_> = values.iter().enumerate().map(weighed).collect();
+        BatchMeans::choose_ratio(&parts).unwrap().interval(0.95).unwrap().contains(5.0)
+    });
+    let covered = covered.count();
+    assert!((915..=970).contains(&covered), "{covered} of 1000");
+}
+
 #[test]
 fn left_over_values_are_counted() {
     let batches = BatchMeans::new(&[1.0, 3.0, 2.0, 4.0, 6.0, 8.0, 9.0], 3).unwrap();

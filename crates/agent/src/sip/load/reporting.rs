@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use netrig_core::Duration;
 use netrig_sip::index::Tally;
-use netrig_sip::load::{CalleeOrder, Failure, What, Work};
+use netrig_sip::load::{CalleeOrder, Failure, Pace, Plan, What, Work};
 
 use super::control::Intervention;
 use super::locating::LocationRow;
@@ -186,15 +186,29 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
     let unlocated = (unlocated > 0).then(|| {
         format!("{unlocated} attempts found no server in the DNS: they are in no index and no threshold of the server's")
     });
-    note.into_iter().chain(unlocated).chain(by_hand).chain(lost).chain(left).collect()
+    note.into_iter()
+        .chain(cut_off(&order.plan))
+        .chain(unlocated)
+        .chain(by_hand)
+        .chain(lost)
+        .chain(left)
+        .collect()
+}
+
+/// What is not offered of stages or a trace.
+fn cut_off(plan: &Plan) -> Option<String> {
+    let Pace::Open(arrivals) = &plan.pace else { return None };
+    let all = arrivals.lasts().filter(|all| *all > plan.duration)?.as_secs_f64();
+    let lasts = plan.duration.as_secs_f64();
+    Some(format!(
+        "its stages or its trace last {all} s, and it was to last {lasts} s: the rest was not offered"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use netrig_core::Instant;
-    use netrig_sip::load::{
-        Arrivals, Counts, Gaps, Key, Owner, Pace, Plan, Record, Scenario, Side, Stamps, Token, Wish,
-    };
+    use netrig_sip::load::{Arrivals, Counts, Gaps, Key, Owner, Record, Scenario, Side, Stamps, Token, Wish};
     use netrig_sip::transaction::Timer;
 
     use super::*;

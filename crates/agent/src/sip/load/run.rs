@@ -308,8 +308,9 @@ fn open(order: &LoadOrder, local: IpAddr) -> Result<Vec<Wire>, LoadError> {
     let allowed = descriptors::allowed(needed);
     if allowed < needed {
         return Err(LoadError::Request(format!(
-            "{needed} descriptors are needed for a connection of each user, and this process may have {allowed}: fewer \
-             users, or `ulimit -Hn {needed}` as root"
+            "{needed} descriptors are needed for {}, and this process may have {allowed}: {}`ulimit -Hn {needed}` as root",
+            what_needs(order),
+            if order.carrier.connecting() == Some(Connecting::PerUser) { "fewer users, or " } else { "" }
         )));
     }
     let rate = order.plan.peak() / f64::from(order.shards);
@@ -340,6 +341,15 @@ fn descriptors_of(order: &LoadOrder) -> u64 {
             Some(Connecting::PerAttempt) => (order.plan.peak() * 2.0) as u64,
             _ => 0,
         }
+}
+
+/// What they are needed for, in words.
+fn what_needs(order: &LoadOrder) -> &'static str {
+    match order.carrier.connecting() {
+        Some(Connecting::PerUser) => "a connection of each user",
+        Some(Connecting::PerAttempt) => "the connections of what is open at once",
+        _ => "the threads' sockets, clocks and files",
+    }
 }
 
 /// What may spoil the load, with the command that mends it.

@@ -1,9 +1,10 @@
 //! Two loads.
 //!
 //! Calls of one second share the server's state, and so do neighbouring seconds: a test over all calls would take them to be
-//! independent and find what is not there. So each second gives one value, seconds are joined into as many batches as look
-//! independent, and the batches are compared by Welch's test. Shares are too rare for that: they are compared exactly,
-//! after as many of them are left out of account as their clusters ask for.
+//! independent and find what is not there. So each second gives one value, which weighs as much as what ended in it, seconds
+//! are joined into as many batches as look independent, and the batches are compared by Welch's test. What ends after the last
+//! arrival, which are the slowest of all, is of the last second with arrivals. Shares are too rare for batches: they are compared
+//! exactly, after as many of them are left out of account as their clusters ask for.
 
 use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
 use netrig_stats::compare::{Alternative, Share, design_effect, proportions, welch};
@@ -36,9 +37,18 @@ impl Load {
         self.delays.iter().find(|row| row.name == name)
     }
 
-    /// Seconds that are measured and in which something began: what ends afterwards ends in no steady state.
-    fn measured(&self) -> impl Iterator<Item = &Second> {
-        self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up && second.begun > 0)
+    /// Measured seconds up to the last in which something began, each alone; whatever ended later, as the slowest do, is joined
+    /// to that one.
+    fn spans(&self) -> Vec<Vec<&Second>> {
+        let last = self.seconds.iter().filter(|second| second.begun > 0).map(|second| second.second).max();
+        let mut spans: Vec<Vec<&Second>> = Vec::new();
+        for second in self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up) {
+            match spans.last_mut() {
+                Some(span) if Some(second.second) > last => span.push(second),
+                _ => spans.push(vec![second]),
+            }
+        }
+        spans
     }
 
     /// What of its own was done, and of that what went as it should.
@@ -108,41 +118,60 @@ fn delay(
     if told.contains(&None) {
         return Ok(Index::untested(title, "us", told, "only one of them has it"));
     }
-    let rows = [before, now].map(|load| {
-        let row = |second: &Second| second.delays.iter().find(|row| row.name == name).cloned();
-        load.measured().filter_map(row).collect::<Vec<_>>()
+    let parts = [before, now].map(|load| {
+        let row = |second: &&Second| second.delays.iter().find(|row| row.name == name).cloned();
+        let part = |span: &Vec<&Second>| {
+            let rows = span.iter().filter_map(row).map(|row| (of(&row) * row.n as f64, row.n as f64));
+            rows.fold((0.0, 0.0), |(sum, all), (part, n)| (sum + part, all + n))
+        };
+        load.spans().iter().map(part).collect::<Vec<_>>()
     });
-    let fewest = rows.iter().map(|rows| {
-        let all: u64 = rows.iter().map(|row| row.n).sum();
-        all as f64 / rows.len().max(1) as f64
+    let fewest = parts.iter().map(|parts| {
+        let filled = parts.iter().filter(|(_, n)| *n > 0.0).count();
+        parts.iter().map(|(_, n)| n).sum::<f64>() / filled.max(1) as f64
     });
     if statistic == "p95" && fewest.fold(f64::INFINITY, f64::min) < FOR_P95 {
         let why = format!("fewer than {FOR_P95} in a second have no 95th percentile");
         return Ok(Index::untested(title, "us", told, why));
     }
-    let values = rows.map(|rows| rows.iter().map(of).collect::<Vec<_>>());
     let margin = settings.margin * told[0].unwrap_or(0.0);
-    batches(Index::untested(title, "us", told, ""), &values, margin, settings)
+    batches(Index::untested(title, "us", told, ""), &parts, margin, settings)
 }
 
 fn retransmissions(before: &Load, now: &Load, settings: Settings) -> Result<Index, Failure> {
-    let values = [before, now]
-        .map(|load| load.measured().map(|second| second.retransmissions as f64).collect::<Vec<_>>());
-    let means = values
-        .each_ref()
-        .map(|values| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64));
-    let index = Index::untested("requests sent again".to_owned(), "1/s", means, "");
-    batches(index, &values, 0.0, settings)
+    let again = |span: Vec<&Second>| (span.iter().map(|second| second.retransmissions as f64).sum(), 1.0);
+    let parts = [before, now].map(|load| load.spans().into_iter().map(again).collect::<Vec<_>>());
+    let index = Index::untested(
+        "requests sent again".to_owned(),
+        "1/s",
+        parts.each_ref().map(|parts| ratio(parts)),
+        "",
+    );
+    batches(index, &parts, 0.0, settings)
 }
 
-/// Compares values of seconds by their batches, beyond a margin to either side.
-fn batches(index: Index, values: &[Vec<f64>; 2], margin: f64, settings: Settings) -> Result<Index, Failure> {
-    if values.iter().any(|values| values.len() < FEWEST_BATCHES) {
+/// How much there is of it for each of how many.
+fn ratio(parts: &[(f64, f64)]) -> Option<f64> {
+    let (sum, weight) = parts.iter().fold((0.0, 0.0), |(sum, all), part| (sum + part.0, all + part.1));
+    (weight > 0.0).then(|| sum / weight)
+}
+
+/// Compares seconds by their batches, beyond a margin to either side.
+fn batches(
+    index: Index,
+    parts: &[Vec<(f64, f64)>; 2],
+    margin: f64,
+    settings: Settings,
+) -> Result<Index, Failure> {
+    if parts.iter().any(|parts| parts.len() < FEWEST_BATCHES || ratio(parts).is_none()) {
         let how = format!("fewer than {FEWEST_BATCHES} seconds");
         return Ok(Index { how, ..index });
     }
-    let cut = |values: &Vec<f64>| BatchMeans::choose(values).map_err(Failure::failed);
-    let (before, now) = (cut(&values[0])?, cut(&values[1])?);
+    // What is told is what is tested.
+    let index =
+        Index::untested(index.name, index.unit, parts.each_ref().map(|parts| ratio(parts)), index.how);
+    let cut = |parts: &Vec<(f64, f64)>| BatchMeans::choose_ratio(parts).map_err(Failure::failed);
+    let (before, now) = (cut(&parts[0])?, cut(&parts[1])?);
     if !(before.independent() && now.independent()) {
         let how = "its seconds depend on each other for longer than the loads lasted".to_owned();
         return Ok(Index { how, ..index });
@@ -160,7 +189,6 @@ fn batches(index: Index, values: &[Vec<f64>; 2], margin: f64, settings: Settings
     let p = beyond.p_value.map(|p| (2.0 * p).min(1.0));
     let how = format!("Welch's test, {} and {} batches of seconds", before.means.len(), now.means.len());
     Ok(Index {
-        difference: Some(two_sided.interval.estimate),
         low: two_sided.interval.low,
         high: two_sided.interval.high,
         p,
@@ -256,6 +284,50 @@ mod tests {
         };
         let errors = (0..200).filter(|pair| errs(*pair)).count();
         assert!(errors <= 18, "{errors} of 200");
+    }
+
+    /// What a server that was silent before the last arrival answers afterwards is of that second, in all columns of a row.
+    #[test]
+    fn what_ends_after_the_last_arrival_counts() {
+        let before = load(1, 1000.0, 0.0, 1);
+        let mut now = load(2, 1000.0, 0.0, 1);
+        let delay = json!({"name": "connection", "n": 300, "mean_us": 2e6, "p95_us": 2.5e6});
+        let late = json!({"second": 62, "begun": 0, "succeeded": 300, "failed": 0, "retransmissions": 90,
+            "delays": [delay]});
+        now.seconds.push(serde_json::from_value(late).unwrap());
+        let all = indices(&before, &now, SETTINGS).unwrap();
+        let found = |name: &str| all.iter().find(|index| index.name == name).unwrap();
+        for name in ["connection, mean", "connection, p95", "requests sent again"] {
+            let Index { before: Some(before), now: Some(now), difference: Some(difference), .. } =
+                found(name)
+            else {
+                panic!("{name}: {:?}", found(name));
+            };
+            assert!((now - before - difference).abs() < 1e-6 * now, "{name}: {:?}", found(name));
+            let within =
+                |low: Option<f64>, high| low.is_none_or(|low| low < *difference) && high > Some(*difference);
+            assert!(
+                found(name).low.is_none() || within(found(name).low, found(name).high),
+                "{:?}",
+                found(name)
+            );
+        }
+        let mean = found("connection, mean").now.unwrap();
+        assert!((mean - (6000.0 * 1e3 + 300.0 * 2e6) / 6300.0).abs() < 2e3, "{mean}");
+        assert_eq!(found("requests sent again").now, Some(1.5));
+    }
+
+    /// Seconds in which nothing ended, or little did, weigh as much as that.
+    #[test]
+    fn a_second_weighs_what_ended_in_it() {
+        let mut now = load(2, 1000.0, 0.0, 1);
+        for second in now.seconds.iter_mut().step_by(2) {
+            second.delays[0] = Delay { n: 1, mean_us: 1e6, p95_us: 1e6, ..second.delays[0].clone() };
+        }
+        let all = indices(&load(1, 1000.0, 0.0, 1), &now, SETTINGS).unwrap();
+        let told =
+            all.iter().find(|index| index.name == "connection, mean").and_then(|index| index.now).unwrap();
+        assert!((told - (100.0 * 1e3 + 1e6) / 101.0).abs() < 200.0, "{told}");
     }
 
     #[test]

@@ -16,6 +16,9 @@ use serde::Serialize;
 use self::document::Document;
 use crate::failure::{FAILED, Failure, print};
 
+/// Nothing can be said.
+const UNSAID: u8 = 2;
+
 /// `netrig sip compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
@@ -103,6 +106,13 @@ impl Index {
         }
     }
 
+    /// Whether it is more than twice as bad as it was, beyond the margin, and cannot be tested: that is no pass.
+    fn is_open(&self, settings: Settings) -> bool {
+        let (Some(before), Some(now)) = (self.before, self.now) else { return false };
+        let [less, more] = if self.more_is_better { [now, before] } else { [before, now] };
+        self.verdict == Verdict::NotTested && more > (1.0 + settings.margin.max(1.0)) * less
+    }
+
     /// Whether it differs for the worse, if it differs.
     fn direction(&self) -> Verdict {
         match self.difference {
@@ -122,6 +132,8 @@ pub struct Comparison {
     pub confidence: f64,
     /// Whether any index is worse.
     pub worse: bool,
+    /// What is more than twice as bad and cannot be tested.
+    pub open: Vec<String>,
     pub indices: Vec<Index>,
     /// What a reader has to know.
     pub notes: Vec<String>,
@@ -158,14 +170,20 @@ pub fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         return Err(Failure::Request(format!("nothing can be said:\n  {}", why.join("\n  "))));
     }
     let worse = indices.iter().any(|index| index.verdict == Verdict::Worse);
+    let open = indices.iter().filter(|index| index.is_open(settings));
+    let open: Vec<_> = open.map(|index| index.name.clone()).collect();
     let [before, now] = [before, now].map(|document| document.target().to_owned());
-    let comparison = Comparison { before, now, confidence: settings.confidence, worse, indices, notes };
+    let comparison = Comparison { before, now, confidence: settings.confidence, worse, open, indices, notes };
     if typed.json {
         print(serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?)?;
     } else {
         print(show::table(&comparison).trim_end())?;
     }
-    Ok(if worse { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    Ok(match (worse, comparison.open.is_empty()) {
+        (true, _) => ExitCode::from(FAILED),
+        (false, false) => ExitCode::from(UNSAID),
+        (false, true) => ExitCode::SUCCESS,
+    })
 }
 
 /// How sure, and beyond what.

@@ -10,7 +10,13 @@ use crate::commands::sip::load::{Table, micros};
 /// All that it says.
 pub fn table(comparison: &Comparison) -> String {
     let mut text = String::new();
-    let verdict = if comparison.worse { "WORSE" } else { "nothing is worse" };
+    let verdict = match (comparison.worse, &*comparison.open) {
+        (true, _) => "WORSE".to_owned(),
+        (false, []) => "nothing is worse".to_owned(),
+        (false, open) => {
+            format!("nothing can be said: more than twice as bad, and not to be tested: {}", open.join("; "))
+        }
+    };
     let _ = writeln!(text, "{} and {}: {verdict}", comparison.before, comparison.now);
     let interval = format!("{} interval", percent(comparison.confidence));
     let mut table =

@@ -54,9 +54,10 @@ pub struct ArrivalArguments {
     /// How the gaps of a rate are distributed: poisson, constant, uniform, burst:N
     #[arg(long, value_name = "KIND", default_value = "poisson")]
     pub arrivals: TypedGaps,
-    /// How long users begin; what has begun is brought to its end
-    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
-    pub lasts: Duration,
+    /// How long users begin; what has begun is brought to its end. If nothing is given: as long as the stages or the trace last, or
+    /// 10 s
+    #[arg(long = "for", value_name = "TIME")]
+    pub lasts: Option<Duration>,
     /// The most that begin
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,

@@ -62,12 +62,16 @@ fn exit_code(report: &LoadReport) -> ExitCode {
     }
 }
 
-/// A load that could not be: the request's fault, or not.
+/// A load that could not be: the fault of the request, which is also what asks for a port, an address or a name that is not to be
+/// had, of the tester or its host, or of the server.
 pub fn failure(error: LoadError) -> Failure {
     match error {
         LoadError::Request(why) => Failure::Request(why),
-        LoadError::Plan(_) | LoadError::Domain(_) => Failure::request(error),
+        LoadError::Plan(_) | LoadError::Domain(_) | LoadError::Socket(_) | LoadError::Unlocated { .. } => {
+            Failure::request(error)
+        }
+        LoadError::Kernel { .. } | LoadError::Panicked => Failure::Tester(error.to_string()),
+        LoadError::Preparation { .. } | LoadError::Late => Failure::failed(error),
         LoadError::Interrupted => Failure::Interrupted,
-        other => Failure::failed(other),
     }
 }

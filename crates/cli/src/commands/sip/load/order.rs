@@ -13,11 +13,17 @@ use crate::failure::Failure;
 /// What is offered if nothing else is said, 1/s.
 const RATE: f64 = 10.0;
 
+/// How long, if neither that is said nor what is offered has an end.
+const LASTS: Duration = Duration::from_secs(10);
+
 /// What was typed, as the agent takes it.
 pub fn order(arguments: &Load) -> Result<LoadOrder, Failure> {
-    let ArrivalArguments { lasts, count, warm_up, seed, .. } = arguments.arrivals;
+    let ArrivalArguments { count, warm_up, seed, .. } = arguments.arrivals;
+    let pace = pace(&arguments.arrivals)?;
+    let own = if let Pace::Open(arrivals) = &pace { arrivals.lasts() } else { None };
+    let lasts = arguments.arrivals.lasts.or(own).unwrap_or(LASTS);
     let span = Span { lasts, count, warm_up, seed, is_step: false };
-    let mut order = order_of(&arguments.subject, pace(&arguments.arrivals)?, span)?;
+    let mut order = order_of(&arguments.subject, pace, span)?;
     if let Some(attempts) = arguments.arrivals.bhca {
         // How many users there are is known now.
         let rate = attempts * f64::from(order.plan.users) / 3600.0;

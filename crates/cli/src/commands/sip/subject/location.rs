@@ -107,9 +107,11 @@ pub fn look(subject: &Subject, seed: u64) -> Result<Option<Looked>, Failure> {
         Some(LookupName::Cached) => Lookup::Cached,
     };
     let location = Location { uri, source, lookup };
+    // Without a server there is none that fails: also what the DNS does not say is of the request.
     let found = locate(&location, reach, Seeds::new(seed), || false).map_err(|error| match error {
         LocateError::Location(_) => Failure::request(error),
-        error => Failure::failed(format!("where {} is: {error}", location.uri)),
+        LocateError::Kernel(_) => Failure::Tester(format!("where {} is: {error}", location.uri)),
+        error => Failure::Request(format!("where {} is: {error}", location.uri)),
     })?;
     Ok(Some(Looked { location, found, may_test }))
 }

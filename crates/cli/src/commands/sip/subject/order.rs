@@ -62,7 +62,7 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
             CalleeName::Server => CalleeOrder::Foreign,
             CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
         },
-        description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX).min(60_000),
+        description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX),
         timing: Timing::of(call.t1, call.t2, call.t4),
         calls: tester.most_calls,
         seed: span.seed,
@@ -116,11 +116,10 @@ fn aim(subject: &Subject, seed: u64) -> Result<Aim, Failure> {
         });
     }
     let (transport, host) = target(&subject.target)?;
-    let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
     Ok(Aim {
         transport,
         host: host.to_owned(),
-        address: resolve(&named, transport.default_port())?,
+        address: address(host, transport)?,
         others: others(subject, transport)?,
         location: None,
         located: None,
@@ -135,9 +134,18 @@ fn others(subject: &Subject, transport: Transport) -> Result<Vec<SocketAddr>, Fa
         if own != transport {
             return Err(Failure::request(format!("`{typed}` is not of the transport of {}", subject.target)));
         }
-        resolve(&Target { target: host.to_owned(), ipv4: false, ipv6: false }, transport.default_port())
+        address(host, transport)
     };
     subject.fail_over.iter().map(other).collect()
+}
+
+/// The address of a host. A name that nobody knows says nothing of a server: the request is wrong.
+fn address(host: &str, transport: Transport) -> Result<SocketAddr, Failure> {
+    let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
+    resolve(&named, transport.default_port()).map_err(|failure| match failure {
+        Failure::Failed(why) => Failure::Request(why),
+        other => other,
+    })
 }
 
 /// Whether the person has said that this host may be tested.
