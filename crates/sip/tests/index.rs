@@ -30,6 +30,7 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         ended,
         changing: NEVER,
         changed: NEVER,
+        cancelling: NEVER,
     };
     let key = Key { index: 0, generation: 0 };
     let token = Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key };
@@ -116,6 +117,23 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     assert_eq!(only(&tally, Delay::DisconnectFailed), Some(span(50)));
     // It did not fail "due to a lack of response".
     assert_eq!(tally.sessions().completion(), Some(1.0));
+}
+
+/// A CANCEL that the 200 overtakes ends nothing: the session lasts until the BYE, and only that is answered.
+#[test]
+fn a_session_ends_with_its_bye_and_not_with_a_cancel() {
+    for what in [What::Call, What::Cancel] {
+        let failure = (what == What::Cancel).then_some(Failure::Status(200));
+        let mut crossed = record(what, 200, failure, [ms(0), ms(10), ms(100), ms(101), ms(130), ms(150)]);
+        crossed.stamps.cancelling = ms(90);
+        let tally = tally_of(&[crossed]);
+        assert_eq!(only(&tally, Delay::SessionDuration), Some(span(30)));
+        assert_eq!(only(&tally, Delay::Disconnect), (what == What::Call).then_some(span(20)));
+        assert_eq!(only(&tally, Delay::Cancel), None);
+    }
+    let mut cancelled = record(What::Cancel, 487, None, [ms(0), ms(10), ms(95), ms(95), NEVER, NEVER]);
+    cancelled.stamps.cancelling = ms(90);
+    assert_eq!(only(&tally_of(&[cancelled]), Delay::Cancel), Some(span(5)));
 }
 
 #[test]

@@ -154,8 +154,8 @@ impl Delay {
     /// What a record says of it, if anything.
     pub fn of(self, record: &Record) -> Option<Duration> {
         let Record { what, stamps, failure, .. } = record;
-        let Stamps { request, ringing, answered, acknowledged, ending, ended, changing, changed, .. } =
-            *stamps;
+        let Stamps { request, ringing, answered, acknowledged, changing, changed, .. } = *stamps;
+        let Stamps { cancelling, ending, ended, .. } = *stamps;
         let first = request;
         // What another server has failed to do is in the way of what this one takes.
         let request = if record.counts.failed_over > 0 { Instant::NEVER } else { request };
@@ -185,7 +185,7 @@ impl Delay {
             }
             Self::Invite if is_call => between(request, answered),
             Self::Cancel if matches!(what, What::Cancel | What::NoAnswer) && went_well => {
-                between(ending, ended)
+                between(cancelling, answered)
             }
             Self::Options if *what == What::Options && went_well => between(request, ended),
             Self::Message if *what == What::Message && went_well => between(request, ended),

@@ -41,6 +41,8 @@ pub enum Departure {
     Request,
     /// [`Stamps::changing`].
     Changing,
+    /// [`Stamps::cancelling`].
+    Cancelling,
     /// [`Stamps::ending`].
     Ending,
 }
@@ -136,7 +138,9 @@ pub struct Stamps {
     pub answered: Instant,
     /// The first ACK.
     pub acknowledged: Instant,
-    /// The first BYE, or CANCEL.
+    /// The first CANCEL.
+    pub cancelling: Instant,
+    /// The first BYE, or the SUBSCRIBE that takes a subscription back.
     pub ending: Instant,
     /// Its final response.
     pub ended: Instant,
@@ -156,6 +160,7 @@ impl Stamps {
             ringing: never,
             answered: never,
             acknowledged: never,
+            cancelling: never,
             ending: never,
             ended: never,
             changing: never,
@@ -170,6 +175,7 @@ impl Stamps {
         let place = match departure {
             Departure::Request => &mut self.request,
             Departure::Changing => &mut self.changing,
+            Departure::Cancelling => &mut self.cancelling,
             Departure::Ending => &mut self.ending,
         };
         *place = at;

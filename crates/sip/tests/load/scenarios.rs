@@ -327,6 +327,31 @@ fn each_place_of_a_user_is_called_by_its_name() {
     assert_eq!(Scan::of(first).via, Some(&b"SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK1;received=192.0.2.1"[..]));
 }
 
+/// A 200 that crosses the CANCEL is acknowledged and hung up (RFC 3261 section 9.1): the session that it has begun ends with that
+/// BYE, not with the CANCEL.
+#[test]
+fn what_is_answered_in_spite_of_its_cancel_is_hung_up() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(Scenario::Cancel { after: Duration::from_millis(50) });
+    let invite = seen.borrow()[0].clone();
+    answer(&mut pair, &invite, 180, &[]);
+    pair.run(ms(60));
+    answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
+    pair.run(ms(70));
+    let asked: Vec<_> = seen.borrow().iter().map(|request| request.method.to_string()).collect();
+    assert_eq!(asked, ["INVITE", "CANCEL", "ACK", "BYE"]);
+    let bye = seen.borrow()[3].clone();
+    let mut response = bye.response(Status::OK);
+    response.headers.set(Name::To, bye.headers.get(&Name::To).unwrap());
+    pair.inject(&response.into());
+    pair.run(ms(80));
+    let record = pair.record(Side::Caller);
+    assert_eq!((record.failure, record.status), (Some(Failure::Status(200)), 200));
+    let Stamps { cancelling, answered, ending, ended, .. } = record.stamps;
+    assert_eq!([cancelling, answered, ending, ended], [51, 61, 61, 71].map(ms));
+}
+
 /// Several provisional responses, evenly, and one each minute at least (RFC 3261 section 13.3.1.1).
 #[test]
 fn who_rings_says_so_as_often_as_it_is_to() {

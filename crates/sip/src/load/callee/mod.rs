@@ -376,7 +376,7 @@ impl Callee {
         out.messages.write(from, Way::Back, &self.responses.ok, &values);
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Answering::Ringing {
-            stamp(&mut call.stamps.ending, self.arrived);
+            stamp(&mut call.stamps.cancelling, self.arrived);
             self.respond(now, key, Said::Terminated, out);
             self.rest(key.index);
         } else {

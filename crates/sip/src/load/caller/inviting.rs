@@ -198,9 +198,6 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.answered, self.arrived);
         stamp(&mut call.stamps.acknowledged, now);
-        if call.phase == Phase::Cancelling {
-            stamp(&mut call.stamps.ended, self.arrived);
-        }
         let wanted = match call.scenario {
             Scenario::Busy => status == 486 || status == 600,
             Scenario::Redirect => (300..400).contains(&status),
