@@ -327,6 +327,64 @@ fn each_place_of_a_user_is_called_by_its_name() {
     assert_eq!(Scan::of(first).via, Some(&b"SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK1;received=192.0.2.1"[..]));
 }
 
+/// A proxy MUST cancel whom it still calls when one has answered (RFC 3261 section 16.7): of the two places that are to answer the
+/// second does so all the same, whichever of CANCEL and its own time the tester sees first. Who is cancelled before anybody has
+/// answered does not.
+#[test]
+fn the_second_place_answers_however_soon_it_is_cancelled() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(Scenario::Fork { hold: HOLD });
+    let invite = Message::from(seen.borrow()[0].clone()).to_string();
+    let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
+    for (first, second) in [("", "~2"), ("~2", "")] {
+        let mut callee = Callee::new(far.clone(), Wish::Answer, RING, [7; 16]).unwrap();
+        let mut out = Output::default();
+        let mut said = |out: &mut Output| -> Vec<_> {
+            let said = out.messages.iter().map(|(_, bytes)| {
+                let scan = Scan::of(bytes);
+                (scan.status().unwrap(), String::from_utf8_lossy(scan.method().unwrap()).into_owned())
+            });
+            let said = said.collect();
+            out.messages.clear();
+            said
+        };
+        let text = |method: &str, place: &str| {
+            let uri = format!("{method} sip:user0002{place}@192.0.2.2 ");
+            let text = invite.replacen("INVITE sip:user0002@192.0.2.2 ", &uri, 1);
+            let via = format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{place}\r\n");
+            text.replacen("\r\n", &via, 1).replacen("1 INVITE", &format!("1 {method}"), 1)
+        };
+        let mut ask = |callee: &mut Callee, at: Instant, (method, place): (&str, &str), out: &mut Output| {
+            callee.handle_request(at, here(), &Scan::of(text(method, place).as_bytes()), out);
+            said(out)
+        };
+        let of = |all: &[(u16, &str)]| -> Vec<_> {
+            all.iter().map(|(status, method)| (*status, (*method).to_owned())).collect()
+        };
+        ask(&mut callee, ms(1), ("INVITE", first), &mut out);
+        for place in [second, "~3"] {
+            assert_eq!(ask(&mut callee, ms(2), ("INVITE", place), &mut out), of(&[(180, "INVITE")]));
+        }
+        callee.handle_timeout(ms(11), &mut out);
+        assert_eq!(out.messages.len(), 1, "the first is due");
+        out.messages.clear();
+        for (place, status) in [(second, 200), ("~3", 487)] {
+            let answers = ask(&mut callee, ms(12), ("CANCEL", place), &mut out);
+            assert_eq!(answers, of(&[(200, "CANCEL"), (status, "INVITE")]));
+        }
+
+        let mut callee = Callee::new(far.clone(), Wish::Answer, RING, [7; 16]).unwrap();
+        for place in [first, second] {
+            ask(&mut callee, ms(1), ("INVITE", place), &mut out);
+        }
+        for place in [first, second] {
+            let answers = ask(&mut callee, ms(2), ("CANCEL", place), &mut out);
+            assert_eq!(answers, of(&[(200, "CANCEL"), (487, "INVITE")]));
+        }
+    }
+}
+
 /// A 200 that crosses the CANCEL is acknowledged and hung up (RFC 3261 section 9.1): the session that it has begun ends with that
 /// BYE, not with the CANCEL.
 #[test]
