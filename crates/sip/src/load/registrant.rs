@@ -170,6 +170,11 @@ impl Registrant {
             self.strays += 1;
             return;
         }
+        if scan.is_cut() {
+            // What it would have said may be said again; the registration has failed all the same.
+            user.broken = user.broken.or(Some("RFC 3261 section 18.3"));
+            return;
+        }
         let (asked, was_too_brief) = (user.expires, user.was_too_brief);
         match (status, scan.min_expires) {
             (100..200, _) => user.clock.again.slow_down(self.setup.timing.t2),
@@ -261,7 +266,7 @@ impl Registrant {
         let is_last = what == What::Unregister;
         user.state = if is_last { Registration::Unregistering } else { Registration::Registering };
         (user.what, user.expires, user.status, user.server) = (what, expires, 0, 0);
-        user.was_too_brief = false;
+        (user.was_too_brief, user.broken) = (false, None);
         (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
         user.cseq += 1;
         self.send(now, index, out);
@@ -358,7 +363,8 @@ impl Registrant {
         user.clock.again.stop();
         user.clock.end.stop();
         user.authorization = None;
-        let User { what, stamps, counts, .. } = *user;
+        let User { what, stamps, broken, counts, .. } = *user;
+        let failure = broken.map(Failure::Rule).or(failure);
         out.records.push(Record {
             token,
             side: Side::Registrant,

@@ -206,6 +206,45 @@ fn rules_that_the_other_side_breaks_are_named() {
     }
 }
 
+/// A datagram that ends before the body does "is considered an error. If the message is a response, it MUST be discarded" (RFC 3261
+/// section 18.3): what it answers is sent again, and has failed whatever comes then.
+#[test]
+fn a_response_that_is_cut_is_discarded_and_named() {
+    let cut = |pair: &mut Pair<_>, asked: &Request, status: u16| {
+        let mut response = asked.response(Status::new(status).unwrap());
+        response.headers.set(Name::To, format!("{};tag=server", asked.headers.get(&Name::To).unwrap()));
+        response.headers.push(Name::Contact, "<sip:bob@192.0.2.7>");
+        let whole = Message::from(response).to_bytes();
+        let text = String::from_utf8(whole.to_vec()).unwrap();
+        pair.inject_bytes(text.replacen("Content-Length: 0", "Content-Length: 99999", 1).as_bytes());
+    };
+    let rule = Some(Failure::Rule("RFC 3261 section 18.3"));
+    for (scenario, times) in [(CALL, [0, 500, 1500]), (Scenario::Options, [0, 500, 1500])] {
+        let (seen, network) = recorded();
+        let mut pair = Pair::new(network, RING);
+        pair.start(scenario);
+        let asked = seen.borrow()[0].clone();
+        cut(&mut pair, &asked, 200);
+        pair.run(ms(200_000));
+        let method = asked.method.as_str();
+        assert_eq!(request_of(&pair, method)[..3], times);
+        assert_eq!(pair.sent.len(), request_of(&pair, method).len(), "nothing is acknowledged");
+        let record = pair.record(Side::Caller);
+        assert_eq!((record.failure, record.status), (rule, 0));
+    }
+    // The next is whole.
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.register(60);
+    let asked = seen.borrow()[0].clone();
+    cut(&mut pair, &asked, 200);
+    pair.run(ms(600));
+    assert_eq!(request_of(&pair, "REGISTER"), [0, 500]);
+    answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:user0003@192.0.2.1>;expires=60")]);
+    pair.run(ms(700));
+    assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
+}
+
 /// "another reliable provisional response [whose] RSeq value is not one higher [...] MUST NOT be acknowledged with a PRACK".
 #[test]
 fn only_the_next_reliable_response_is_acknowledged() {

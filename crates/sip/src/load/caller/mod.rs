@@ -185,6 +185,10 @@ impl Caller {
             return;
         }
         let key = token.key;
+        if scan.is_cut() {
+            // What it would have said may be said again; the call has failed all the same.
+            return self.broken(key, "RFC 3261 section 18.3");
+        }
         let answer = (status, cseq.number);
         match cseq.method {
             b"INVITE" if number_of(cseq.number) == number_of(transaction.into()) => {
@@ -299,6 +303,13 @@ impl Caller {
                 self.finish(key, out);
             }
             self.rest(key.index);
+        }
+    }
+
+    /// What came for a call breaks a rule.
+    fn broken(&mut self, key: Key, rule: &'static str) {
+        if let Some(call) = self.calls.get_mut(key) {
+            call.failure = call.failure.or(Some(Failure::Rule(rule)));
         }
     }
 
