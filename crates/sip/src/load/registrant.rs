@@ -19,7 +19,7 @@ use super::setup::{Directory, Setup};
 use super::slab::Key;
 use super::template::{Hole, TemplateError, Values};
 use super::timed::Timed;
-use super::token::{Owner, Token, server_of, transaction};
+use super::token::{Owner, Token, number_of, server_of, transaction};
 use super::user::{Registration, User};
 use super::wheel::Wheel;
 use crate::Method;
@@ -166,7 +166,7 @@ impl Registrant {
         };
         let is_awaited = matches!(user.state, Registration::Registering | Registration::Unregistering)
             && server_of(transaction) == user.server;
-        if !is_awaited || user.cseq != cseq.number || !is_of(scan.call_id) || !is_of(scan.from_tag) {
+        if !is_awaited || number_of(user.cseq) != number_of(transaction.into()) {
             self.strays += 1;
             return;
         }
@@ -174,6 +174,11 @@ impl Registrant {
             // What it would have said may be said again; the registration has failed all the same.
             user.broken = user.broken.or(Some("RFC 3261 section 18.3"));
             return;
+        }
+        if user.cseq != cseq.number || !is_of(scan.call_id) || !is_of(scan.from_tag) {
+            // The branch alone says what is answered (RFC 3261 section 17.1.3), so it is an answer; but all else "MUST equal" what
+            // the request says.
+            user.broken = user.broken.or(Some("RFC 3261 section 8.2.6.2"));
         }
         let (asked, was_too_brief) = (user.expires, user.was_too_brief);
         match (status, scan.min_expires) {

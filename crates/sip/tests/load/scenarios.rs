@@ -245,6 +245,54 @@ fn a_response_that_is_cut_is_discarded_and_named() {
     assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
 }
 
+/// A response is of the request that its branch and its method name (RFC 3261 section 17.1.3); that its `From`, `Call-ID` and `CSeq`
+/// "MUST equal" the request's is a rule of its own (section 8.2.6.2), and no reason not to hear it.
+#[test]
+fn an_answer_that_copies_the_request_wrongly_is_named() {
+    let rule = Some(Failure::Rule("RFC 3261 section 8.2.6.2"));
+    for (name, value) in [
+        (Name::From, "<sip:a@b>;tag=evil"),
+        (Name::From, "<sip:a@b>"),
+        (Name::CallId, "another"),
+        (Name::CSeq, "99 INVITE"),
+    ] {
+        let (seen, network) = recorded();
+        let mut pair = Pair::new(network, RING);
+        pair.start(CALL);
+        let mut asked = seen.borrow()[0].clone();
+        asked.headers.set(name.clone(), value);
+        answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
+        pair.run(ms(10));
+        let sent = seen.borrow().clone();
+        let all: Vec<_> = sent.iter().map(|request| request.method.as_str()).collect();
+        assert_eq!(all, ["INVITE", "ACK", "BYE"], "{name:?}");
+        assert!(
+            sent.iter()
+                .all(|request| request.headers.get(&Name::CallId) == sent[0].headers.get(&Name::CallId))
+        );
+        assert_eq!(sent[1].headers.cseq().unwrap().unwrap().number, 1);
+        let mut bye = sent[2].clone();
+        if name == Name::CSeq {
+            bye.headers.set(Name::CSeq, "7 BYE");
+        }
+        let mut response = bye.response(Status::OK);
+        response.headers.set(Name::To, bye.headers.get(&Name::To).unwrap());
+        pair.inject(&response.into());
+        pair.run(ms(20));
+        let record = pair.record(Side::Caller);
+        assert_eq!((record.failure, record.status, record.stamps.ended), (rule, 200, ms(11)));
+        assert_eq!(pair.caller.strays(), 0);
+    }
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.register(60);
+    let mut asked = seen.borrow()[0].clone();
+    asked.headers.set(Name::From, "<sip:a@b>;tag=evil");
+    answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:user0003@192.0.2.1>;expires=60")]);
+    pair.run(ms(10));
+    assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
+}
+
 /// "another reliable provisional response [whose] RSeq value is not one higher [...] MUST NOT be acknowledged with a PRACK".
 #[test]
 fn only_the_next_reliable_response_is_acknowledged() {
@@ -379,7 +427,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     for (first, second) in [("", "~2"), ("~2", "")] {
         let mut callee = Callee::new(far.clone(), Wish::Answer, RING, [7; 16]).unwrap();
         let mut out = Output::default();
-        let mut said = |out: &mut Output| -> Vec<_> {
+        let said = |out: &mut Output| -> Vec<_> {
             let said = out.messages.iter().map(|(_, bytes)| {
                 let scan = Scan::of(bytes);
                 (scan.status().unwrap(), String::from_utf8_lossy(scan.method().unwrap()).into_owned())
@@ -394,7 +442,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
             let via = format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{place}\r\n");
             text.replacen("\r\n", &via, 1).replacen("1 INVITE", &format!("1 {method}"), 1)
         };
-        let mut ask = |callee: &mut Callee, at: Instant, (method, place): (&str, &str), out: &mut Output| {
+        let ask = |callee: &mut Callee, at: Instant, (method, place): (&str, &str), out: &mut Output| {
             callee.handle_request(at, here(), &Scan::of(text(method, place).as_bytes()), out);
             said(out)
         };

@@ -23,7 +23,7 @@ use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
 use super::output::{Broken, Counts, Departure, Failure, Output, Record, Side, Stamps, Way, Whose, stamp};
-use super::scan::{Scan, Start};
+use super::scan::{CSeq, Scan, Start};
 use super::setup::{Directory, Setup};
 use super::slab::{Key, Slab};
 use super::template::{Hole, TemplateError, Values};
@@ -178,9 +178,7 @@ impl Caller {
             self.strays += 1;
             return;
         };
-        // The branch alone is not enough: the rest must be of the call too (RFC 3261 section 8.2.6.2).
-        let is_own = Token { key: name.key, ..token } == name;
-        if !is_own || !is_of(scan.call_id, name) || !is_of(scan.from_tag, name) {
+        if (Token { key: name.key, ..token }) != name {
             self.strays += 1;
             return;
         }
@@ -189,9 +187,15 @@ impl Caller {
             // What it would have said may be said again; the call has failed all the same.
             return self.broken(key, "RFC 3261 section 18.3");
         }
-        let answer = (status, cseq.number);
+        let number = self.number_asked(key, cseq, transaction);
+        if number != cseq.number || !is_of(scan.call_id, name) || !is_of(scan.from_tag, name) {
+            // The branch and the method alone say what is answered (RFC 3261 section 17.1.3), so it is an answer; but all else
+            // "MUST equal" what the request says.
+            self.broken(key, "RFC 3261 section 8.2.6.2");
+        }
+        let answer = (status, number);
         match cseq.method {
-            b"INVITE" if number_of(cseq.number) == number_of(transaction.into()) => {
+            b"INVITE" if number_of(number) == number_of(transaction.into()) => {
                 self.invited(now, scan, answer, (key, server_of(transaction)), out);
             }
             b"CANCEL" => self.cancelled(key, status),
@@ -304,6 +308,17 @@ impl Caller {
             }
             self.rest(key.index);
         }
+    }
+
+    /// The number of the request that is answered in this transaction; what the response says it is, if none is under way there.
+    fn number_asked(&self, key: Key, said: CSeq<'_>, transaction: u16) -> u32 {
+        let Some(call) = self.calls.get(key) else { return said.number };
+        let own = match said.method {
+            b"INVITE" | b"CANCEL" => call.invite,
+            b"PRACK" => call.prack,
+            _ => call.cseq,
+        };
+        if number_of(own) == number_of(transaction.into()) { own } else { said.number }
     }
 
     /// What came for a call breaks a rule.
