@@ -293,6 +293,63 @@ fn an_answer_that_copies_the_request_wrongly_is_named() {
     assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
 }
 
+/// "The UAC core MUST generate an ACK request for each 2xx" (RFC 3261 section 13.2.2.4): of what lacks the address or the tag of its
+/// dialog too, and it is hung up, where the call went. A refusal behind a 2xx is not acknowledged (RFC 6026 section 7.2).
+#[test]
+fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
+    for (lacks, record_route) in
+        [(Name::Contact, None), (Name::To, None), (Name::Contact, Some("<sip:p1;lr>"))]
+    {
+        let (seen, network) = recorded();
+        let mut pair = Pair::new(network, RING);
+        pair.start(CALL);
+        let invite = seen.borrow()[0].clone();
+        let mut response = invite.response(Status::OK);
+        let to = invite.headers.get(&Name::To).unwrap();
+        if lacks == Name::Contact {
+            response.headers.set(Name::To, format!("{to};tag=server"));
+        } else {
+            response.headers.set(Name::To, to);
+            response.headers.push(Name::Contact, "<sip:bob@192.0.2.7>");
+        }
+        if let Some(route) = record_route {
+            response.headers.push(Name::RecordRoute, route);
+        }
+        for at in [10, 20] {
+            pair.inject(&response.clone().into());
+            pair.run(ms(at));
+        }
+        let sent = seen.borrow().clone();
+        let all: Vec<_> = sent.iter().map(|request| request.method.as_str()).collect();
+        assert_eq!(all, ["INVITE", "ACK", "BYE", "ACK"], "{lacks:?}");
+        let uri =
+            if lacks == Name::Contact { invite.uri.to_string() } else { "sip:bob@192.0.2.7".to_owned() };
+        for request in &sent[1..] {
+            assert_eq!(
+                (request.uri.to_string(), request.headers.get(&Name::Route)),
+                (uri.clone(), record_route)
+            );
+            assert_eq!(request.headers.get(&Name::To), response.headers.get(&Name::To));
+        }
+        let mut done = sent[2].response(Status::OK);
+        done.headers.set(Name::To, sent[2].headers.get(&Name::To).unwrap());
+        pair.inject(&done.into());
+        pair.run(ms(30));
+        let record = pair.record(Side::Caller);
+        assert_eq!((record.failure, record.status), (Some(Failure::Rule("RFC 3261 section 12.1.1")), 200));
+    }
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(CALL);
+    let invite = seen.borrow()[0].clone();
+    answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
+    pair.run(ms(10));
+    answer(&mut pair, &invite, 486, &[]);
+    pair.run(ms(20));
+    let sent: Vec<_> = seen.borrow().iter().map(|request| request.method.to_string()).collect();
+    assert_eq!((sent, pair.caller.strays()), (vec!["INVITE".to_owned(), "ACK".to_owned()], 1));
+}
+
 /// "another reliable provisional response [whose] RSeq value is not one higher [...] MUST NOT be acknowledged with a PRACK".
 #[test]
 fn only_the_next_reliable_response_is_acknowledged() {

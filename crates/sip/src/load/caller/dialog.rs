@@ -36,7 +36,10 @@ impl Caller {
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in
         // reverse order" (RFC 3261 section 12.1.2).
         let first = routes.last().map(|last| Address::of(last).uri);
-        let contact = scan.contact.unwrap_or_default();
+        // Without one it is asked where it was called.
+        let peer = self.calls.get(key).map(|call| call.peer).filter(|_| scan.contact.is_none());
+        let called = peer.map(|peer| self.address_of(peer)).unwrap_or_default();
+        let contact = scan.contact.unwrap_or(&called);
         // "the UAC MUST place the first URI from the route set into the Request-URI ... [and] the remote target URI into
         // the Route header field as the last value" if that router is a strict one (RFC 3261 section 12.2.1.1).
         let strict = first.filter(|uri| !is_loose(uri));

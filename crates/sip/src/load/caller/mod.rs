@@ -328,12 +328,18 @@ impl Caller {
         }
     }
 
+    /// What a peer is called by.
+    fn address_of(&self, peer: u32) -> Vec<u8> {
+        [b"sip:", self.names.of(peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
+    }
+
     fn server_of(&self, key: Key) -> u8 {
         self.calls.get(key).map_or(0, |call| call.server)
     }
 
     /// Puts the answer to a challenge into the next request, which has the next number. Whether there is one.
     fn authorize(&mut self, scan: &Scan<'_>, method: &Method, key: Key) -> bool {
+        let called = self.calls.get(key).map(|call| self.address_of(call.peer)).unwrap_or_default();
         let Some(call) = self.calls.get_mut(key) else { return false };
         if call.challenged >= CHALLENGES {
             return false;
@@ -342,9 +348,7 @@ impl Caller {
         let is_within = matches!(call.phase, Phase::Changing | Phase::Ending);
         let uri = match is_within {
             true => call.target.as_bytes().to_vec(),
-            false => {
-                [b"sip:", self.names.of(call.peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
-            }
+            false => called,
         };
         let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
         let first = call.authorization.is_none();
