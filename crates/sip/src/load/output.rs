@@ -144,6 +144,8 @@ pub struct Stamps {
     pub ending: Instant,
     /// Its final response.
     pub ended: Instant,
+    /// When the BYE had failed: its final response refused it, or there was none and timer F ran out.
+    pub unended: Instant,
     /// The first request of the scenario's own within the dialog: PRACK, or the INVITE that puts the call on hold.
     pub changing: Instant,
     /// Its 2xx; of a subscription the first NOTIFY.
@@ -163,6 +165,7 @@ impl Stamps {
             cancelling: never,
             ending: never,
             ended: never,
+            unended: never,
             changing: never,
             changed: never,
         }

@@ -529,6 +529,26 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     }
 }
 
+/// What ends a call is refused: that is told apart from a BYE that nobody answers.
+#[test]
+fn a_bye_that_is_refused_is_stamped() {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    pair.start(CALL_AND_LEAVE);
+    let invite = seen.borrow()[0].clone();
+    answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
+    pair.run(ms(10));
+    let bye = seen.borrow()[2].clone();
+    let mut response = bye.response(Status::new(500).unwrap());
+    response.headers.set(Name::To, bye.headers.get(&Name::To).unwrap());
+    pair.inject(&response.into());
+    pair.run(ms(20));
+    let record = pair.record(Side::Caller);
+    assert_eq!(record.failure, Some(Failure::Status(500)));
+    let Stamps { ended, unended, .. } = record.stamps;
+    assert_eq!([ended, unended], [ms(11); 2]);
+}
+
 /// A 200 that crosses the CANCEL is acknowledged and hung up (RFC 3261 section 9.1): the session that it has begun ends with that
 /// BYE, not with the CANCEL.
 #[test]

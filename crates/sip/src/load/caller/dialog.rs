@@ -112,6 +112,9 @@ impl Caller {
             stamp(&mut call.stamps.answered, self.arrived);
         }
         if status >= 300 {
+            if method == Method::Bye {
+                stamp(&mut call.stamps.unended, self.arrived);
+            }
             let is_challenge = matches!(status, 401 | 407);
             let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
             call.failure = call.failure.or(Some(failure));

@@ -427,6 +427,9 @@ impl Caller {
             // (RFC 3261 section 12.2.1.2).
             return self.hang_up(now, key, out);
         }
+        if call.phase == Phase::Ending && !is_subscriber {
+            stamp(&mut call.stamps.unended, now);
+        }
         self.finish(key, out);
     }
 
