@@ -1,6 +1,7 @@
 //! Both sides of calls over a network in memory: every outcome and every retransmission is as the RFC's timers say.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
+mod answers;
 mod pair;
 mod scenarios;
 

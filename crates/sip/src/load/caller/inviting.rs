@@ -224,7 +224,7 @@ impl Caller {
 }
 
 /// What a 2xx lacks that begins a dialog. It is acknowledged and hung up all the same, or its sender would go on sending it and keep
-/// the call: at the address that was called, and "a UAC MUST be prepared to receive a response without a tag in the To field" (RFC
+/// the call: at the address that was called, and a "UAC MUST be prepared to receive a response without a tag in the To field" (RFC
 /// 3261 section 12.1.2).
 pub(super) fn broken_dialog(scan: &Scan<'_>) -> Option<Failure> {
     let is_whole = scan.contact.is_some() && scan.to_tag.is_some();
