@@ -152,8 +152,10 @@ quantities! {
     SIP_ANSWER_SIGNAL_DELAY = "sip_answer_signal_delay", "s", Value;
     /// BYE to its 2xx.
     SIP_DISCONNECT_DELAY = "sip_disconnect_delay", "s", Value;
-    /// BYE to the response that refused it.
+    /// BYE to the expiry of timer F, where nothing answered it.
     SIP_DISCONNECT_FAILED_DELAY = "sip_disconnect_failed_delay", "s", Value;
+    /// BYE to the final response that refused it.
+    SIP_DISCONNECT_REFUSED_DELAY = "sip_disconnect_refused_delay", "s", Value;
     /// 2xx of the INVITE to the BYE.
     SIP_SESSION_DURATION = "sip_session_duration", "s", Value;
     /// INVITE to the 3xx.

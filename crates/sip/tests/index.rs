@@ -30,6 +30,8 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         ended,
         changing: NEVER,
         changed: NEVER,
+        cancelling: NEVER,
+        unended: NEVER,
     };
     let key = Key { index: 0, generation: 0 };
     let token = Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key };
@@ -111,11 +113,49 @@ fn the_delays_of_a_call_that_is_refused() {
 #[test]
 fn a_bye_that_is_refused_is_no_disconnection() {
     let times = [ms(0), ms(80), ms(2000), ms(2001), ms(3000), ms(3050)];
-    let tally = tally_of(&[record(What::Call, 200, Some(Failure::Status(481)), times)]);
+    let mut refused = record(What::Call, 200, Some(Failure::Status(481)), times);
+    refused.stamps.unended = ms(3050);
+    let tally = tally_of(&[refused]);
     assert_eq!([Delay::Disconnect, Delay::Total].map(|delay| only(&tally, delay)), [None; 2]);
-    assert_eq!(only(&tally, Delay::DisconnectFailed), Some(span(50)));
+    assert_eq!(only(&tally, Delay::DisconnectRefused), Some(span(50)));
+    assert_eq!(only(&tally, Delay::DisconnectFailed), None);
     // It did not fail for want of a response.
     assert_eq!(tally.sessions().completion(), Some(1.0));
+}
+
+/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4), kept apart where it was the timeout, whatever else was wrong with the call; one whose other rule was broken and whose BYE was answered has not failed there.
+#[test]
+fn a_disconnect_fails_at_the_expiry_of_timer_f() {
+    for failure in [Failure::TimedOut(Timer::F), Failure::Rule("RFC 3261 section 12.1.1")] {
+        let mut lost =
+            record(What::Call, 200, Some(failure), [ms(0), ms(80), ms(2000), ms(2001), ms(3000), NEVER]);
+        lost.stamps.unended = ms(35_000);
+        let tally = tally_of(&[lost]);
+        assert_eq!(only(&tally, Delay::DisconnectFailed), Some(span(32_000)));
+        assert_eq!([Delay::Disconnect, Delay::DisconnectRefused].map(|delay| only(&tally, delay)), [None; 2]);
+        assert_eq!(tally.sessions().completion(), Some(0.0));
+    }
+    let times = [ms(0), ms(80), ms(2000), ms(2001), ms(3000), ms(3050)];
+    let tally = tally_of(&[record(What::Call, 200, Some(Failure::Rule("RFC 3261 section 12.1.1")), times)]);
+    let delays = [Delay::Disconnect, Delay::DisconnectFailed, Delay::DisconnectRefused];
+    assert_eq!(delays.map(|delay| only(&tally, delay)), [None; 3]);
+}
+
+/// A CANCEL that the 200 overtakes ends nothing: the session lasts until the BYE, and only that is answered.
+#[test]
+fn a_session_ends_with_its_bye_and_not_with_a_cancel() {
+    for what in [What::Call, What::Cancel] {
+        let failure = (what == What::Cancel).then_some(Failure::Status(200));
+        let mut crossed = record(what, 200, failure, [ms(0), ms(10), ms(100), ms(101), ms(130), ms(150)]);
+        crossed.stamps.cancelling = ms(90);
+        let tally = tally_of(&[crossed]);
+        assert_eq!(only(&tally, Delay::SessionDuration), Some(span(30)));
+        assert_eq!(only(&tally, Delay::Disconnect), (what == What::Call).then_some(span(20)));
+        assert_eq!(only(&tally, Delay::Cancel), None);
+    }
+    let mut cancelled = record(What::Cancel, 487, None, [ms(0), ms(10), ms(95), ms(95), NEVER, NEVER]);
+    cancelled.stamps.cancelling = ms(90);
+    assert_eq!(only(&tally_of(&[cancelled]), Delay::Cancel), Some(span(5)));
 }
 
 #[test]

@@ -56,6 +56,7 @@ fn what_is_not_right_is_read_as_far_as_it_goes() {
     assert_eq!((scan.call_id, scan.cseq, scan.is_complete), (Some(&b"x"[..]), None, false));
     let scan = Scan::of(b"SIP/2.0 200 OK\r\nContent-Length: 10\r\n\r\nab");
     assert_eq!((scan.content_length, scan.body), (Some(10), &b"ab"[..]));
+    assert!(scan.is_cut() && !Scan::of(RESPONSE).is_cut());
     for text in ["", "\r\n\r\n", "SIP/2.0 99 x", "SIP/2.0 2000 x", "INVITE SIP/2.0", "INVITE x", ":", "\0"] {
         assert_eq!(Scan::of(text.as_bytes()).start, None, "{text:?}");
     }

@@ -26,8 +26,11 @@ pub enum Delay {
     AnswerSignal,
     /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of calls that succeeded.
     Disconnect,
-    /// BYE to the final response that refused it: the same section, to be kept apart.
+    /// BYE to the expiry of timer F, of those that nobody answered: the same section's of disconnects that failed, to be kept
+    /// apart.
     DisconnectFailed,
+    /// BYE to the final response that refused it, which that section does not know: who sends one has heard that it is over.
+    DisconnectRefused,
     /// The 200 of the INVITE to the BYE: session duration time of RFC 6076 section 4.5.
     SessionDuration,
     /// INVITE to the 3xx, of calls that were to be sent elsewhere.
@@ -60,7 +63,7 @@ pub enum Delay {
 
 impl Delay {
     /// All that there are.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Registration,
         Self::Unregistration,
         Self::Connection,
@@ -69,6 +72,7 @@ impl Delay {
         Self::AnswerSignal,
         Self::Disconnect,
         Self::DisconnectFailed,
+        Self::DisconnectRefused,
         Self::SessionDuration,
         Self::Redirect,
         Self::Total,
@@ -95,6 +99,7 @@ impl Delay {
             Self::AnswerSignal => "answer_signal",
             Self::Disconnect => "disconnect",
             Self::DisconnectFailed => "disconnect_failed",
+            Self::DisconnectRefused => "disconnect_refused",
             Self::SessionDuration => "session_duration",
             Self::Redirect => "redirect",
             Self::Total => "total",
@@ -135,6 +140,7 @@ impl Delay {
             Self::AnswerSignal => &quantity::SIP_ANSWER_SIGNAL_DELAY,
             Self::Disconnect => &quantity::SIP_DISCONNECT_DELAY,
             Self::DisconnectFailed => &quantity::SIP_DISCONNECT_FAILED_DELAY,
+            Self::DisconnectRefused => &quantity::SIP_DISCONNECT_REFUSED_DELAY,
             Self::SessionDuration => &quantity::SIP_SESSION_DURATION,
             Self::Redirect => &quantity::SIP_REDIRECT_DELAY,
             Self::Total => &quantity::SIP_TOTAL_CALL_DELAY,
@@ -154,8 +160,8 @@ impl Delay {
     /// What a record says of it, if anything.
     pub fn of(self, record: &Record) -> Option<Duration> {
         let Record { what, stamps, failure, .. } = record;
-        let Stamps { request, ringing, answered, acknowledged, ending, ended, changing, changed, .. } =
-            *stamps;
+        let Stamps { request, ringing, answered, acknowledged, changing, changed, .. } = *stamps;
+        let Stamps { cancelling, ending, ended, unended, .. } = *stamps;
         let first = request;
         // What another server has failed to do is in the way of what this one takes.
         let request = if record.counts.failed_over > 0 { Instant::NEVER } else { request };
@@ -175,9 +181,8 @@ impl Delay {
                 between(answered, acknowledged)
             }
             Self::Disconnect if what.is_call() && went_well => between(ending, ended),
-            Self::DisconnectFailed if what.is_call() && !went_well => {
-                between(ending, ended).filter(|_| answer == Answered::Accepted)
-            }
+            Self::DisconnectFailed if what.is_call() && ended == Instant::NEVER => between(ending, unended),
+            Self::DisconnectRefused if what.is_call() && ended != Instant::NEVER => between(ending, unended),
             Self::SessionDuration if is_call && answer == Answered::Accepted => between(answered, ending),
             Self::Redirect if *what == What::Redirect && went_well => between(request, answered),
             Self::Total if what.is_call() && went_well => {
@@ -185,7 +190,7 @@ impl Delay {
             }
             Self::Invite if is_call => between(request, answered),
             Self::Cancel if matches!(what, What::Cancel | What::NoAnswer) && went_well => {
-                between(ending, ended)
+                between(cancelling, answered)
             }
             Self::Options if *what == What::Options && went_well => between(request, ended),
             Self::Message if *what == What::Message && went_well => between(request, ended),

@@ -21,8 +21,8 @@ use crate::Method;
 use crate::deadline::{Deadline, Repetition};
 use crate::digits::{Decimal, decimal};
 use crate::record::{
-    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, What, server_of, stamp,
-    transaction,
+    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, What, number_of, server_of,
+    stamp, transaction,
 };
 use crate::transaction::Timer;
 
@@ -166,9 +166,19 @@ impl Registrant {
         };
         let is_awaited = matches!(user.state, Registration::Registering | Registration::Unregistering)
             && server_of(transaction) == user.server;
-        if !is_awaited || user.cseq != cseq.number || !is_of(scan.call_id) || !is_of(scan.from_tag) {
+        if !is_awaited || number_of(user.cseq) != number_of(transaction.into()) {
             self.strays += 1;
             return;
+        }
+        if scan.is_cut() {
+            // What it would have said may be said again; the registration has failed all the same.
+            user.broken = user.broken.or(Some("RFC 3261 section 18.3"));
+            return;
+        }
+        if user.cseq != cseq.number || !is_of(scan.call_id) || !is_of(scan.from_tag) {
+            // The branch alone says what is answered (RFC 3261 section 17.1.3), so it is an answer; but all else "MUST equal" what
+            // the request says.
+            user.broken = user.broken.or(Some("RFC 3261 section 8.2.6.2"));
         }
         let (asked, was_too_brief) = (user.expires, user.was_too_brief);
         match (status, scan.min_expires) {
@@ -261,7 +271,7 @@ impl Registrant {
         let is_last = what == What::Unregister;
         user.state = if is_last { Registration::Unregistering } else { Registration::Registering };
         (user.what, user.expires, user.status, user.server) = (what, expires, 0, 0);
-        user.was_too_brief = false;
+        (user.was_too_brief, user.broken) = (false, None);
         (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
         user.cseq += 1;
         self.send(now, index, out);
@@ -358,7 +368,8 @@ impl Registrant {
         user.clock.again.stop();
         user.clock.end.stop();
         user.authorization = None;
-        let User { what, stamps, counts, .. } = *user;
+        let User { what, stamps, broken, counts, .. } = *user;
+        let failure = broken.map(Failure::Rule).or(failure);
         out.records.push(Record {
             token,
             side: Side::Registrant,

@@ -253,6 +253,12 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Whether it ends before the body does, as far as `Content-Length` says: "this is considered an error. If the message is a
+    /// response, it MUST be discarded" (RFC 3261 section 18.3).
+    pub fn is_cut(&self) -> bool {
+        self.content_length.is_some_and(|length| (self.body.len() as u64) < u64::from(length))
+    }
+
     /// The method of the request, or of the request that is answered.
     pub fn method(&self) -> Option<&'a [u8]> {
         match self.start? {

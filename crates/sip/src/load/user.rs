@@ -41,6 +41,8 @@ pub(super) struct User {
     pub(super) until: Instant,
     pub(super) clock: Clock,
     pub(super) stamps: Stamps,
+    /// The first rule that an answer to the last REGISTER has broken.
+    pub(super) broken: Option<&'static str>,
     pub(super) counts: Counts,
     /// The credentials of the last REGISTER, as a line, while it may have to be sent again.
     pub(super) authorization: Option<Box<[u8]>>,
@@ -64,6 +66,7 @@ impl User {
             until: Instant::ZERO,
             clock: Clock::default(),
             stamps: Stamps::new(Instant::NEVER, Instant::NEVER),
+            broken: None,
             counts: Counts::default(),
             authorization: None,
             located: None,

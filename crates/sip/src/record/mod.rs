@@ -49,10 +49,14 @@ pub struct Stamps {
     pub answered: Instant,
     /// The first ACK.
     pub acknowledged: Instant,
-    /// The first BYE, or CANCEL.
+    /// The first CANCEL.
+    pub cancelling: Instant,
+    /// The first BYE, or the SUBSCRIBE that takes a subscription back.
     pub ending: Instant,
     /// Its final response.
     pub ended: Instant,
+    /// When the BYE had failed: its final response refused it, or there was none and timer F ran out.
+    pub unended: Instant,
     /// The first request of the scenario's own within the dialog: PRACK, or the INVITE that puts the call on hold.
     pub changing: Instant,
     /// Its 2xx; of a subscription the first NOTIFY.
@@ -69,8 +73,10 @@ impl Stamps {
             ringing: never,
             answered: never,
             acknowledged: never,
+            cancelling: never,
             ending: never,
             ended: never,
+            unended: never,
             changing: never,
             changed: never,
         }
@@ -81,6 +87,7 @@ impl Stamps {
         let place = match departure {
             Departure::Request => &mut self.request,
             Departure::Changing => &mut self.changing,
+            Departure::Cancelling => &mut self.cancelling,
             Departure::Ending => &mut self.ending,
         };
         *place = at;
@@ -101,6 +108,8 @@ pub enum Departure {
     Request,
     /// [`Stamps::changing`].
     Changing,
+    /// [`Stamps::cancelling`].
+    Cancelling,
     /// [`Stamps::ending`].
     Ending,
 }

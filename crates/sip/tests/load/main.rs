@@ -1,6 +1,7 @@
 //! Both sides of calls over a network in memory: every outcome and every retransmission is as the RFC's timers say.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
+mod answers;
 mod pair;
 mod scenarios;
 
@@ -138,6 +139,8 @@ fn what_is_never_answered_is_given_up() {
     let byes: Vec<u64> = sent.iter().filter(|(_, what)| what == "BYE").map(|(at, _)| at - 12).collect();
     assert_eq!(byes, [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500]);
     assert_eq!(caller.failure, Some(Failure::TimedOut(Timer::F)));
+    let Stamps { ending, ended, unended, .. } = caller.stamps;
+    assert_eq!([ending, ended, unended], [ms(12), Instant::NEVER, ms(12 + 32_000)]);
     assert_eq!(callee.failure, Some(Failure::LeftAlone));
 }
 

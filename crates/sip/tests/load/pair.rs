@@ -101,7 +101,12 @@ impl<N: Network> Pair<N> {
 
     /// A message of the server's own, made by a test.
     pub fn inject(&mut self, message: &Message) {
-        self.flying.insert((self.now + DELAY, self.number), (there(), here(), message.to_bytes().to_vec()));
+        self.inject_bytes(&message.to_bytes());
+    }
+
+    /// The same of what may be no message.
+    pub fn inject_bytes(&mut self, bytes: &[u8]) {
+        self.flying.insert((self.now + DELAY, self.number), (there(), here(), bytes.to_vec()));
         self.number += 1;
     }
 

@@ -5,9 +5,9 @@ use netrig_sip::load::{Counts, Token, Whose};
 
 use super::*;
 
-const HOLD: Duration = Duration::from_millis(90);
+pub const HOLD: Duration = Duration::from_millis(90);
 
-fn request_of(pair: &Pair<impl Network>, method: &str) -> Vec<u64> {
+pub fn request_of(pair: &Pair<impl Network>, method: &str) -> Vec<u64> {
     pair.sent.iter().filter(|(_, what)| what == method).map(|(at, _)| *at).collect()
 }
 

@@ -35,6 +35,9 @@ const NOBODY: Key = Key { index: u32::MAX, generation: u32::MAX };
 /// up.
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// What the name of a user's second place has behind that of the first.
+const SECOND: &[u8] = b"~2";
+
 /// How many of the places at which one is called answer it.
 const fn answering(wish: Wish) -> u32 {
     match wish {
@@ -177,8 +180,12 @@ impl Callee {
     }
 
     fn find(&self, scan: &Scan<'_>) -> (u64, Option<Key>) {
-        let name = scan.call_id.unwrap_or_default();
-        let hash = self.table.hash(name, user_of(scan));
+        self.find_at(scan.call_id.unwrap_or_default(), user_of(scan))
+    }
+
+    /// The call of that name to one place of a user.
+    fn find_at(&self, name: &[u8], user: &[u8]) -> (u64, Option<Key>) {
+        let hash = self.table.hash(name, user);
         let call = |index| self.calls.key_at(index).and_then(|key| self.calls.get(key));
         let index =
             self.table.find(hash, |index| call(index).is_some_and(|call| call.call_id.as_bytes() == name));
@@ -376,12 +383,30 @@ impl Callee {
         out.messages.write(from, Way::Back, &self.responses.ok, &values);
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.phase == Answering::Ringing {
-            stamp(&mut call.stamps.ending, self.arrived);
-            self.respond(now, key, Said::Terminated, out);
+            stamp(&mut call.stamps.cancelling, self.arrived);
+            let said = if call.wish == Wish::Both && self.has_answered_elsewhere(scan) {
+                Said::Ok
+            } else {
+                Said::Terminated
+            };
+            self.respond(now, key, said, out);
             self.rest(key.index);
         } else {
             call.counts.repeated += 1;
         }
+    }
+
+    /// Whether the other of the two places that are to answer has done so. A proxy MUST cancel this one then (RFC 3261 section
+    /// 16.7 step 10) and is right however soon it does: whether its CANCEL or the answer that is due here comes first is up to
+    /// who is called, not to it. Here the answer always does, as if the two had crossed (section 9.1).
+    fn has_answered_elsewhere(&self, scan: &Scan<'_>) -> bool {
+        let own = user_of(scan);
+        let other = match own.strip_suffix(SECOND) {
+            Some(first) => first.to_vec(),
+            None => [own, SECOND].concat(),
+        };
+        let other = self.find_at(scan.call_id.unwrap_or_default(), &other).1;
+        other.and_then(|key| self.calls.get(key)).is_some_and(|call| call.said == Said::Ok)
     }
 
     /// Does what is due of one call.

@@ -38,6 +38,10 @@ impl Callee {
             self.strays += 1;
             return;
         };
+        if scan.is_cut() {
+            call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 18.3")));
+            return;
+        }
         let Some(subscription) =
             call.subscription.as_mut().filter(|own| own.is_open && own.cseq as u16 == transaction)
         else {

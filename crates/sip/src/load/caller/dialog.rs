@@ -37,7 +37,10 @@ impl Caller {
         let routes = if many.is_empty() { &few[..count] } else { &many[..] };
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in
         // reverse order" (RFC 3261 section 12.1.2).
-        let contact = scan.contact.unwrap_or_default();
+        // Without one it is asked where it was called.
+        let peer = self.calls.get(key).map(|call| call.peer).filter(|_| scan.contact.is_none());
+        let called = peer.map(|peer| self.address_of(peer)).unwrap_or_default();
+        let contact = scan.contact.unwrap_or(&called);
         let route = put_routes(routes.iter().rev().copied(), contact, &mut self.lines);
         let Some(call) = self.calls.get_mut(key) else { return };
         let server = call.asked(&self.setup);
@@ -98,6 +101,9 @@ impl Caller {
             stamp(&mut call.stamps.answered, self.arrived);
         }
         if status >= 300 {
+            if method == Method::Bye {
+                stamp(&mut call.stamps.unended, self.arrived);
+            }
             let is_challenge = matches!(status, 401 | 407);
             let failure = if is_challenge { Failure::Authentication } else { Failure::Status(status) };
             call.failure = call.failure.or(Some(failure));

@@ -7,6 +7,7 @@ use netrig_core::Instant;
 use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::text::Text;
+use super::inviting::broken_dialog;
 use super::sending::Sent;
 use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, record};
 use crate::deadline::Deadline;
@@ -22,18 +23,14 @@ impl Caller {
     /// A 2xx of another dialog than the call's own.
     pub(super) fn forked(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
-        let (Some(tag), Some(_)) = (scan.to_tag, scan.contact) else {
-            call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 12.1.1")));
-            return;
-        };
-        let id = (key, Box::from(tag));
+        let id = (key, Box::from(scan.to_tag.unwrap_or_default()));
         if let Some(known) = self.forks.get(&id).copied() {
             call.counts.acknowledgements_again += 1;
             return self.write(known, Sent::Acknowledge(cseq), out);
         }
         let dialog = Call {
             phase: Phase::Holding,
-            failure: None,
+            failure: broken_dialog(scan),
             invite: cseq,
             branches: 0,
             prack: 0,

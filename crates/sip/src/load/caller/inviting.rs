@@ -29,6 +29,8 @@ impl Caller {
         let is_last = call.invite == cseq && call.server == server;
         let is_open = is_last && matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Cancelling);
         let is_changing = is_last && call.phase == Phase::Changing;
+        // "Accepted" (RFC 6026 section 7.2): what is no 2xx is neither acknowledged any more nor handed on.
+        let is_past = is_last && call.step == 0 && !is_open && (200..300).contains(&call.status);
         match status {
             100..200 if is_open => self.proceeding(now, scan, status, key, out),
             100..200 if is_changing => self.change_proceeds(now, key),
@@ -37,6 +39,7 @@ impl Caller {
             200..300 if is_open => self.accepted(now, scan, status, key, out),
             200..300 if is_changing => self.changed(now, scan, key, out),
             200..300 => self.accepted_again(now, scan, cseq, key, out),
+            300.. if is_past => self.strays += 1,
             300.. => {
                 self.refuse(scan, (cseq, server), key, out);
                 if is_open {
@@ -97,15 +100,8 @@ impl Caller {
             call.clock.again.stop();
             call.clock.end.stop();
         }
-        call.clock.act.stop();
-        // Without them there is no dialog, and nobody to send an ACK to.
-        if scan.contact.is_none() || scan.to_tag.is_none() {
-            call.failure = Some(Failure::Rule("RFC 3261 section 12.1.1"));
-            self.finish(key, out);
-            return;
-        }
         call.phase = Phase::Holding;
-        call.failure = call.failure.or(judged);
+        call.failure = call.failure.or(broken_dialog(scan)).or(judged);
         let hold = match call.scenario {
             Scenario::Reinvite { .. } if call.failure.is_none() => call.scenario.third(),
             scenario => match scenario.hold().filter(|_| call.failure.is_none()) {
@@ -200,9 +196,6 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.answered, self.arrived);
         stamp(&mut call.stamps.acknowledged, now);
-        if call.phase == Phase::Cancelling {
-            stamp(&mut call.stamps.ended, self.arrived);
-        }
         let wanted = match call.scenario {
             Scenario::Busy => status == 486 || status == 600,
             Scenario::Redirect => (300..400).contains(&status),
@@ -230,4 +223,12 @@ impl Caller {
             call.clock.again.stop();
         }
     }
+}
+
+/// What a 2xx lacks that begins a dialog. It is acknowledged and hung up all the same, or its sender would go on sending it and keep
+/// the call: at the address that was called, and a "UAC MUST be prepared to receive a response without a tag in the To field" (RFC
+/// 3261 section 12.1.2).
+pub(super) fn broken_dialog(scan: &Scan<'_>) -> Option<Failure> {
+    let is_whole = scan.contact.is_some() && scan.to_tag.is_some();
+    (!is_whole).then_some(Failure::Rule("RFC 3261 section 12.1.1"))
 }

@@ -23,7 +23,7 @@ use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
 use super::output::{Output, Way, Whose};
-use super::scan::{Scan, Start};
+use super::scan::{CSeq, Scan, Start};
 use super::setup::{Directory, Setup};
 use super::slab::Slab;
 use super::template::{Hole, TemplateError, Values};
@@ -181,16 +181,24 @@ impl Caller {
             self.strays += 1;
             return;
         };
-        // The branch alone is not enough: the rest must be of the call too (RFC 3261 section 8.2.6.2).
-        let is_own = Token { key: name.key, ..token } == name;
-        if !is_own || !is_of(scan.call_id, name) || !is_of(scan.from_tag, name) {
+        if (Token { key: name.key, ..token }) != name {
             self.strays += 1;
             return;
         }
         let key = token.key;
-        let answer = (status, cseq.number);
+        if scan.is_cut() {
+            // What it would have said may be said again; the call has failed all the same.
+            return self.broken(key, "RFC 3261 section 18.3");
+        }
+        let number = self.number_asked(key, cseq, transaction);
+        if number != cseq.number || !is_of(scan.call_id, name) || !is_of(scan.from_tag, name) {
+            // The branch and the method alone say what is answered (RFC 3261 section 17.1.3), so it is an answer; but all else
+            // "MUST equal" what the request says.
+            self.broken(key, "RFC 3261 section 8.2.6.2");
+        }
+        let answer = (status, number);
         match cseq.method {
-            b"INVITE" if number_of(cseq.number) == number_of(transaction.into()) => {
+            b"INVITE" if number_of(number) == number_of(transaction.into()) => {
                 self.invited(now, scan, answer, (key, server_of(transaction)), out);
             }
             b"CANCEL" => self.cancelled(key, status),
@@ -305,12 +313,36 @@ impl Caller {
         }
     }
 
+    /// The number of the request that is answered in this transaction; what the response says it is, if none is under way there.
+    fn number_asked(&self, key: Key, said: CSeq<'_>, transaction: u16) -> u32 {
+        let Some(call) = self.calls.get(key) else { return said.number };
+        let own = match said.method {
+            b"INVITE" | b"CANCEL" => call.invite,
+            b"PRACK" => call.prack,
+            _ => call.cseq,
+        };
+        if number_of(own) == number_of(transaction.into()) { own } else { said.number }
+    }
+
+    /// What came for a call breaks a rule.
+    fn broken(&mut self, key: Key, rule: &'static str) {
+        if let Some(call) = self.calls.get_mut(key) {
+            call.failure = call.failure.or(Some(Failure::Rule(rule)));
+        }
+    }
+
+    /// What a peer is called by.
+    fn address_of(&self, peer: u32) -> Vec<u8> {
+        [b"sip:", self.names.of(peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
+    }
+
     fn server_of(&self, key: Key) -> u8 {
         self.calls.get(key).map_or(0, |call| call.server)
     }
 
     /// Puts the answer to a challenge into the next request, which has the next number. Whether there is one.
     fn authorize(&mut self, scan: &Scan<'_>, method: &Method, key: Key) -> bool {
+        let called = self.calls.get(key).map(|call| self.address_of(call.peer)).unwrap_or_default();
         let Some(call) = self.calls.get_mut(key) else { return false };
         if call.challenged >= CHALLENGES {
             return false;
@@ -319,9 +351,7 @@ impl Caller {
         let is_within = matches!(call.phase, Phase::Changing | Phase::Ending);
         let uri = match is_within {
             true => call.target.as_bytes().to_vec(),
-            false => {
-                [b"sip:", self.names.of(call.peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
-            }
+            false => called,
         };
         let credentials = Credentials { name: name.as_bytes(), password: password.as_bytes() };
         let first = call.authorization.is_none();
@@ -399,6 +429,9 @@ impl Caller {
             // "A UAC SHOULD also terminate a dialog if no response at all is received for the request" (RFC 3261 section
             // 12.2.1.2).
             return self.hang_up(now, key, out);
+        }
+        if call.phase == Phase::Ending && !is_subscriber {
+            stamp(&mut call.stamps.unended, now);
         }
         self.finish(key, out);
     }

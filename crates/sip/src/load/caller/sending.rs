@@ -63,7 +63,7 @@ impl Caller {
     /// Takes a call back that is not answered.
     pub(super) fn cancel(&mut self, now: Instant, key: Key, out: &mut Output) {
         let Some(call) = self.calls.get_mut(key) else { return };
-        stamp(&mut call.stamps.ending, now);
+        stamp(&mut call.stamps.cancelling, now);
         if !matches!(call.scenario, Scenario::Cancel { .. } | Scenario::NoAnswer { .. }) {
             call.failure = call.failure.or(Some(Failure::RangTooLong));
         }
@@ -106,7 +106,8 @@ impl Caller {
         let (stamped, departure) = match sent {
             Sent::Invite | Sent::Ask => (stamps.request, Departure::Request),
             Sent::Prack | Sent::Change => (stamps.changing, Departure::Changing),
-            Sent::Bye | Sent::Cancel | Sent::Subscribe => (stamps.ending, Departure::Ending),
+            Sent::Cancel => (stamps.cancelling, Departure::Cancelling),
+            Sent::Bye | Sent::Subscribe => (stamps.ending, Departure::Ending),
             Sent::Acknowledge(_) => return,
         };
         if stamped == now {
