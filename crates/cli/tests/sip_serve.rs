@@ -119,7 +119,10 @@ fn what_cannot_be_is_said_in_a_sentence() {
             "`user000000` is no contact",
         ),
         (&["redirect", here[0], here[1], "--hosts", "x"], "`x` is no name with an address"),
-        (&["uas", here[0], here[1], "--delay", "soon"], "`soon` is no time: expected one such as 30s, or drawn"),
+        (
+            &["uas", here[0], here[1], "--delay", "soon"],
+            "`soon` is no time: expected one such as 30s, or drawn",
+        ),
         (
             &["uas", "--listen", "tls:127.0.0.1:0", "--certificate", file, "--private-key", file],
             "has no certificate: expected PEM",
