@@ -64,7 +64,8 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    pub(crate) const fn new(intended: Instant, request: Instant) -> Self {
+    /// What was to begin then, and whose first request was sent or received then: nothing else has happened.
+    pub const fn new(intended: Instant, request: Instant) -> Self {
         let never = Instant::NEVER;
         Self {
             intended,

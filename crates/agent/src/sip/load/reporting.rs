@@ -68,6 +68,9 @@ impl Reporting {
             faults.extend(shard.tester.faults());
         }
         self.tester.merge(&tester);
+        // What is few in each second and of each thread may be many in all.
+        let so_far = self.tester.lateness_fault().filter(|_| faults.is_empty() && tester.late() > 0);
+        faults.extend(so_far.map(|words| format!("of all so far {words}")));
         let is_silent = |failure| matches!(failure, Failure::TimedOut(_) | Failure::Connection(_));
         let is_lost = tester.received == 0 && all.failures().any(|(_, failure, _)| is_silent(failure));
         self.lost = self.lost.or(is_lost.then_some(number));
@@ -224,7 +227,6 @@ mod tests {
     }
 
     fn ended(failure: Option<Failure>) -> Record {
-        let never = Instant::NEVER;
         Record {
             token: Token {
                 run: 1,
@@ -237,20 +239,7 @@ mod tests {
             user: 0,
             failure,
             status: 0,
-            stamps: Stamps {
-                intended: Instant::ZERO,
-                request: Instant::ZERO,
-                trying: never,
-                ringing: never,
-                answered: never,
-                acknowledged: never,
-                cancelling: never,
-                ending: never,
-                ended: never,
-                unended: never,
-                changing: never,
-                changed: never,
-            },
+            stamps: Stamps::new(Instant::ZERO, Instant::ZERO),
             counts: Counts::default(),
             lookup: None,
         }
@@ -301,6 +290,26 @@ mod tests {
         };
         assert!(told(true).contains("in second 1 nothing came"), "{}", told(true));
         assert!(!told(false).contains("nothing came"));
+    }
+
+    /// One late arrival in each second of three is none of 300, and too many of 30.
+    #[test]
+    fn few_late_ones_in_each_second_are_many_in_all() {
+        let faulty = |each: u64| {
+            let late = |number| {
+                let mut second = second(number, None, 1);
+                (1..each).for_each(|_| second.tester.lateness.record(Duration::from_micros(50)));
+                second.tester.lateness.record(Duration::from_secs(1));
+                second
+            };
+            let seconds = reported((0..4).map(late).chain([second(4, None, 1)]).collect()).seconds;
+            seconds.iter().map(|second| second.faults.concat()).collect::<Vec<_>>()
+        };
+        assert_eq!(faulty(200), [""; 5]);
+        let told = faulty(10);
+        assert_eq!((&told[..2], &told[4]), (&["".to_owned(), String::new()][..], &String::new()));
+        assert!(told[2].starts_with("of all so far 3 of 30 began more than 10 ms late"), "{told:?}");
+        assert!(told[3].starts_with("of all so far 4 of 40"), "{told:?}");
     }
 
     #[test]

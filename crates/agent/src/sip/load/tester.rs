@@ -82,6 +82,20 @@ impl TesterSecond {
         self.steal = self.steal.max(other.steal);
     }
 
+    /// What it says of too many that began late, if too many did.
+    pub fn lateness_fault(&self) -> Option<String> {
+        let (late, begun) = (self.late(), self.lateness.count());
+        let most_ms = LATE.as_secs_f64() * 1e3;
+        (late > FEW_LATE && late * 100 > begun).then(|| {
+            format!("{late} of {begun} began more than {most_ms:.0} ms late; 1 % may, or {FEW_LATE}")
+        })
+    }
+
+    /// How many began late.
+    pub fn late(&self) -> u64 {
+        self.lateness.above(LATE)
+    }
+
     /// Why this second must not be put down to the server, in sentences.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -90,13 +104,8 @@ impl TesterSecond {
                 faults.push(words);
             }
         };
-        let (late, begun) = (self.lateness.above(LATE), self.lateness.count());
-        let is_late = late > FEW_LATE && late * 100 > begun;
-        let most_ms = LATE.as_secs_f64() * 1e3;
-        say(
-            is_late,
-            format!("{late} of {begun} began more than {most_ms:.0} ms late; 1 % may, or {FEW_LATE}"),
-        );
+        let late = self.lateness_fault();
+        say(late.is_some(), late.unwrap_or_default());
         say(self.dropped > 0, format!("the tester's sockets had no room for {} datagrams", self.dropped));
         let pressed = self.without_room;
         say(pressed > 0, format!("the kernel had {pressed} times no room for what the tester sent"));
