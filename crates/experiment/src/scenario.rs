@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_core::{Direction, Dscp, Duration, Instant, LinkEvent};
+use netrig_core::{Direction, Dscp, Duration, Instant, LinkEvent, Subject};
 use netrig_link::wifi::LaneSettings;
 use netrig_link::{LinkSettings, WifiSettings};
 use netrig_transport::{sctp, tcp};
@@ -402,5 +402,46 @@ impl Scenario {
         let spec = self.links.get(link)?;
         let end = spec.ends.iter().position(|n| *n == node)?;
         Some(spec.addresses[end])
+    }
+
+    /// A subject by the names of the file, as it stands in the store: `flow/web`, `flow/web/path/primary`,
+    /// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`, `node/client`,
+    /// `node/client/counter/requests`, `run`. One that the scenario does not have keeps its number.
+    pub fn name_of(&self, subject: Subject) -> String {
+        let or_number = |name: Option<&str>, number: u32| name.map_or(number.to_string(), str::to_owned);
+        let flow = |number: u32| self.flows.get(number as usize);
+        match subject {
+            Subject::Run => "run".to_owned(),
+            Subject::Flow(f) => format!("flow/{}", or_number(flow(f).map(|flow| flow.name.as_str()), f)),
+            Subject::Path(f, p) => {
+                let path = flow(f).and_then(|flow| flow.paths.get(usize::from(p)));
+                let path = or_number(path.map(|path| path.name.as_str()), u32::from(p));
+                format!("{}/path/{path}", self.name_of(Subject::Flow(f)))
+            }
+            Subject::Link(l, direction) => {
+                let link = or_number(self.links.get(l as usize).map(|link| link.name.as_str()), l);
+                format!("link/{link}/{direction}")
+            }
+            Subject::Class(l, direction, c) => {
+                let link = self.links.get(l as usize);
+                let class = link.and_then(|link| link.towards(direction).classes().get(usize::from(c)));
+                let class = or_number(class.map(|class| class.name()), c.into());
+                format!("{}/class/{class}", self.name_of(Subject::Link(l, direction)))
+            }
+            Subject::Rule(l, direction, r) => {
+                let link = self.links.get(l as usize);
+                let rule = link.and_then(|link| link.towards(direction).conditions().get(usize::from(r)));
+                let rule = or_number(rule.map(|rule| rule.name(r.into())).as_deref(), r.into());
+                format!("{}/rule/{rule}", self.name_of(Subject::Link(l, direction)))
+            }
+            Subject::Node(n) => {
+                format!("node/{}", or_number(self.nodes.get(n as usize).map(|node| node.name.as_str()), n))
+            }
+            Subject::Counter(n, place) => {
+                let counter = self.nodes.get(n as usize).and_then(|node| node.counters().nth(place.into()));
+                let counter = or_number(counter, place.into());
+                format!("{}/counter/{counter}", self.name_of(Subject::Node(n)))
+            }
+        }
     }
 }

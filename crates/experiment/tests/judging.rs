@@ -187,7 +187,10 @@ fn traces_become_figures_over_time() {
     }
     let traced: Vec<TracedRun<'_>> = runs
         .iter()
-        .map(|(point, run, trace)| TracedRun { substrate: "sim", point, scenario: &run.scenario, trace })
+        .map(|(point, run, trace)| {
+            let (scenario, lasted) = (&*run.scenario, run.scenario.duration);
+            TracedRun { substrate: "sim", point, scenario, trace, lasted }
+        })
         .collect();
     let (id, spec) = experiment.design.figures.iter().find(|(id, _)| id == "window").unwrap();
     let figure = spec.trace(id, &experiment.design, &traced);

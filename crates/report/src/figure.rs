@@ -173,6 +173,9 @@ impl<'a> Builder<'a> {
         }
         if points().any(|point| point.low.is_some()) {
             said.push(format!("bars: {} intervals", percent(self.report.results.confidence)));
+            if self.figure.y.log && points().any(|point| point.low.is_some_and(|low| low <= 0.0)) {
+                said.push("those without a foot reach 0 or go below it".to_owned());
+            }
         }
         if !trace && !zero && !self.figure.y.log && values(self.figure).all(|v| v > 0.0) {
             said.push("the vertical axis does not start at zero".to_owned());

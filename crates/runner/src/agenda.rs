@@ -13,6 +13,7 @@ use crate::record::{point_runs, record};
 /// The runs of a plan on one substrate.
 pub(crate) struct Agenda<'a> {
     scope: &'a Scope<'a>,
+    past: Past,
     points: Vec<PointState>,
     /// What waits, by replication and then by the point's place: every point has its first replication
     /// before any has its second, so an interrupted sweep has seen everything.
@@ -25,6 +26,15 @@ pub(crate) struct Agenda<'a> {
     pub(crate) found: u64,
     /// The point with which to go on within a round of replications.
     cursor: usize,
+}
+
+/// What is made of runs in the store that failed or do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// They are tried again.
+    TriedAgain,
+    /// They stand: nothing is run, and what is said is what was said when they ended.
+    Stands,
 }
 
 /// What the runs of one substrate have in common.
@@ -65,9 +75,10 @@ pub(crate) struct Errand {
 
 impl<'a> Agenda<'a> {
     /// Everything that the plan wants and the store does not have.
-    pub(crate) fn new(scope: &'a Scope<'a>, store: &Store) -> Result<Self, StoreError> {
+    pub(crate) fn new(scope: &'a Scope<'a>, past: Past, store: &Store) -> Result<Self, StoreError> {
         let mut agenda = Self {
             scope,
+            past,
             points: Vec::new(),
             waiting: BTreeMap::new(),
             wanted_by: BTreeMap::new(),
@@ -96,7 +107,7 @@ impl<'a> Agenda<'a> {
     /// What is to be run next. Another process may have recorded it since we asked: then it is found now.
     pub(crate) fn next(&mut self, store: &Store) -> Result<Option<Errand>, StoreError> {
         while let Some(((replication, place), identity)) = self.take() {
-            if let Some(stored) = valid(store, &identity)? {
+            if let Some(stored) = self.stored(store, &identity)? {
                 self.found(&stored, store)?;
                 continue;
             }
@@ -202,6 +213,11 @@ impl<'a> Agenda<'a> {
         }
     }
 
+    /// The run, if the store has it and it is not to be tried again.
+    fn stored(&self, store: &Store, identity: &str) -> Result<Option<StoredRun>, StoreError> {
+        Ok(store.run(identity)?.filter(|run| self.past == Past::Stands || run.end.is_valid()))
+    }
+
     /// Looks for a run in the store, and lets it wait if it is not there.
     fn want(&mut self, place: usize, replication: u32, store: &Store) -> Result<(), StoreError> {
         let identity = match self.scope.identity(place, replication) {
@@ -213,7 +229,7 @@ impl<'a> Agenda<'a> {
         };
         if let Some(others) = self.wanted_by.get_mut(&identity) {
             others.push((place, replication));
-        } else if let Some(stored) = valid(store, &identity)? {
+        } else if let Some(stored) = self.stored(store, &identity)? {
             self.found += 1;
             self.keep(place, replication, &stored.end, &stored.responses);
             self.unfiled.push((place, replication, identity));
@@ -249,11 +265,6 @@ impl<'a> Agenda<'a> {
         let substrate = self.scope.substrate.name();
         self.points.into_iter().map(|state| state.result(substrate))
     }
-}
-
-/// The run, if the store has it and it counts. One that failed or was invalid is tried again.
-fn valid(store: &Store, identity: &str) -> Result<Option<StoredRun>, StoreError> {
-    Ok(store.run(identity)?.filter(|run| run.end.is_valid()))
 }
 
 impl Scope<'_> {

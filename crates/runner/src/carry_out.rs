@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use netrig_experiment::{Experiment, IntervalMethod, Plan, PointRuns, Run, StoppingRule, Substrate};
 use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store};
 
-use crate::agenda::{Agenda, Errand, Scope};
+use crate::agenda::{Agenda, Errand, Past, Scope};
 use crate::execution::Executed;
 use crate::progress::time_left;
 use crate::workers::{Bench, Workers};
@@ -79,8 +79,8 @@ pub fn carry_out(
     Ok(ended)
 }
 
-/// What `store` has of all that the experiment asks for, made by this `build`. Nothing is run and nothing is written:
-/// `interrupted` says that some of it is not there.
+/// What `store` has of all that the experiment asks for, made by this `build`: what [`carry_out`] said when it was made. Nothing is
+/// run and nothing is written: `interrupted` says that some of it is not there.
 ///
 /// # Errors
 /// If the store cannot be read, or the rule to stop by makes no sense.
@@ -94,7 +94,7 @@ pub fn found(
     let mut ended = Ended::default();
     for substrate in substrates {
         let scope = wanted.on(*substrate, build);
-        ended.add(Agenda::new(&scope, store)?);
+        ended.add(Agenda::new(&scope, Past::Stands, store)?);
     }
     Ok(ended)
 }
@@ -182,7 +182,7 @@ impl<'a> Sweep<'a> {
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = request.jobs.unwrap_or_else(processors).min(scope.substrate.parallelism()).get();
         let start = Instant::now();
-        let agenda = Agenda::new(scope, store)?;
+        let agenda = Agenda::new(scope, Past::TriedAgain, store)?;
         Ok(Self {
             request,
             scope,

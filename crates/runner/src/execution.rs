@@ -58,7 +58,7 @@ fn attempt(
     let mut both = Both {
         reduction: Reduction::new(responses, experiment.warm_up, &run.scenario),
         trace: Trace::new(),
-        keeps: if traced { Keeps::All } else { Keeps::video_of(&run.scenario) },
+        keeps: if traced { Keeps::All } else { Keeps::what_cannot_be_had_later(substrate, experiment, run) },
     };
     let outcome = substrate.run(run, &mut both, cancel)?;
     let Both { reduction, trace, .. } = both;
@@ -108,35 +108,37 @@ struct Both {
 enum Keeps {
     /// Time series and time line, for that was asked for.
     All,
-    /// Of these flows of video which packets came and when: the pictures in a report are made of it, and a run in real
-    /// time is not made again.
-    Video(BTreeSet<u32>),
+    /// These quantities of these subjects, by name.
+    Some(BTreeSet<(Subject, &'static str)>),
 }
 
 impl Keeps {
-    fn video_of(scenario: &Scenario) -> Self {
-        let flows = (0..).zip(&scenario.flows);
-        let video = flows.filter(|(_, flow)| flow.video().is_some());
-        Self::Video(video.map(|(place, _)| place).collect())
+    /// What pictures in a report are made of. Of a video they are those of the packets that came; a figure over time is drawn
+    /// of the run that was measured, and a run in real time is not made again.
+    fn what_cannot_be_had_later(substrate: &dyn Substrate, experiment: &Experiment, run: &Run) -> Self {
+        let flows = (0..).zip(&run.scenario.flows).filter(|(_, flow)| flow.video().is_some());
+        let of_videos =
+            flows.flat_map(|(flow, _)| VIDEO.map(|quantity| (Subject::Flow(flow), quantity.name)));
+        let figures = experiment.design.figures.iter().filter(|_| !substrate.repeats());
+        let drawn = figures
+            .flat_map(|(_, figure)| figure.draws(run))
+            .map(|(subject, quantity)| (subject, quantity.name));
+        Self::Some(of_videos.chain(drawn).collect())
     }
 
     /// Whether it may keep samples of the quantity.
     fn wants(&self, quantity: &'static Quantity) -> bool {
         match self {
             Self::All => true,
-            Self::Video(flows) => {
-                !flows.is_empty() && VIDEO.iter().any(|wanted| std::ptr::eq(*wanted, quantity))
-            }
+            Self::Some(kept) => kept.iter().any(|(_, name)| *name == quantity.name),
         }
     }
 
     fn takes(&self, subject: Subject, quantity: &'static Quantity) -> bool {
-        let of_it = match (self, subject) {
-            (Self::All, _) => true,
-            (Self::Video(flows), Subject::Flow(flow)) => flows.contains(&flow),
-            (Self::Video(_), _) => false,
-        };
-        of_it && self.wants(quantity)
+        match self {
+            Self::All => true,
+            Self::Some(kept) => kept.contains(&(subject, quantity.name)),
+        }
     }
 }
 
@@ -173,7 +175,7 @@ impl Sink for Both {
 
 fn series(trace: &Trace, scenario: &Scenario) -> Vec<Series> {
     let one = |(subject, quantity, samples): (Subject, &'static Quantity, &[_])| Series {
-        subject: name(subject, scenario),
+        subject: scenario.name_of(subject),
         quantity: quantity.name.to_owned(),
         unit: quantity.unit.to_owned(),
         samples: samples.to_vec(),
@@ -184,52 +186,11 @@ fn series(trace: &Trace, scenario: &Scenario) -> Vec<Series> {
 fn notes(trace: &Trace, scenario: &Scenario) -> Vec<NoteLine> {
     let one = |note: &Note| NoteLine {
         at: note.at,
-        subject: name(note.subject, scenario),
+        subject: scenario.name_of(note.subject),
         text: note.text.clone(),
     };
     let mut lines: Vec<_> = trace.notes().iter().map(one).collect();
     // In real time they come from several places.
     lines.sort_by_key(|line| line.at);
     lines
-}
-
-/// A subject by the names of the file, as it stands in the store: `flow/web`, `flow/web/path/primary`,
-/// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`, `node/client`,
-/// `node/client/counter/requests`, `run`. One that the scenario does not have keeps its number.
-fn name(subject: Subject, scenario: &Scenario) -> String {
-    let or_number = |name: Option<&str>, number: u32| name.map_or(number.to_string(), str::to_owned);
-    let flow = |number: u32| scenario.flows.get(number as usize);
-    match subject {
-        Subject::Run => "run".to_owned(),
-        Subject::Flow(f) => format!("flow/{}", or_number(flow(f).map(|flow| flow.name.as_str()), f)),
-        Subject::Path(f, p) => {
-            let path = flow(f).and_then(|flow| flow.paths.get(usize::from(p)));
-            let path = or_number(path.map(|path| path.name.as_str()), u32::from(p));
-            format!("{}/path/{path}", name(Subject::Flow(f), scenario))
-        }
-        Subject::Link(l, direction) => {
-            let link = or_number(scenario.links.get(l as usize).map(|link| link.name.as_str()), l);
-            format!("link/{link}/{direction}")
-        }
-        Subject::Class(l, direction, c) => {
-            let link = scenario.links.get(l as usize);
-            let class = link.and_then(|link| link.towards(direction).classes().get(usize::from(c)));
-            let class = or_number(class.map(|class| class.name()), c.into());
-            format!("{}/class/{class}", name(Subject::Link(l, direction), scenario))
-        }
-        Subject::Rule(l, direction, r) => {
-            let link = scenario.links.get(l as usize);
-            let rule = link.and_then(|link| link.towards(direction).conditions().get(usize::from(r)));
-            let rule = or_number(rule.map(|rule| rule.name(r.into())).as_deref(), r.into());
-            format!("{}/rule/{rule}", name(Subject::Link(l, direction), scenario))
-        }
-        Subject::Node(n) => {
-            format!("node/{}", or_number(scenario.nodes.get(n as usize).map(|node| node.name.as_str()), n))
-        }
-        Subject::Counter(n, place) => {
-            let counter = scenario.nodes.get(n as usize).and_then(|node| node.counters().nth(place.into()));
-            let counter = or_number(counter, place.into());
-            format!("{}/counter/{counter}", name(Subject::Node(n), scenario))
-        }
-    }
 }

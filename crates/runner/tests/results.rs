@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use common::{Act, Fake, Lab, experiment, file, later_is_sooner, stored, value};
-use netrig_experiment::{PointRuns, Status};
+use netrig_experiment::{PointRuns, Run, Status};
+use netrig_runner::found;
 use netrig_stats::stopping::{Decision, Precision, StoppingRule};
 
 const FIXED: &str = "min = 6\nmax = 6";
@@ -143,4 +144,22 @@ fn a_point_is_invalid_if_no_run_counts() {
         [(Status::Invalid, Some("the sender was late")), (Status::Ok, None), (Status::Ok, None)]
     );
     assert_eq!(ended.points[1].runs.iter().filter(|run| run.valid).count(), 5);
+}
+
+/// A report that is written later says what was said then: a run that did not count leaves no gap behind which nothing is seen.
+#[test]
+fn what_is_found_is_what_came_out() {
+    let acts = |run: &Run| match (common::rate(run).as_str(), run.replication) {
+        ("1 Mbit/s", _) | ("2 Mbit/s", 2) => Act::Invalid,
+        ("3 Mbit/s", 3) => Act::Fail,
+        _ => Act::Measure(value(run)),
+    };
+    let (lab, fake, text) = (Lab::new(), Fake::new(acts), file(FIXED));
+    let ended = lab.run(&text, &fake);
+    let found = found(&experiment(&text), &[&fake], &lab.provenance.build, &lab.store()).unwrap();
+    assert!(found.points == ended.points && !found.interrupted);
+    assert_eq!((found.found, found.ran), (ended.ran, 0));
+    // Those that did not count are tried again all the same.
+    let again = lab.run(&text, &Fake::measuring());
+    assert_eq!((again.ran, again.found), (8, 10));
 }

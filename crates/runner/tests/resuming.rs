@@ -194,6 +194,26 @@ fn traces_are_kept_if_they_are_asked_for() {
 }
 
 /// What a waiting person is told adds up at every moment.
+/// A figure over time is to show the runs that were measured: of a substrate in real time there are no others.
+#[test]
+fn what_figures_draw_of_runs_that_do_not_repeat_is_kept() {
+    let figure = "[figure.course]\nx = 'time'\nof = 'flow.file'\ny = 'received_bytes'\nwhere = { rate = '1 Mbit/s' }\n";
+    let text = format!("{}{figure}", file("count = 2"));
+    for repeats in [true, false] {
+        let lab = Lab::new();
+        lab.run(&text, &Fake { repeats, ..Fake::measuring() });
+        let store = lab.store();
+        for replication in stored(&lab.path()) {
+            let series = store.series(&replication.run.identity).unwrap();
+            let kept: Vec<_> = series.iter().map(|s| (s.subject.as_str(), s.quantity.as_str())).collect();
+            let is_shown = replication.point.level("rate").unwrap().to_string() == "1 Mbit/s";
+            let drawn: &[_] = if is_shown && !repeats { &[("flow/file", "received_bytes")] } else { &[] };
+            assert_eq!(kept, drawn, "{:?}", replication.point);
+            assert!(store.notes(&replication.run.identity).unwrap().is_empty());
+        }
+    }
+}
+
 #[test]
 fn progress_adds_up() {
     #[derive(Default)]

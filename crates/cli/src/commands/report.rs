@@ -4,13 +4,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use netrig_experiment::{
-    FigureData, FigureSpec, PointResult, Results, Run, RunError, Status, Trace, TracedRun,
-};
+use netrig_experiment::Results;
 use netrig_report::Report;
 use netrig_runner::{found, provenance};
 use netrig_store::{Provenance, Store};
 
+use super::traced::traced;
 use super::watched::watched;
 use crate::arguments;
 use crate::build::BUILD;
@@ -70,52 +69,12 @@ pub fn of<'a>(
     }
     for (id, spec) in &request.experiment.design.figures {
         if spec.is_trace() {
-            report = report.with_figure(traced(request, id, spec, results, cancel)?);
+            report = report.with_figure(traced((request, results, store), (id, spec), cancel)?);
         } else if spec.is_watched() {
             report = watched(report, (request, results, store), (id, spec))?;
         }
     }
     Ok(report)
-}
-
-/// A figure over the time of a run. Its runs are made again, for a simulated run gives the same trace each
-/// time, and a store of all traces would be a hundred times as large.
-///
-/// If `cancel` is set meanwhile the figure shows the runs that were made again by then.
-fn traced(
-    request: &ExperimentRequest,
-    id: &str,
-    spec: &FigureSpec,
-    results: &Results,
-    cancel: &AtomicBool,
-) -> Result<FigureData, Failure> {
-    let design = &request.experiment.design;
-    let plan = request.experiment.plan();
-    let mut runs: Vec<(&str, Run, Trace)> = Vec::new();
-    let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
-    for point in results.points.iter().filter(shown) {
-        let Some(substrate) = request.substrates.iter().find(|s| s.name() == point.substrate) else {
-            continue;
-        };
-        let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
-        let run = plan.run(place, 1).map_err(Failure::failed)?;
-        let mut trace = Trace::new();
-        match substrate.run(&run, &mut trace, cancel) {
-            Ok(_) => runs.push((substrate.name(), run, trace)),
-            Err(RunError::Cancelled) => break,
-            Err(error) => return Err(Failure::failed(error)),
-        }
-    }
-    let traced: Vec<_> = runs
-        .iter()
-        .map(|(substrate, run, trace)| TracedRun {
-            substrate,
-            point: &run.point,
-            scenario: &run.scenario,
-            trace,
-        })
-        .collect();
-    Ok(spec.trace(id, design, &traced))
 }
 
 /// A form of report, by the ending of its file.

@@ -1,14 +1,12 @@
 //! Figures over the pictures of a video: what each run's viewer saw, with a picture side by side.
 
-use std::collections::BTreeMap;
-
 use netrig_agent::probe::video::{Frame, Watched, has_ffmpeg, png, worst};
 use netrig_experiment::{FigureSpec, PointResult, Results, Run, Status, WatchedRun};
 use netrig_report::{Picture, Report};
 use netrig_store::{Replication, Store};
 
+use super::kept::Kept;
 use super::viewing::Viewing;
-use crate::build::BUILD;
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
@@ -90,13 +88,13 @@ fn viewers<'a>(
     store: &Store,
     spec: &FigureSpec,
 ) -> Result<Vec<Viewer<'a>>, Failure> {
-    let kept = replications(request, store)?;
+    let kept = Kept::of(request, store)?;
     let plan = request.experiment.plan();
     let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
     let mut viewers = Vec::new();
     for point in results.points.iter().filter(shown) {
         let Some(Replication { number, run: stored, .. }) =
-            kept.get(&(point.substrate.clone(), point.factors.clone()))
+            kept.replication(&point.substrate, &point.factors)
         else {
             continue;
         };
@@ -111,29 +109,4 @@ fn viewers<'a>(
         }
     }
     Ok(viewers)
-}
-
-/// The first valid replication of each point that this build has made of the experiment, whatever version of its file.
-fn replications(
-    request: &ExperimentRequest,
-    store: &Store,
-) -> Result<BTreeMap<(String, netrig_experiment::Point), Replication>, Failure> {
-    let mut first: BTreeMap<_, Replication> = BTreeMap::new();
-    for version in store.experiments().map_err(Failure::failed)? {
-        if version.name != request.experiment.design.name {
-            continue;
-        }
-        for replication in store.replications(version.id).map_err(Failure::failed)? {
-            if !replication.run.end.is_valid() || replication.build != *BUILD {
-                continue;
-            }
-            let key = (replication.run.substrate.clone(), replication.point.clone());
-            // Of what several versions of the file have in common the last one is meant.
-            let known = first.get(&key).map_or(u32::MAX, |known| known.number);
-            if replication.number <= known {
-                first.insert(key, replication);
-            }
-        }
-    }
-    Ok(first)
 }

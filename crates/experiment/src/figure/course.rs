@@ -6,7 +6,7 @@ use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Panel, Series, has
 use super::spec::{Axis, FigureSpec, TIME};
 use crate::judge::Design;
 use crate::reduce::{Layout, Trace};
-use crate::{Of, Point, Scenario};
+use crate::{Of, Point, Run, Scenario};
 
 /// One traced run.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct TracedRun<'a> {
     pub scenario: &'a Scenario,
     /// What it reported.
     pub trace: &'a Trace,
+    /// How long it was: not to the end of the scenario where it waits for flows that were done before.
+    pub lasted: Duration,
 }
 
 /// One line: whose it is, and its samples.
@@ -27,9 +29,9 @@ struct Course<'a> {
     part: String,
     quantity: &'static Quantity,
     samples: &'a [(Instant, f64)],
-    /// The interval of counted samples, and how long the run was to last.
+    /// The interval of counted samples, and how long the run was.
     every: Duration,
-    lasts: Duration,
+    lasted: Duration,
 }
 
 impl FigureSpec {
@@ -65,9 +67,20 @@ impl FigureSpec {
         }
     }
 
+    /// What it draws of a run, if it shows the course of this one.
+    pub fn draws(&self, run: &Run) -> Vec<(Subject, &'static Quantity)> {
+        if !self.is_trace() || !self.at.matches(&run.point) {
+            return Vec::new();
+        }
+        let layout = Layout::of(&run.scenario);
+        let members = self.of.iter().flat_map(|of| of.members(&layout));
+        let subjects: Vec<Subject> = members.flat_map(|member| with_paths(member, &layout)).collect();
+        let quantities = self.y.0.iter().filter_map(|name| known(name));
+        quantities.flat_map(|quantity| subjects.iter().map(move |subject| (*subject, quantity))).collect()
+    }
+
     fn traced_unit(&self) -> String {
-        let known = netrig_core::quantity::ALL.iter();
-        match known.into_iter().find(|quantity| Some(quantity.name) == self.y.0.first().map(String::as_str)) {
+        match self.y.0.first().and_then(|name| known(name)) {
             Some(quantity) if quantity.kind == Kind::Count => format!("{}/s", quantity.unit),
             Some(quantity) => quantity.unit.to_owned(),
             None => "1".to_owned(),
@@ -97,6 +110,18 @@ impl FigureSpec {
     }
 }
 
+/// The quantity of this name.
+fn known(name: &str) -> Option<&'static Quantity> {
+    netrig_core::quantity::ALL.iter().copied().find(|quantity| quantity.name == name)
+}
+
+/// A subject, and of a flow its paths.
+fn with_paths(subject: Subject, layout: &Layout) -> Vec<Subject> {
+    let Subject::Flow(flow) = subject else { return vec![subject] };
+    let paths = layout.flows.get(flow as usize).map_or(0, |flow| flow.paths);
+    std::iter::once(subject).chain((0..paths).map(|path| Subject::Path(flow, path))).collect()
+}
+
 /// The samples of a quantity of all members of a subject, and of the paths of its flows.
 fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a>> {
     let members = of.members(&Layout::of(run.scenario));
@@ -110,7 +135,7 @@ fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a
         quantity,
         samples,
         every: run.scenario.sample_every,
-        lasts: run.scenario.duration,
+        lasted: run.lasted,
     };
     traced.map(course).collect()
 }
@@ -153,7 +178,7 @@ impl Course<'_> {
     /// What happened in each sampling interval of the run, per second; where nothing did, nothing.
     fn by_interval(&self) -> Vec<FigurePoint> {
         let every = self.every.as_nanos().max(1);
-        let count = usize::try_from(self.lasts.as_nanos().div_ceil(every)).unwrap_or(0);
+        let count = usize::try_from(self.lasted.as_nanos().div_ceil(every)).unwrap_or(0);
         let mut sums = vec![0.0; count];
         for (at, value) in self.samples {
             let place = usize::try_from(at.as_nanos().saturating_sub(1) / every).unwrap_or(usize::MAX);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::layout::{Entry, Frame, KEY, Key, LABEL, Layout, MARGIN, SMALL, TITLE, Under, slanted};
-use super::marks::{Marker, dashes};
+use super::marks::{Marker, dashes, taken};
 use super::panels::PANEL_LINE;
 use super::text::{lines, shortened, width};
 use super::{Chart, Marks, Palette, Panel, Theme, Words};
@@ -160,7 +160,8 @@ impl<'a> Drawing<'a> {
             // A word that would touch the one before, or the frame, is left to the pointer.
             let (middle, half) = (from + wide / 2.0, width(word) * SMALL / 2.0);
             if middle - half >= free_from && middle + half <= right {
-                self.text("muted", (middle, top + SMALL + 2.0), SMALL, "middle", "", word);
+                let baseline = top + SMALL + 2.0 + free_below(panel, frame, (middle - half, middle + half));
+                self.text("muted", (middle, baseline), SMALL, "middle", "", word);
                 free_from = middle + half + 6.0;
             }
         }
@@ -241,6 +242,18 @@ impl<'a> Drawing<'a> {
             None => (self.palette.text, "ink".to_owned()),
         }
     }
+}
+
+/// How far below the panel's upper edge a line of words finds nothing drawn between these two pixels; 0 if it does nowhere.
+fn free_below(panel: &Panel, frame: &Frame, across: (f64, f64)) -> f64 {
+    let taken: Vec<_> = panel.layers.iter().flat_map(|layer| taken(layer, frame, across)).collect();
+    let line = SMALL + 6.0;
+    let is_free = |below: &f64| {
+        let top = frame.area.top + below;
+        taken.iter().all(|(high, low)| *low < top || *high > top + line)
+    };
+    let rows = (0..).map(|row| f64::from(row) * line / 2.0);
+    rows.take_while(|below| below + line < frame.area.height).find(is_free).unwrap_or(0.0)
 }
 
 /// What the legend explains: the series, and the marks that are not netrig's own.

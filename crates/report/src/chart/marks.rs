@@ -129,12 +129,32 @@ fn overlap(layers: &[Layer], frame: &Frame) -> bool {
 
 /// From the highest to the lowest pixel of a mark and its interval.
 fn extent((_, y, mark): Placed<'_>, frame: &Frame) -> (f64, f64) {
-    let ends = mark.interval.map(|(low, high)| (frame.y.place(high), frame.y.place(low)));
+    let frame_end = frame.area.top + frame.area.height;
+    let ends = mark.interval.map(|(low, high)| (frame.y.place(high), frame.y.place(low).or(Some(frame_end))));
     let (top, bottom) = match ends {
         Some((Some(high), Some(low))) => (high.min(y), low.max(y)),
         _ => (y, y),
     };
     (top - TOUCH / 2.0, bottom + TOUCH / 2.0)
+}
+
+/// From where to where, downwards, a layer is drawn between two pixels of the horizontal axis: its marks with their intervals, and
+/// the lines between them.
+pub(super) fn taken(layer: &Layer, frame: &Frame, (left, right): (f64, f64)) -> Vec<(f64, f64)> {
+    if layer.marks == Marks::PaperLevel {
+        let levels = layer.points.iter().filter_map(|mark| frame.y.place(mark.y));
+        return levels.map(|y| (y - 1.0, y + 1.0)).collect();
+    }
+    let placed: Vec<_> = placed(layer, frame).collect();
+    let marks = placed.iter().filter(|(x, ..)| (left - TOUCH..=right + TOUCH).contains(x));
+    let marks = marks.map(|one| extent(*one, frame));
+    let lines = placed.windows(2).filter_map(|pair| {
+        let [(from, y, _), (to, z, _)] = pair else { return None };
+        let at = |x: f64| y + (z - y) * (x.clamp(*from, *to) - from) / (to - from).max(f64::MIN_POSITIVE);
+        let (a, b) = (at(left), at(right));
+        (*from < right && *to > left).then_some((a.min(b), a.max(b)))
+    });
+    marks.chain(lines).collect()
 }
 
 /// At most four of the marks in each column of pixels: the first, the lowest, the highest and the last. To the
@@ -201,14 +221,19 @@ impl Drawing<'_> {
         );
     }
 
+    /// An interval whose lower end is not on the axis, as 0 is not on a logarithmic one, runs down to the frame and has no foot.
     fn interval(&mut self, n: Option<usize>, x: f64, mark: &Mark, frame: &Frame) {
         let Some((low, high)) = mark.interval else { return };
-        let (Some(low), Some(high)) = (frame.y.place(low), frame.y.place(high)) else { return };
-        let (colour, hue) = self.ink(n);
+        let Some(high) = frame.y.place(high) else { return };
         let (left, right) = (x - 4.0, x + 4.0);
+        let (low, foot) = match frame.y.place(low) {
+            Some(low) => (low, format!("M{left:.1} {low:.1}H{right:.1}")),
+            None => (frame.area.top + frame.area.height, String::new()),
+        };
+        let (colour, hue) = self.ink(n);
         put!(
             self,
-            r#"<path class="interval line {hue}" d="M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}H{right:.1}M{left:.1} {high:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" fill="none"/>"#
+            r#"<path class="interval line {hue}" d="M{x:.1} {low:.1}V{high:.1}{foot}M{left:.1} {high:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" fill="none"/>"#
         );
     }
 

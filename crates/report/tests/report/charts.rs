@@ -258,6 +258,43 @@ fn crowded_charts_keep_their_words_apart() {
     }
 }
 
+/// The words of a shaded span stand as high as they can: where nothing else is drawn.
+#[test]
+fn the_words_of_a_span_do_not_lie_on_a_line() {
+    let chart = |values: [f64; 2]| {
+        let points = [1.0, 9.0].iter().zip(values).map(|(x, y)| Mark::at(*x, y)).collect();
+        let layer = Layer { series: Some(0), marks: Marks::Measured, points };
+        let axis = |title: &str| Axis { title: title.into(), scale: AxisKind::Linear { zero: true } };
+        let spans = vec![(4.0, 6.0, "knee: 5".to_owned())];
+        Chart {
+            title: String::new(),
+            caption: String::new(),
+            x: axis("x"),
+            y: axis("y"),
+            series: vec!["tcp".to_owned()],
+            theory: Vec::new(),
+            panels: vec![Panel { title: String::new(), layers: vec![layer], spans }],
+            grid: None,
+            note: String::new(),
+        }
+    };
+    // How far below the upper edge of the span.
+    let below = |values| {
+        let svg = chart(values).svg(600.0, Theme::Light);
+        let document = parsed(&svg);
+        let word = document.descendants().find(|n| n.tag_name().name() == "text" && text(*n) == "knee: 5");
+        let span = document.descendants().find(|n| n.attribute("class") == Some("span")).expect("a span");
+        number(word.expect("its words"), "y") - number(span, "y")
+    };
+    let top = below([0.0, 0.0]);
+    assert!(top < 20.0, "{top}");
+    assert!(below([100.0, 100.0]) > top, "the line is along the upper edge");
+    // A line that rises across them leaves room above it, one that falls from the upper edge below it.
+    assert_eq!(below([0.0, 100.0]), top);
+    assert_eq!(below([100.0, 0.0]), top);
+    assert!(below([100.0, 90.0]) > below([100.0, 100.0]));
+}
+
 /// A crowded chart whose panels stand in a grid.
 fn grid_of(rows: usize, columns: usize, x: AxisKind) -> Chart {
     let titles = |n: usize, what: &str| (0..n).map(|n| format!("{what} {n}, path max retrans 5")).collect();

@@ -76,6 +76,8 @@ pub struct Fake {
     pub takes: fn(&Run) -> Span,
     /// A point of this rate cannot be run.
     pub refuses: &'static str,
+    /// Whether a run made again is the same.
+    pub repeats: bool,
     /// Rate and replication of each run, in the order in which they began.
     pub began: Mutex<Vec<(String, u32)>>,
     pub now: AtomicUsize,
@@ -90,6 +92,7 @@ impl Fake {
             parallelism: 64,
             takes: |_| Span::ZERO,
             refuses: "",
+            repeats: true,
             began: Mutex::new(Vec::new()),
             now: AtomicUsize::new(0),
             most_at_once: AtomicUsize::new(0),
@@ -132,6 +135,10 @@ impl Substrate for Fake {
 
     fn identity(&self, _: &Run) -> Result<String, RunError> {
         Ok("kernel 1".to_owned())
+    }
+
+    fn repeats(&self) -> bool {
+        self.repeats
     }
 
     fn parallelism(&self) -> NonZeroUsize {

@@ -69,8 +69,9 @@ const LONGEST_DESCRIPTION: usize = 60_000;
 /// The most contacts of a peer.
 const MOST_CONTACTS: u8 = 16;
 
-/// For so long users may wait for the server before too few are left who can register again.
-const AWAITED: Duration = Duration::from_secs(3);
+/// For so long users may wait for the server before too few are left who can register again: by then each has asked three times
+/// (RFC 3261, 17.1.2.2: after T1 and after 3 T1 again), and a search for a capacity has seen that.
+const AWAITED: Duration = Duration::from_secs(2);
 
 /// Spans that are drawn are cut off at so many times their mean, so that a load has an end.
 const LONGEST: u64 = 20;
@@ -222,9 +223,11 @@ impl Plan {
                 let count = self.count.unwrap_or(u64::MAX) as f64;
                 (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0)
             }
-            // Who still waits for the server must not be missed by those who come: as many as come until it is too late.
+            // Who still waits for the server must not be missed by those who come: as many as come until it is too late, and no
+            // more than come at all.
             Pace::Open(arrivals) if comes_again => {
-                (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS))
+                let awaited = (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS));
+                awaited.min(self.count.unwrap_or(u64::MAX) as f64).max(1.0)
             }
             _ => f64::from(USERS),
         };
@@ -479,6 +482,19 @@ mod tests {
             "warm_up",
             "the warm-up takes all",
         );
+    }
+
+    /// Each user who is registered beforehand costs two requests and their time.
+    #[test]
+    fn no_more_users_are_wanted_than_come_before_it_is_too_late() {
+        let plan = |rate, count| {
+            let pace = Pace::Open(Arrivals::at(rate, Gaps::Poisson));
+            Plan { count, ..Plan::new(Work::ReRegister, pace, Duration::from_secs(100)) }
+        };
+        let wanted = |rate, count| plan(rate, count).wanted_users().unwrap();
+        assert_eq!(wanted(10_000.0, None), 20_000);
+        assert_eq!(wanted(100.0, None), USERS);
+        assert_eq!(wanted(10_000.0, Some(20)), 20);
     }
 
     /// Nothing that the tester does is in a delay of the server's unseen.

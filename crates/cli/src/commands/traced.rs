@@ -1,0 +1,98 @@
+//! Figures over the time of single runs.
+
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::{Duration, Sample, Sink};
+use netrig_experiment::{
+    FigureData, FigureSpec, PointResult, Results, Run, RunError, Status, Substrate, Trace, TracedRun,
+};
+use netrig_store::{Series, Store};
+
+use super::kept::Kept;
+use crate::failure::Failure;
+use crate::request::ExperimentRequest;
+
+/// A figure over the time of runs, one of each point that it shows.
+///
+/// Simulated runs are made again, for they give the same trace each time, and a store of all traces would be a hundred times as
+/// large. Of a substrate that does not repeat its runs they are the first that counts of each point, of which the store has kept
+/// what the figure draws.
+///
+/// If `cancel` is set meanwhile the figure shows the runs that were made again by then.
+pub fn traced(
+    (request, results, store): (&ExperimentRequest, &Results, &Store),
+    (id, spec): (&str, &FigureSpec),
+    cancel: &AtomicBool,
+) -> Result<FigureData, Failure> {
+    let design = &request.experiment.design;
+    let plan = request.experiment.plan();
+    let kept = Kept::of(request, store)?;
+    let mut runs: Vec<(&str, Run, (Trace, Duration))> = Vec::new();
+    let mut missing = 0;
+    let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
+    for point in results.points.iter().filter(shown) {
+        let Some(substrate) = request.substrates.iter().find(|s| s.name() == point.substrate) else {
+            continue;
+        };
+        let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
+        let run = |replication| plan.run(place, replication).map_err(Failure::failed);
+        if substrate.repeats() {
+            let run = run(1)?;
+            match again(*substrate, &run, cancel)? {
+                Some(traced) => runs.push((substrate.name(), run, traced)),
+                None => break,
+            }
+        } else if let Some(replication) = kept.replication(&point.substrate, &point.factors) {
+            let run = run(replication.number)?;
+            let series = store.series(&replication.run.identity).map_err(Failure::failed)?;
+            missing += usize::from(series.is_empty());
+            let lasted = replication.run.end.lasted().unwrap_or(run.scenario.duration);
+            let traced = (recorded(&series, spec, &run), lasted);
+            runs.push((substrate.name(), run, traced));
+        }
+    }
+    if missing > 0 {
+        eprintln!(
+            "figure `{id}`: the store has no series of {missing} of its runs: they were measured before the file had such a \
+             figure, and cannot be had later; with another store they are made anew"
+        );
+    }
+    let traced: Vec<_> = runs
+        .iter()
+        .map(|(substrate, run, (trace, lasted))| TracedRun {
+            substrate,
+            point: &run.point,
+            scenario: &run.scenario,
+            trace,
+            lasted: *lasted,
+        })
+        .collect();
+    Ok(spec.trace(id, design, &traced))
+}
+
+/// What a run reports when it is made again, and how long it was; nothing if that was cancelled.
+fn again(
+    substrate: &dyn Substrate,
+    run: &Run,
+    cancel: &AtomicBool,
+) -> Result<Option<(Trace, Duration)>, Failure> {
+    let mut trace = Trace::new();
+    match substrate.run(run, &mut trace, cancel) {
+        Ok(outcome) => Ok(Some((trace, outcome.lasted.unwrap_or(run.scenario.duration)))),
+        Err(RunError::Cancelled) => Ok(None),
+        Err(error) => Err(Failure::failed(error)),
+    }
+}
+
+/// What a figure draws of the series that the store has kept of a run.
+fn recorded(series: &[Series], spec: &FigureSpec, run: &Run) -> Trace {
+    let mut trace = Trace::new();
+    for (subject, quantity) in spec.draws(run) {
+        let name = run.scenario.name_of(subject);
+        let kept = series.iter().filter(|kept| kept.subject == name && kept.quantity == quantity.name);
+        for (at, value) in kept.flat_map(|kept| &kept.samples) {
+            trace.sample(subject, Sample { at: *at, quantity, value: *value });
+        }
+    }
+    trace
+}
