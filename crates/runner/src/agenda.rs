@@ -276,6 +276,22 @@ impl Scope<'_> {
         }
     }
 
+    /// The first replication of a point that counts, of those that the store has without a gap.
+    pub(crate) fn first_that_counts(
+        &self,
+        place: usize,
+        store: &Store,
+    ) -> Result<Option<(Run, StoredRun)>, StoreError> {
+        for replication in 1.. {
+            let Ok(identity) = self.identity(place, replication) else { break };
+            let Some(stored) = store.run(&identity)? else { break };
+            if stored.end.is_valid() {
+                return Ok(self.plan.run(place, replication).ok().map(|run| (run, stored)));
+            }
+        }
+        Ok(None)
+    }
+
     fn identity(&self, place: usize, replication: u32) -> Result<String, String> {
         let run = self.plan.run(place, replication).map_err(|problem| problem.to_string())?;
         let substrate = self.substrate.identity(&run).map_err(|error| error.to_string())?;

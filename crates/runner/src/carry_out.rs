@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_experiment::{Experiment, IntervalMethod, Plan, PointRuns, Run, StoppingRule, Substrate};
-use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store};
+use netrig_store::{End, Entry, ExperimentId, Provenance, ProvenanceId, Recorded, Store, StoredRun};
 
 use crate::agenda::{Agenda, Errand, Past, Scope};
 use crate::execution::Executed;
@@ -97,6 +97,22 @@ pub fn found(
         ended.add(Agenda::new(&scope, Past::Stands, store)?);
     }
     Ok(ended)
+}
+
+/// Of each point of the plan, in its order, the first run that counts, if `store` has it on this substrate and from this
+/// `build`: it stands for the point where single runs are shown.
+///
+/// # Errors
+/// If the store cannot be read, or the rule to stop by makes no sense.
+pub fn first_that_count(
+    experiment: &Experiment,
+    substrate: &dyn Substrate,
+    build: &str,
+    store: &Store,
+) -> Result<Vec<Option<(Run, StoredRun)>>, RunnerError> {
+    let wanted = Wanted::new(experiment)?;
+    let scope = wanted.on(substrate, build);
+    (0..wanted.plan.len()).map(|place| Ok(scope.first_that_counts(place, store)?)).collect()
 }
 
 impl Ended {

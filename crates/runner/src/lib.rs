@@ -25,7 +25,7 @@ mod record;
 mod recorded;
 mod workers;
 
-pub use carry_out::{Ended, Request, carry_out, found};
+pub use carry_out::{Ended, Request, carry_out, first_that_count, found};
 pub use error::RunnerError;
 pub use machine::provenance;
 pub use progress::{Event, Progress, Tally};

@@ -193,7 +193,6 @@ fn traces_are_kept_if_they_are_asked_for() {
     }
 }
 
-/// What a waiting person is told adds up at every moment.
 /// A figure over time is to show the runs that were measured: of a substrate in real time there are no others.
 #[test]
 fn what_figures_draw_of_runs_that_do_not_repeat_is_kept() {
@@ -214,6 +213,7 @@ fn what_figures_draw_of_runs_that_do_not_repeat_is_kept() {
     }
 }
 
+/// What a waiting person is told adds up at every moment.
 #[test]
 fn progress_adds_up() {
     #[derive(Default)]

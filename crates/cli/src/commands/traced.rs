@@ -35,20 +35,18 @@ pub fn traced(
             continue;
         };
         let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
-        let run = |replication| plan.run(place, replication).map_err(Failure::failed);
         if substrate.repeats() {
-            let run = run(1)?;
+            let run = plan.run(place, 1).map_err(Failure::failed)?;
             match again(*substrate, &run, cancel)? {
                 Some(traced) => runs.push((substrate.name(), run, traced)),
                 None => break,
             }
-        } else if let Some(replication) = kept.replication(&point.substrate, &point.factors) {
-            let run = run(replication.number)?;
-            let series = store.series(&replication.run.identity).map_err(Failure::failed)?;
+        } else if let Some((run, stored)) = kept.run(&point.substrate, place) {
+            let series = store.series(&stored.identity).map_err(Failure::failed)?;
             missing += usize::from(series.is_empty());
-            let lasted = replication.run.end.lasted().unwrap_or(run.scenario.duration);
-            let traced = (recorded(&series, spec, &run), lasted);
-            runs.push((substrate.name(), run, traced));
+            let lasted = stored.end.lasted().unwrap_or(run.scenario.duration);
+            let traced = (recorded(&series, spec, run), lasted);
+            runs.push((substrate.name(), run.clone(), traced));
         }
     }
     if missing > 0 {

@@ -3,7 +3,7 @@
 use netrig_agent::probe::video::{Frame, Watched, has_ffmpeg, png, worst};
 use netrig_experiment::{FigureSpec, PointResult, Results, Run, Status, WatchedRun};
 use netrig_report::{Picture, Report};
-use netrig_store::{Replication, Store};
+use netrig_store::Store;
 
 use super::kept::Kept;
 use super::viewing::Viewing;
@@ -14,7 +14,6 @@ use crate::request::ExperimentRequest;
 struct Viewer<'a> {
     substrate: &'a str,
     run: Run,
-    replication: u32,
     flow: String,
     viewing: Viewing,
 }
@@ -26,7 +25,7 @@ impl Viewer<'_> {
             Some(on) if !on.repeats() => "the packets that were received",
             _ => "the clip without the packets that the simulation lost or delayed",
         };
-        format!("{}; replication {}, {made}", self.viewing.says(place), self.replication)
+        format!("{}; replication {}, {made}", self.viewing.says(place), self.run.replication)
     }
 }
 
@@ -93,18 +92,13 @@ fn viewers<'a>(
     let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
     let mut viewers = Vec::new();
     for point in results.points.iter().filter(shown) {
-        let Some(Replication { number, run: stored, .. }) =
-            kept.replication(&point.substrate, &point.factors)
-        else {
-            continue;
-        };
         let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
-        let run = plan.run(place, *number).map_err(Failure::failed)?;
+        let Some((run, stored)) = kept.run(&point.substrate, place) else { continue };
         for flow in spec.flows_of(&run.scenario) {
             let flow = &run.scenario.flows[flow];
             if let Some(viewing) = Viewing::of(store, &stored.identity, flow)? {
                 let (substrate, flow) = (point.substrate.as_str(), flow.name.clone());
-                viewers.push(Viewer { substrate, run: run.clone(), replication: *number, flow, viewing });
+                viewers.push(Viewer { substrate, run: run.clone(), flow, viewing });
             }
         }
     }

@@ -129,12 +129,11 @@ fn overlap(layers: &[Layer], frame: &Frame) -> bool {
 
 /// From the highest to the lowest pixel of a mark and its interval.
 fn extent((_, y, mark): Placed<'_>, frame: &Frame) -> (f64, f64) {
-    let frame_end = frame.area.top + frame.area.height;
-    let ends = mark.interval.map(|(low, high)| (frame.y.place(high), frame.y.place(low).or(Some(frame_end))));
-    let (top, bottom) = match ends {
-        Some((Some(high), Some(low))) => (high.min(y), low.max(y)),
-        _ => (y, y),
-    };
+    let foot = frame.area.top + frame.area.height;
+    let ends = mark
+        .interval
+        .and_then(|(low, high)| Some((frame.y.place(high)?, frame.y.place(low).unwrap_or(foot))));
+    let (top, bottom) = ends.map_or((y, y), |(high, low)| (high.min(y), low.max(y)));
     (top - TOUCH / 2.0, bottom + TOUCH / 2.0)
 }
 

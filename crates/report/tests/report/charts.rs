@@ -295,6 +295,37 @@ fn the_words_of_a_span_do_not_lie_on_a_line() {
     assert!(below([100.0, 90.0]) > below([100.0, 100.0]));
 }
 
+/// On a logarithmic axis an interval that reaches below zero is drawn as far as there is an axis, and not left out.
+#[test]
+fn an_interval_beyond_a_logarithmic_axis_runs_down_to_the_frame() {
+    let mark = |x, low| Mark { interval: Some((low, 20.0)), ..Mark::at(x, 10.0) };
+    let layer =
+        Layer { series: Some(0), marks: Marks::Measured, points: vec![mark(1.0, 5.0), mark(9.0, -5.0)] };
+    let axis = |scale| Axis { title: "y".into(), scale };
+    let chart = Chart {
+        title: String::new(),
+        caption: String::new(),
+        x: axis(AxisKind::Linear { zero: true }),
+        y: axis(AxisKind::Log),
+        series: vec!["tcp".to_owned()],
+        theory: Vec::new(),
+        panels: vec![Panel { title: String::new(), layers: vec![layer], spans: Vec::new() }],
+        grid: None,
+        note: String::new(),
+    };
+    let svg = chart.svg(600.0, Theme::Light);
+    let document = parsed(&svg);
+    let intervals = document
+        .descendants()
+        .filter(|n| n.attribute("class").is_some_and(|class| class.starts_with("interval")));
+    let drawn: Vec<_> = intervals.filter_map(|n| n.attribute("d")).collect();
+    let begins =
+        |d: &str| d.split_once(' ').and_then(|(_, y)| y.split_once('V')?.0.parse::<f64>().ok()).unwrap();
+    // A stem, a foot and a head; and one without a foot, from where the axis begins, which is at the other's foot.
+    assert_eq!(drawn.iter().map(|d| d.matches('H').count()).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(begins(drawn[1]), begins(drawn[0]), "{drawn:?}");
+}
+
 /// A crowded chart whose panels stand in a grid.
 fn grid_of(rows: usize, columns: usize, x: AxisKind) -> Chart {
     let titles = |n: usize, what: &str| (0..n).map(|n| format!("{what} {n}, path max retrans 5")).collect();

@@ -69,8 +69,8 @@ const LONGEST_DESCRIPTION: usize = 60_000;
 /// The most contacts of a peer.
 const MOST_CONTACTS: u8 = 16;
 
-/// For so long users may wait for the server before too few are left who can register again: by then each has asked three times
-/// (RFC 3261, 17.1.2.2: after T1 and after 3 T1 again), and a search for a capacity has seen that.
+/// For so long users may wait for the server before too few are left who can register again, and for 4 T1 if that is longer: by
+/// then each has asked three times (RFC 3261, 17.1.2.2: after T1 and after 3 T1 again), and a search for a capacity has seen that.
 const AWAITED: Duration = Duration::from_secs(2);
 
 /// Spans that are drawn are cut off at so many times their mean, so that a load has an end.
@@ -226,7 +226,8 @@ impl Plan {
             // Who still waits for the server must not be missed by those who come: as many as come until it is too late, and no
             // more than come at all.
             Pace::Open(arrivals) if comes_again => {
-                let awaited = (arrivals.peak() * AWAITED.as_secs_f64()).ceil().max(f64::from(USERS));
+                let awaited = AWAITED.max(self.timing.t1 * 4).as_secs_f64();
+                let awaited = (arrivals.peak() * awaited).ceil().max(f64::from(USERS));
                 awaited.min(self.count.unwrap_or(u64::MAX) as f64).max(1.0)
             }
             _ => f64::from(USERS),
@@ -495,6 +496,8 @@ mod tests {
         assert_eq!(wanted(10_000.0, None), 20_000);
         assert_eq!(wanted(100.0, None), USERS);
         assert_eq!(wanted(10_000.0, Some(20)), 20);
+        let timing = Timing { t1: Duration::from_secs(1), ..Timing::default() };
+        assert_eq!(Plan { timing, ..plan(10_000.0, None) }.wanted_users().unwrap(), 40_000);
     }
 
     /// Nothing that the tester does is in a delay of the server's unseen.
