@@ -170,9 +170,11 @@ mod tests {
     /// A child of a child that has counted far enough to have taken a measurable time says so, and waits.
     #[test]
     fn what_children_do_is_their_familys() {
-        let script = "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read wait' & wait";
+        // What runs beside a shell reads from nowhere, but for what it is told to.
+        let counts = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read wait <&3";
+        let script = format!("exec 3<&0; sh -c '{counts}' & wait");
         let mut shell = Command::new("sh");
-        shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = Shell(shell.spawn().unwrap());
         let mut family = Family::of(shell.0.id());
         let mut said = String::new();

@@ -27,6 +27,7 @@ mod reporting;
 mod run;
 mod shard;
 mod socket;
+mod spool;
 mod streams;
 mod tester;
 mod wire;

@@ -1,10 +1,12 @@
 //! What a load says: the rows of its report.
 
+use std::borrow::Cow;
+
 use netrig_core::Duration;
 use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
 use netrig_sip::load::{Failure, What};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::control::Intervention;
 use super::kind::FailureKind;
@@ -32,12 +34,12 @@ pub struct OutcomeRow {
 }
 
 /// A delay, in µs.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DelayRow {
     /// Which.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its name in RFC 6076, if it has one.
-    pub rfc6076: Option<&'static str>,
+    pub rfc6076: Option<Cow<'static, str>>,
     /// How many there were.
     pub n: u64,
     /// The shortest, exactly.
@@ -102,7 +104,7 @@ pub struct FailureRow {
 }
 
 /// A second.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondRow {
     /// Counted from the beginning of the load.
     pub second: u64,
@@ -394,8 +396,8 @@ fn row(name: &'static str, rfc6076: Option<&'static str>, spans: &Histogram) -> 
     let us = |span: Option<Duration>| span.map(micros);
     let quantile = |p| us(spans.quantile(p));
     Some(DelayRow {
-        name,
-        rfc6076,
+        name: name.into(),
+        rfc6076: rfc6076.map(Into::into),
         n: spans.count(),
         min_us: us(spans.min())?,
         mean_us: us(spans.mean())?,

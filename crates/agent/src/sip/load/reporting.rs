@@ -14,6 +14,7 @@ use super::report::{
     LoadReport, Ratios, SecondRow, SoFar, delays, failures, is_of_others, judged, outcomes, tester_report,
 };
 use super::shard::SecondOfShard;
+use super::spool::Spool;
 use super::tester::TesterSecond;
 
 /// What is known of a load only when it is over.
@@ -33,11 +34,15 @@ pub(super) struct Reporting {
     measured: Tally,
     warm_up: Tally,
     tester: TesterSecond,
-    seconds: Vec<SecondRow>,
+    seconds: Spool<SecondRow>,
+    told: u64,
+    /// The last one in which something began.
+    last_begun: Option<u64>,
     /// The first second in which something failed as nobody answered, and nothing came.
     lost: Option<u64>,
-    /// Seconds with faults of the tester.
+    /// Seconds with faults of the tester, and the first of them with what it was.
     faulty: u64,
+    first_fault: Option<(u64, String)>,
 }
 
 impl Reporting {
@@ -56,7 +61,7 @@ impl Reporting {
         &mut self,
         (number, intended): (u64, Option<f64>),
         shards: Vec<SecondOfShard>,
-    ) -> (&SecondRow, SoFar<'_>) {
+    ) -> (SecondRow, SoFar<'_>) {
         let (mut all, mut tester) = (Tally::default(), TesterSecond::default());
         let mut faults = Vec::new();
         for shard in &shards {
@@ -90,28 +95,33 @@ impl Reporting {
             tester_cpu: tester.cpu,
             faults,
         };
-        self.faulty += u64::from(!row.faults.is_empty());
-        self.seconds.push(row);
-        let last = self.seconds.len() - 1;
-        (&self.seconds[last], SoFar { measured: &self.measured, tester: &self.tester, faulty: self.faulty })
+        if !row.faults.is_empty() {
+            self.faulty += 1;
+            self.first_fault.get_or_insert_with(|| (number, row.faults.join("; ")));
+        }
+        if row.begun > 0 {
+            self.last_begun = Some(number);
+        }
+        self.told += 1;
+        self.seconds.push(row.clone());
+        (row, SoFar { measured: &self.measured, tester: &self.tester, faulty: self.faulty })
     }
 
     /// The report, when all threads have ended.
     pub fn report(self, order: &LoadOrder, ending: &Ending) -> LoadReport {
         let lost = self.lost.filter(|_| order.ends_without_server);
-        let Self { measured, warm_up, tester, seconds, .. } = self;
-        let faulty: Vec<_> = seconds.iter().filter(|second| !second.faults.is_empty()).collect();
-        let faults = faulty.first().map(|first| {
-            let why = first.faults.join("; ");
-            format!(
-                "the tester was the limit in {} of {} seconds; in second {}: {why}",
-                faulty.len(),
-                seconds.len(),
-                first.second
-            )
+        let Self { measured, warm_up, tester, seconds, told, faulty, .. } = self;
+        let faults = self.first_fault.map(|(first, why)| {
+            format!("the tester was the limit in {faulty} of {told} seconds; in second {first}: {why}")
         });
+        let (seconds, unread) = match seconds.into_rows() {
+            Ok(seconds) => (seconds, None),
+            Err(error) => {
+                (Vec::new(), Some(format!("what was written down of each second cannot be read: {error}")))
+            }
+        };
         let thresholds = judged(&order.plan.thresholds, &measured);
-        let span = measured_span(order, &seconds, ending.paused);
+        let span = measured_span(order, self.last_begun, ending.paused);
         let own: BTreeSet<What> = order.plan.works().map(Work::what).collect();
         let succeeded: u64 = own.into_iter().map(|what| measured.outcomes(what).succeeded).sum();
         let per_second = if span > 0.0 { succeeded as f64 / span } else { 0.0 };
@@ -122,8 +132,8 @@ impl Reporting {
             offered: Offered::of(order),
             location: LocationRow::of(order),
             target: format!("{}:{}", order.carrier.transport().name().to_lowercase(), order.target),
-            valid: faults.is_none(),
-            faults: faults.into_iter().collect(),
+            valid: faults.is_none() && unread.is_none(),
+            faults: faults.into_iter().chain(unread).collect(),
             interrupted: ending.interrupted,
             interventions: ending.interventions.clone(),
             // Of what has not happened nothing can be said.
@@ -160,8 +170,8 @@ impl Reporting {
 }
 
 /// How long users began that were measured, s: what the order says, or until the last second in which one did, without the pauses.
-fn measured_span(order: &LoadOrder, seconds: &[SecondRow], paused: Duration) -> f64 {
-    let last = seconds.iter().rev().find(|second| second.begun > 0).map_or(0, |second| second.second + 1);
+fn measured_span(order: &LoadOrder, last_begun: Option<u64>, paused: Duration) -> f64 {
+    let last = last_begun.map_or(0, |second| second + 1);
     let end = order.plan.duration.min(Duration::from_secs(last) - paused);
     (end - order.plan.warm_up.min(end)).as_secs_f64()
 }
@@ -302,7 +312,8 @@ mod tests {
                 second.tester.lateness.record(Duration::from_secs(1));
                 second
             };
-            let seconds = reported((0..4).map(late).chain([second(4, None, 1)]).collect()).seconds;
+            let reporting = reported((0..4).map(late).chain([second(4, None, 1)]).collect());
+            let seconds = reporting.seconds.into_rows().unwrap();
             seconds.iter().map(|second| second.faults.concat()).collect::<Vec<_>>()
         };
         assert_eq!(faulty(200), [""; 5]);
@@ -316,7 +327,7 @@ mod tests {
     fn what_is_measured_lasts_from_the_warm_up_to_the_last_beginning() {
         let span = |order: &LoadOrder, last: u64, paused: Duration| {
             let seconds = (0..last).map(|number| second(number, None, 1)).collect();
-            measured_span(order, &reported(seconds).seconds, paused)
+            measured_span(order, reported(seconds).last_begun, paused)
         };
         let mut order = order(call(), 10);
         let none = Duration::ZERO;

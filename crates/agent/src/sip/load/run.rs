@@ -171,7 +171,7 @@ impl OpenLoad {
         let mut reporting = Reporting::default();
         let told = carry_out(&shared, wires.into_iter().zip(parts), &mut |number, seconds| {
             let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
-            let next = second(row, so_far).into();
+            let next = second(&row, so_far).into();
             // What is open would wait for nobody.
             let is_over = order.ends_without_server && reporting.has_lost_server();
             if is_over { Next::Enough(Duration::ZERO) } else { next }

@@ -134,7 +134,7 @@ impl<'a> Watched<'a> {
 fn delay(row: &DelayRow) -> DelaySeen {
     let s = |us: f64| us / 1e6;
     DelaySeen {
-        delay: row.name.to_owned(),
+        delay: row.name.clone().into_owned(),
         n: row.n,
         mean_s: s(row.mean_us),
         p95_s: s(row.p95_us),

@@ -17,7 +17,7 @@ pub fn second(second: &SecondRow) -> String {
     }
     // The first is what the scenario is about.
     if let Some(delay) = second.delays.first() {
-        let _ = write!(text, "; {} {} (p95)", words(delay.name), micros(delay.p95_us));
+        let _ = write!(text, "; {} {} (p95)", words(&delay.name), micros(delay.p95_us));
     }
     if !second.faults.is_empty() {
         let _ = write!(text, "; INVALID: {}", second.faults.join("; "));
@@ -97,7 +97,7 @@ fn delays(report: &LoadReport, text: &mut String) {
     for row in &report.delays {
         let DelayRow { mean_us, p50_us, p95_us, p99_us, p999_us, max_us, .. } = *row;
         let spans = [mean_us, p50_us, p95_us, p99_us, p999_us, max_us].map(micros);
-        let head = [words(row.name), row.rfc6076.unwrap_or("–").to_owned(), row.n.to_string()];
+        let head = [words(&row.name), row.rfc6076.as_deref().unwrap_or("–").to_owned(), row.n.to_string()];
         table.row(head.into_iter().chain(spans));
     }
     table.write(text);

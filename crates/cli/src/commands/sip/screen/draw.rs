@@ -107,7 +107,7 @@ fn delay_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
             )
         };
         let bound = state.thresholds.iter().find(|row| row.name == all.name);
-        let mut cells = vec![words(all.name)];
+        let mut cells = vec![words(&all.name)];
         cells.extend(spans(latest));
         cells.push(all.n.to_string());
         cells.extend(spans(Some(all)));
@@ -191,7 +191,7 @@ mod tests {
 
     fn delay(name: &'static str, us: f64) -> DelayRow {
         DelayRow {
-            name,
+            name: name.into(),
             rfc6076: None,
             n: 1000,
             min_us: us / 2.0,
