@@ -40,14 +40,15 @@ impl Failure {
     /// Says why on stderr, and returns the exit code.
     pub fn tell(&self) -> ExitCode {
         let (why, code) = match self {
-            Self::Request(why) => (why, 2),
-            Self::Failed(why) => (why, FAILED),
-            Self::Tester(why) => (why, TESTER),
-            Self::Interrupted => return ExitCode::from(INTERRUPTED),
+            Self::Request(why) => (why.as_str(), 2),
+            Self::Failed(why) => (why.as_str(), FAILED),
+            Self::Tester(why) => (why.as_str(), TESTER),
+            Self::Interrupted => ("interrupted before there was anything to show", INTERRUPTED),
             Self::NobodyListens => return ExitCode::SUCCESS,
         };
-        // Diagnostics of a file begin with the word themselves.
-        let prefix = if why.starts_with("error") { "" } else { "error: " };
+        // Diagnostics of a file begin with the word themselves, and who interrupts makes no error.
+        let is_error = code != INTERRUPTED && !why.starts_with("error");
+        let prefix = if is_error { "error: " } else { "" };
         // If even stderr is closed there is nobody left to tell.
         let _ = writeln!(std::io::stderr(), "{prefix}{}", why.trim_end());
         ExitCode::from(code)

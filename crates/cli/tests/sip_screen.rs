@@ -82,8 +82,8 @@ fn keys_change_a_load_and_end_it_and_the_report_says_so() {
     assert!(told["notes"].to_string().contains("not the load that was planned"), "{}", told["notes"]);
 }
 
-#[test]
-fn a_signal_ends_it_and_the_terminal_is_restored() {
+/// Sends a load the signal that asks a program to end, as soon as its screen says a word; what is shown from there on.
+fn told_to_end_when_it_says(word: &str) -> String {
     let (_server, target) = answering();
     let folder = tempfile::tempdir().unwrap();
     let load = format!("exec {} sip load {target} --rate 50/s --for 1h", netrig());
@@ -91,11 +91,19 @@ fn a_signal_ends_it_and_the_terminal_is_restored() {
     let mut terminal = Terminal::run(folder.path(), &commands);
     terminal.wait_for("pid=");
     let pid = terminal.wait_for(".").parse().unwrap();
-    terminal.wait_for("running");
+    terminal.wait_for(word);
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
-    let shown = terminal.end();
-    assert_restored(&shown);
-    assert!(shown.contains("code=130") && shown.contains("interrupted"), "{shown:?}");
+    terminal.end()
+}
+
+/// Also before its first second, when there is nothing to show.
+#[test]
+fn a_signal_ends_it_and_the_terminal_is_restored() {
+    for word in ["starting", "running"] {
+        let shown = told_to_end_when_it_says(word);
+        assert_restored(&shown);
+        assert!(shown.contains("code=130") && shown.contains("interrupted"), "{word}: {shown:?}");
+    }
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let state_of = match (state.is_ending, state.is_paused) {
         (true, _) => "ENDING: open calls are waited for",
         (_, true) => "PAUSED",
+        _ if state.seconds.is_empty() => "starting",
         _ => "running",
     };
     let mut spans = vec![
