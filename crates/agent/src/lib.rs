@@ -24,6 +24,7 @@
 
 mod agent;
 mod arrivals;
+pub mod bulk;
 mod clock;
 pub mod control;
 mod datagram;

@@ -18,3 +18,5 @@
     clippy::disallowed_methods,
     reason = "a meter drives the agent's sockets: clocks, sockets and threads"
 )]
+
+pub mod admission;
