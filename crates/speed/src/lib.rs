@@ -20,3 +20,4 @@
 )]
 
 pub mod admission;
+pub mod protocol;

@@ -1,0 +1,32 @@
+//! What a client and a server of the meter say to each other.
+//!
+//! The control connection is TLS; frames are those of the agent's control protocol, a length and JSON. The client opens all
+//! connections, whichever way data goes, and all of them to one port of the server, so that neither an address translator nor a
+//! firewall on its side has to know of the meter:
+//!
+//! | first bytes | is |
+//! |---|---|
+//! | `0x16` (TLS) | the control connection of a session |
+//! | [`Preamble`] over TCP | a connection that carries data of a phase |
+//! | [`Preamble`] over UDP | "send here": answered with the same bytes, to the host of the control connection only |
+//!
+//! A session is greeted ([`greeting`]), waits until it is let in ([`admission`](crate::admission)), and then goes through
+//! phases, one at a time: prepared, connected, begun, ended, reported. [`Session`] is the server's side of that order: it
+//! says what each word of the client means, and which words mean nothing.
+
+pub mod greeting;
+mod preamble;
+mod session;
+mod words;
+
+pub use preamble::{PREAMBLE_LEN, Preamble, Token};
+pub use session::{Deed, Session, Violation};
+pub use words::{
+    Budget, Carrier, Counted, EndReport, FromClient, FromServer, Load, MOST_STREAMS, Phase, PhaseError, Way,
+};
+
+/// The version of the protocol: both sides must have the same.
+pub const VERSION: u32 = 1;
+
+/// The port, of TCP and of UDP, at which a server listens by default.
+pub const PORT: u16 = 8621;
