@@ -5,12 +5,18 @@
 //!
 //! It decides neither how long it goes on nor what a reading means.
 //!
-//! Start from [`Streams`].
+//! Start from [`Streams`], [`DatagramSource`] and [`DatagramSink`].
 
+mod datagrams;
 mod effort;
 mod host;
+mod losses;
 mod streams;
 
+pub use datagrams::{
+    DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
+};
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
+pub use losses::{LossPeriods, NOTICEABLE};
 pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams};
