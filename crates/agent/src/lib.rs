@@ -55,6 +55,7 @@ mod sys;
 mod sysctl;
 mod tcp;
 mod tcp_info;
+pub mod tls;
 mod udp;
 mod wakefulness;
 

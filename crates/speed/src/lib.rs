@@ -20,4 +20,10 @@
 )]
 
 pub mod admission;
+pub mod carry;
+pub mod measure;
+pub mod meter;
 pub mod protocol;
+pub mod search;
+pub mod serve;
+mod talk;

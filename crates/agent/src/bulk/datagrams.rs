@@ -52,6 +52,16 @@ pub fn datagram_socket(local: SocketAddr, peer: SocketAddr) -> Result<UdpSocket,
     Ok(socket.into())
 }
 
+/// A socket for the first datagrams of anybody, at an address that sockets of [`datagram_socket`] may share: what comes from
+/// their peers is theirs.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn shared_datagram_socket(local: SocketAddr) -> Result<UdpSocket, SocketError> {
+    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    Ok(making.bound()?.into())
+}
+
 /// A rate that whoever steers a source may change at any time.
 #[derive(Debug)]
 pub struct Throttle(AtomicU64);
@@ -222,7 +232,7 @@ impl<'a> DatagramSource<'a> {
 }
 
 /// What had arrived at a moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taken {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
@@ -230,6 +240,8 @@ pub struct Taken {
     pub arrivals: Arrivals,
     /// Their payload, each counted once, bytes.
     pub bytes: u64,
+    /// When the last one arrived, by the kernel's stamp, since the clock's epoch; zero before the first.
+    pub last_arrival: Instant,
     /// Losses and how they lie.
     pub losses: LossPeriods,
     /// Datagrams that reached this host, and that the socket had no room for.
@@ -275,6 +287,7 @@ pub struct DatagramSink {
     log: ArrivalLog,
     losses: LossLog,
     bytes: u64,
+    last_arrival: Instant,
     dropped_before: u32,
     passage: Option<Passage>,
     effort: Effort,
@@ -298,6 +311,7 @@ impl DatagramSink {
             log: ArrivalLog::default(),
             losses: LossLog::default(),
             bytes: 0,
+            last_arrival: Instant::ZERO,
             passage: None,
             effort: Effort::default(),
         })
@@ -361,6 +375,7 @@ impl DatagramSink {
                     Arrival::First => {
                         self.losses.came(stamp.number);
                         self.bytes += len as u64;
+                        self.last_arrival = self.last_arrival.max(arrived);
                         let took = arrived.as_nanos().wrapping_sub(stamp.sent.as_nanos()).cast_signed();
                         Passage::add(&mut self.passage, took);
                     }
@@ -376,6 +391,7 @@ impl DatagramSink {
             at: monotonic_nanos(),
             arrivals: self.log.counts(),
             bytes: self.bytes,
+            last_arrival: self.last_arrival,
             losses: self.losses.counts(),
             dropped: drops(self.socket.as_fd())?.wrapping_sub(self.dropped_before).into(),
             passage: self.passage.take(),

@@ -11,12 +11,15 @@ mod datagrams;
 mod effort;
 mod host;
 mod losses;
+mod stamped;
 mod streams;
 
 pub use datagrams::{
     DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
+    shared_datagram_socket,
 };
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
+pub use stamped::{Stamped, StampedSocket};
 pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams};

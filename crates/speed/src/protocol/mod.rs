@@ -9,20 +9,26 @@
 //! | `0x16` (TLS) | the control connection of a session |
 //! | [`Preamble`] over TCP | a connection that carries data of a phase |
 //! | [`Preamble`] over UDP | "send here": answered with the same bytes, to the host of the control connection only |
+//! | [`Echo`] over UDP | comes back at once, to the host of a control connection only |
 //!
 //! A session is greeted ([`greeting`]), waits until it is let in ([`admission`](crate::admission)), and then goes through
 //! phases, one at a time: prepared, connected, begun, ended, reported. [`Session`] is the server's side of that order: it
 //! says what each word of the client means, and which words mean nothing.
 
+mod echo;
 pub mod greeting;
+mod opening;
 mod preamble;
 mod session;
 mod words;
 
+pub use echo::{ECHO_LEN, Echo};
+pub use opening::{COOKIE_LEN, Opening};
 pub use preamble::{PREAMBLE_LEN, Preamble, Token};
 pub use session::{Deed, Session, Violation};
 pub use words::{
-    Budget, Carrier, Counted, EndReport, FromClient, FromServer, Load, MOST_STREAMS, Phase, PhaseError, Way,
+    Budget, Carrier, Counted, Datagrams, EndReport, FromClient, FromServer, Heard, Load, MOST_STREAMS, Phase,
+    PhaseError, Way,
 };
 
 /// The version of the protocol: both sides must have the same.

@@ -15,8 +15,11 @@ pub enum Deed {
     Begin,
     /// Send datagrams at this rate from now on.
     Pace(Rate),
-    /// Stop, and report.
-    End,
+    /// Stop, and report; so many datagrams were sent, of a phase of such.
+    End {
+        /// By the client.
+        sent: Option<u64>,
+    },
 }
 
 /// Why a session is broken off: its client has said what it must not.
@@ -127,12 +130,12 @@ impl Session {
                 self.keeps_to(Rate::from_bits_per_s(bits_per_s))?;
                 Ok(Some(Deed::Pace(Rate::from_bits_per_s(bits_per_s))))
             }
-            (State::Prepared | State::Running, FromClient::End) => {
+            (State::Prepared | State::Running, FromClient::End { sent }) => {
                 self.state = State::Idle;
-                Ok(Some(Deed::End))
+                Ok(Some(Deed::End { sent }))
             }
             // Both ends may end a phase at the same moment.
-            (State::Idle, FromClient::End | FromClient::Rate { .. } | FromClient::Begin)
+            (State::Idle, FromClient::End { .. } | FromClient::Rate { .. } | FromClient::Begin)
                 if self.last.is_some() =>
             {
                 Ok(None)
@@ -191,7 +194,7 @@ impl FromClient {
             Self::Prepare(_) => "prepare",
             Self::Begin => "begin",
             Self::Rate { .. } => "rate",
-            Self::End => "end",
+            Self::End { .. } => "end",
         }
     }
 }
@@ -232,7 +235,7 @@ mod tests {
         for number in [1, 2] {
             assert!(matches!(session.hear(tcp(number)), Ok(Some(Deed::Prepare(_)))));
             assert_eq!(session.hear(FromClient::Begin), Ok(Some(Deed::Begin)));
-            assert_eq!(session.hear(FromClient::End), Ok(Some(Deed::End)));
+            assert_eq!(session.hear(FromClient::End { sent: None }), Ok(Some(Deed::End { sent: None })));
         }
         assert_eq!(session.hear(tcp(2)), Err(Violation::Number(2)));
     }
@@ -244,7 +247,7 @@ mod tests {
         session.hear(FromClient::Begin).unwrap();
         session.ended();
         assert_eq!(session.hear(FromClient::Rate { bits_per_s: 9 }), Ok(None));
-        assert_eq!(session.hear(FromClient::End), Ok(None));
+        assert_eq!(session.hear(FromClient::End { sent: None }), Ok(None));
         assert!(matches!(session.hear(tcp(2)), Ok(Some(Deed::Prepare(_)))));
     }
 
@@ -256,7 +259,7 @@ mod tests {
         let rate = |bits_per_s| FromClient::Rate { bits_per_s };
         assert_eq!(session.hear(rate(1000)), Ok(Some(Deed::Pace(Rate::from_bits_per_s(1000)))));
         assert_eq!(session.clone().hear(rate(1001)), Err(Violation::Exceeds { asked: 1001, admitted: 1000 }));
-        session.hear(FromClient::End).unwrap();
+        session.hear(FromClient::End { sent: None }).unwrap();
         session.hear(phase(2, udp(Load::Fixed { bits_per_s: 500 }))).unwrap();
         session.hear(FromClient::Begin).unwrap();
         assert!(matches!(session.hear(rate(10)), Err(Violation::OutOfOrder { said: "rate", .. })));
@@ -272,7 +275,7 @@ mod tests {
             (0..4u32).prop_map(|number| phase(number, udp(Load::Told))),
             Just(FromClient::Begin),
             Just(FromClient::Rate { bits_per_s: 1 }),
-            Just(FromClient::End),
+            Just(FromClient::End { sent: None }),
         ]
     }
 
@@ -287,7 +290,7 @@ mod tests {
                     Ok(Some(Deed::Admit(_))) => { asked = true; session.admitted(); }
                     Ok(Some(Deed::Prepare(_))) => { prop_assert!(asked); prepared = true; }
                     Ok(Some(Deed::Begin)) => prop_assert!(std::mem::replace(&mut prepared, false)),
-                    Ok(Some(Deed::End)) => prepared = false,
+                    Ok(Some(Deed::End { .. })) => prepared = false,
                     Ok(_) => {}
                     Err(_) => break,
                 }

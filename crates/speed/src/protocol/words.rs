@@ -1,6 +1,7 @@
 //! The words.
 
-use netrig_agent::bulk::HostReport;
+use netrig_agent::STAMP_LEN;
+use netrig_agent::bulk::{HostReport, LossPeriods};
 use netrig_core::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +48,10 @@ pub enum FromClient {
         bits_per_s: u64,
     },
     /// The phase is over.
-    End,
+    End {
+        /// Datagrams that it has sent, of a phase of such.
+        sent: Option<u64>,
+    },
 }
 
 /// What a server says.
@@ -88,8 +92,12 @@ pub enum FromServer {
         /// Bytes.
         bytes: u64,
     },
+    /// What has arrived of the client's datagrams; told at each reading.
+    Heard(Heard),
     /// Part of what the server has counted, in the order of time.
     Counted(Vec<Counted>),
+    /// The same of datagrams.
+    HeardInAll(Vec<Heard>),
     /// All about the phase has been told.
     Report(Box<EndReport>),
     /// It is turned away.
@@ -208,7 +216,7 @@ pub enum PhaseError {
         lasts: Duration,
     },
     /// Datagrams that cannot be.
-    #[error("datagrams of {0} B: expected 36 to 65507")]
+    #[error("datagrams of {0} B: expected {SHORTEST_DATAGRAM} to {LONGEST_DATAGRAM}")]
     Size(u16),
     /// No load.
     #[error("datagrams at 0 bit/s: expected a rate")]
@@ -216,7 +224,7 @@ pub enum PhaseError {
 }
 
 /// The shortest payload of a datagram, bytes: it has room for its number and its times.
-const SHORTEST_DATAGRAM: u16 = 36;
+const SHORTEST_DATAGRAM: u16 = STAMP_LEN as u16;
 /// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes.
 const LONGEST_DATAGRAM: u16 = 65_507;
 
@@ -327,6 +335,44 @@ impl Counted {
     pub const IN_A_FRAME: usize = 8192;
 }
 
+/// What had become of datagrams at a moment, as their receiver tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heard {
+    /// Since the phase began, by the receiver's clock, ns.
+    pub at_ns: u64,
+    /// Datagrams that have arrived, each once.
+    pub received: u64,
+    /// One more than the highest number that has arrived.
+    pub expected: u64,
+    /// Payload that has arrived, bytes.
+    pub bytes: u64,
+    /// When the last one arrived, by the receiver's clock, ns.
+    pub last_arrival_ns: u64,
+    /// From the sender's clock to the receiver's, of what arrived since the reading before, ns: the least, the mean, the most.
+    pub passage_ns: Option<[i64; 3]>,
+}
+
+/// What became of all datagrams of a phase in one direction, at an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Datagrams {
+    /// That this end has sent.
+    pub sent: u64,
+    /// That were due and that it could not send.
+    pub skipped: u64,
+    /// That arrived here, each once.
+    pub received: u64,
+    /// Arrivals of what had arrived before.
+    pub duplicated: u64,
+    /// That arrived after one with a higher number (RFC 4737 section 3.3).
+    pub reordered: u64,
+    /// That never arrived.
+    pub losses: LossPeriods,
+    /// That reached this end's host, whose socket had no room for them.
+    pub dropped: u64,
+}
+
 /// What an end tells of a phase as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -347,6 +393,8 @@ pub struct EndReport {
     pub buffers: Option<[u64; 2]>,
     /// The congestion control of what it sends.
     pub congestion: Option<String>,
+    /// Its datagrams.
+    pub datagrams: Option<Datagrams>,
     /// Why it says nothing of the path.
     pub faults: Vec<String>,
 }
@@ -370,13 +418,13 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_out_is_said() {
         for good in
-            [Carrier::Idle, tcp(1), tcp(128), udp(36, Load::Told), udp(1400, Load::Fixed { bits_per_s: 1 })]
+            [Carrier::Idle, tcp(1), tcp(128), udp(28, Load::Told), udp(1400, Load::Fixed { bits_per_s: 1 })]
         {
             assert_eq!(phase(good).check(), Ok(()));
         }
         assert_eq!(phase(tcp(0)).check(), Err(PhaseError::Streams(0)));
         assert_eq!(phase(tcp(129)).check(), Err(PhaseError::Streams(129)));
-        assert_eq!(phase(udp(35, Load::Told)).check(), Err(PhaseError::Size(35)));
+        assert_eq!(phase(udp(27, Load::Told)).check(), Err(PhaseError::Size(27)));
         assert_eq!(phase(udp(99, Load::Poisson { bits_per_s: 0, seed: 1 })).check(), Err(PhaseError::NoRate));
         let endless = Phase { lasts_ns: u64::MAX, ..phase(Carrier::Idle) };
         assert!(matches!(endless.check(), Err(PhaseError::Lasts(_))));

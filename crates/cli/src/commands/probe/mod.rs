@@ -17,7 +17,8 @@ use netrig_agent::probe::{ProbeError, Report, Told};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 
 use arguments::{Form, Kind};
-pub use arguments::{Probe, Target};
+pub use arguments::{KeyPlace, Probe, Target};
+pub use key::read as read_key;
 pub use target::resolve;
 
 /// Measures a path, or is the far end of who does.

@@ -1,4 +1,4 @@
-//! TLS for SIP (RFC 3261 section 26.3, RFC 5922): versions 1.2 and 1.3, by rustls on ring.
+//! TLS, versions 1.2 and 1.3, by rustls on ring: identities, and whom one trusts (for SIP RFC 3261 section 26.3, RFC 5922).
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,119 @@
+//! What may be typed behind `netrig speed`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use netrig_core::{Duration, Rate, Size};
+use netrig_speed::protocol;
+
+use crate::commands::probe::{KeyPlace, Target};
+
+/// `netrig speed`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Speed {
+    #[command(subcommand)]
+    pub kind: Option<Kind>,
+    #[command(flatten)]
+    pub measure: Option<Measure>,
+}
+
+/// What is no measurement.
+#[derive(Debug, Subcommand)]
+pub enum Kind {
+    /// The server: listens with TCP and UDP at one port, and lets in as many at once as it is told
+    Serve(Serve),
+}
+
+/// `netrig speed HOST`.
+#[derive(Debug, Args)]
+pub struct Measure {
+    #[command(flatten)]
+    pub target: Target,
+    /// For how long data goes each way
+    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "5s")]
+    pub time: Duration,
+    /// For how long the idle path is watched first
+    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "1s")]
+    pub idle: Duration,
+    /// Connections that carry data at once, 1 to 128
+    #[arg(long, short = 'P', help_heading = "Measurement", value_name = "N", default_value_t = 4)]
+    pub streams: u16,
+    /// Only from the server to here
+    #[arg(long, help_heading = "Measurement", conflicts_with_all = ["up", "both"])]
+    pub down: bool,
+    /// Only from here to the server
+    #[arg(long, help_heading = "Measurement", conflicts_with = "both")]
+    pub up: bool,
+    /// Both ways at once, after each by itself
+    #[arg(long, help_heading = "Measurement")]
+    pub both: bool,
+    /// Datagrams at this rate of payload, in the place of connections
+    #[arg(long, help_heading = "Measurement", value_name = "RATE", conflicts_with = "streams")]
+    pub udp: Option<Rate>,
+    /// Payload of each datagram
+    #[arg(
+        long,
+        help_heading = "Measurement",
+        value_name = "SIZE",
+        default_value = "1200B",
+        requires = "udp"
+    )]
+    pub size: Size,
+    /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given
+    #[arg(long, help_heading = "Measurement", value_name = "NAME")]
+    pub congestion: Option<String>,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    /// A file of PEM with the authorities that may have signed the server's certificate; if not given any is taken, and the key
+    /// alone proves who it is
+    #[arg(long, help_heading = "Key", value_name = "FILE")]
+    pub trust: Option<PathBuf>,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `netrig speed serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Address at which to listen, repeated for several; the loopback addresses if not given
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<IpAddr>,
+    /// Port of TCP and UDP
+    #[arg(long, value_name = "PORT", default_value_t = protocol::PORT)]
+    pub port: u16,
+    /// Let anybody measure who can reach it, without a key
+    #[arg(long)]
+    pub open: bool,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    /// Its certificate, a file of PEM; a new one that has signed itself if not given
+    #[arg(long, help_heading = "Key", value_name = "FILE", requires = "certificate_key")]
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate, a file of PEM
+    #[arg(long, help_heading = "Key", value_name = "FILE", requires = "certificate")]
+    pub certificate_key: Option<PathBuf>,
+    /// Sessions that measure at the same time
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 4)]
+    pub sessions: usize,
+    /// Sessions that may wait for their turn
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 64)]
+    pub queue: usize,
+    /// Sessions of one address (of IPv6: of one /64) that measure at the same time
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 1)]
+    pub per_address: usize,
+    /// What all sessions together may carry in one direction
+    #[arg(long, help_heading = "Limits", value_name = "RATE")]
+    pub max_rate: Option<Rate>,
+    /// How long a session may take
+    #[arg(long, help_heading = "Limits", value_name = "TIME", default_value = "120s")]
+    pub max_time: Duration,
+    /// What a session may carry in all
+    #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value = "1000GB")]
+    pub max_size: Size,
+    /// Print one JSON document about what was done when it ends
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,112 @@
+//! `netrig speed HOST`.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::process::ExitCode;
+
+use netrig_agent::tls::{self, Trust};
+use netrig_core::Duration;
+use netrig_speed::measure::{self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SpeedError};
+use netrig_speed::protocol::{Carrier, Load, PORT, Way};
+
+use super::arguments::Measure;
+use super::show;
+use crate::commands::probe::{read_key, resolve};
+use crate::failure::{Failure, INTERRUPTED, print};
+use crate::interruption::until_interrupted;
+
+/// Time between two readings.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Time between two echoes.
+const ECHO_EVERY: Duration = Duration::from_millis(20);
+
+pub fn measure(arguments: &Measure) -> Result<ExitCode, Failure> {
+    let order = order(arguments)?;
+    let cancel = until_interrupted()?;
+    let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
+    let report = meter::measure(order, &cancel, &mut |progress| line.tell(progress)).map_err(failure);
+    line.clear();
+    let report = report?;
+    if arguments.json {
+        print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
+    } else {
+        print(show::table(&report).trim_end())?;
+    }
+    Ok(if report.partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
+    let server = resolve(&arguments.target, PORT)?;
+    let trust = match &arguments.trust {
+        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+        None => Trust::Anyone,
+    };
+    let ways = match (arguments.down, arguments.up, arguments.both) {
+        (true, ..) => &[Way::Down][..],
+        (_, true, _) => &[Way::Up],
+        (.., true) => &[Way::Down, Way::Up, Way::Both],
+        _ => &[Way::Down, Way::Up],
+    };
+    let size = u16::try_from(arguments.size.bytes())
+        .map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
+    let carrier = |way: &Way| match arguments.udp {
+        Some(rate) => Carrier::Udp { way: *way, size, load: Load::Fixed { bits_per_s: rate.bits_per_s() } },
+        None => {
+            Carrier::Tcp { way: *way, streams: arguments.streams, congestion: arguments.congestion.clone() }
+        }
+    };
+    let phase = |way| PhaseOrder { carrier: carrier(way), lasts: arguments.time, every: EVERY };
+    Ok(MeasureOrder {
+        call: CallOrder {
+            server,
+            name: server.ip().into(),
+            tls: tls::client(&trust, None).map_err(Failure::request)?,
+            key: read_key(&arguments.key)?,
+            rate: arguments.udp,
+        },
+        idle: arguments.idle,
+        phases: ways.iter().map(phase).collect(),
+        echo_every: ECHO_EVERY,
+    })
+}
+
+fn failure(error: SpeedError) -> Failure {
+    match error {
+        SpeedError::Phase(_) => Failure::request(error),
+        SpeedError::Interrupted => Failure::Interrupted,
+        other => Failure::failed(other),
+    }
+}
+
+/// What is shown while it goes on: one line of stderr, written again and again where that is a terminal.
+struct Line {
+    is_live: bool,
+    before: (f64, u64),
+}
+
+impl Line {
+    fn tell(&mut self, progress: Progress) {
+        let text = match progress {
+            Progress::Waits { before, of } => format!("waiting: {before} before us, {of} in all"),
+            Progress::Phase(_) => {
+                self.before = (0.0, 0);
+                return;
+            }
+            Progress::Arrived { way, at_s, bytes } => {
+                let (at, had) = std::mem::replace(&mut self.before, (at_s, bytes));
+                let rate = bytes.saturating_sub(had) as f64 * 8.0 / (at_s - at).max(1e-3);
+                format!("{} {at_s:4.1} s  {}", show::way(way), show::rate(rate))
+            }
+        };
+        if self.is_live {
+            // A terminal that is gone needs nothing.
+            let _ = write!(stderr(), "\r\x1b[2K{text}");
+        }
+    }
+
+    fn clear(&self) {
+        if self.is_live {
+            let _ = write!(stderr(), "\r\x1b[2K");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `netrig speed`: how fast a line is, and the server for those who ask.
+
+mod arguments;
+mod measure;
+mod serve;
+mod show;
+
+use std::process::ExitCode;
+
+use arguments::Kind;
+pub use arguments::Speed;
+
+use crate::failure::Failure;
+
+/// Measures against a server, or is one.
+pub fn speed(arguments: &Speed) -> Result<ExitCode, Failure> {
+    match (&arguments.kind, &arguments.measure) {
+        (Some(Kind::Serve(arguments)), _) => serve::serve(arguments),
+        (None, Some(arguments)) => measure::measure(arguments),
+        (None, None) => {
+            Err(Failure::request("expected the host of a server, or `serve`: netrig speed --help"))
+        }
+    }
+}

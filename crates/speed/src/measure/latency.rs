@@ -1,0 +1,137 @@
+//! How long the path takes, while it is idle and while it carries: datagrams of a flow of their own that come back.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use netrig_agent::bulk::{StampedSocket, datagram_socket};
+use netrig_agent::{become_real_time, monotonic_nanos};
+use netrig_core::Duration;
+
+use crate::meter::Round;
+use crate::protocol::{Echo, Preamble, Token};
+
+/// One that has not come back after so long is lost.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Echoes that go on until somebody wants to know what became of them.
+#[derive(Debug)]
+pub struct Latency {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<Vec<Round>>>,
+}
+
+impl Latency {
+    /// Begins to send an echo every so often from `local`, an address of this host, to the server.
+    ///
+    /// # Errors
+    /// If the kernel refuses a socket or a thread.
+    pub fn begin(local: SocketAddr, server: SocketAddr, token: Token, every: Duration) -> io::Result<Self> {
+        let socket = StampedSocket::new(datagram_socket(local, server).map_err(io::Error::other)?)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("speed-latency".to_owned());
+        let thread = thread.spawn(move || Rounds::new(socket, token).go(every, &until))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends it; every echo in the order of sending.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn end(self) -> io::Result<Vec<Round>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the echoes has panicked")))
+    }
+}
+
+struct Rounds {
+    socket: StampedSocket,
+    token: Token,
+    /// When the echoes that are underway were sent.
+    underway: BTreeMap<u64, u64>,
+    done: BTreeMap<u64, Round>,
+    next: u64,
+}
+
+impl Rounds {
+    const fn new(socket: StampedSocket, token: Token) -> Self {
+        Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0 }
+    }
+
+    fn go(mut self, every: Duration, stop: &AtomicBool) -> io::Result<Vec<Round>> {
+        // Where it may not, an echo is late by what other threads take, and its stamps tell of that.
+        let _ = become_real_time();
+        let mut due = monotonic_nanos();
+        while !stop.load(Ordering::Relaxed) {
+            let now = monotonic_nanos();
+            if now >= due {
+                self.send(now)?;
+                due = (due + every.as_nanos()).max(now);
+            }
+            self.hear(Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(50)))?;
+        }
+        // Those that are underway when it ends are neither lost nor back.
+        Ok(self.done.into_values().collect())
+    }
+
+    fn send(&mut self, now: u64) -> io::Result<()> {
+        let preamble = Preamble { token: self.token, phase: 0, stream: 0 };
+        let echo = Echo { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
+        self.socket.send(&echo.encode())?;
+        self.underway.insert(self.next, now);
+        self.next += 1;
+        while let Some((number, sent)) =
+            self.underway.first_key_value().map(|(number, sent)| (*number, *sent))
+            && now - sent > PATIENCE.as_nanos()
+        {
+            self.underway.remove(&number);
+            self.done.insert(number, Round { sent, took_ns: None, ways_ns: None });
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, within: Duration) -> io::Result<()> {
+        let (token, underway, done) = (self.token, &mut self.underway, &mut self.done);
+        self.socket.receive(within, |datagram| {
+            let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
+            let Some((echo, sent)) = echo.and_then(|echo| Some((echo, underway.remove(&echo.number)?)))
+            else {
+                return;
+            };
+            done.insert(echo.number, round(&echo, sent, datagram.at));
+        })
+    }
+}
+
+/// What became of an echo that is back.
+fn round(echo: &Echo, sent: u64, back: u64) -> Round {
+    let [there, left] = echo.there_ns;
+    let kept = left.saturating_sub(there);
+    let way = |from: u64, to: u64| to.wrapping_sub(from).cast_signed();
+    Round {
+        sent,
+        took_ns: Some(back.saturating_sub(sent).saturating_sub(kept)),
+        ways_ns: Some([way(sent, there), way(left, back)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the server keeps an echo for is not the path's, and ways between two clocks differ by what these differ by.
+    #[test]
+    fn a_round_is_the_paths() {
+        let preamble = Preamble { token: Token([0; 16]), phase: 0, stream: 0 };
+        let hour = 3_600_000_000_000;
+        let echo = Echo { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
+        let round = round(&echo, 1000, 11_000);
+        assert_eq!(round.took_ns, Some(5000));
+        let [there, back] = round.ways_ns.unwrap();
+        assert_eq!((there + back, there - back), (5000, 2 * hour as i64 + 1000));
+    }
+}

@@ -1,0 +1,11 @@
+//! The client: calls a server, carries phases, and watches the path's delay meanwhile.
+
+mod call;
+mod error;
+mod latency;
+mod measurement;
+
+pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering};
+pub use error::SpeedError;
+pub use latency::Latency;
+pub use measurement::{MeasureOrder, PhaseReport, Progress, Report, measure};

@@ -1,0 +1,10 @@
+//! From what both ends have counted to what is told: rates after the warm-up and at every layer, how steady they were, and what
+//! was lost.
+
+mod course;
+mod delays;
+mod layers;
+
+pub use course::{Course, Throughput};
+pub use delays::{Delays, Round};
+pub use layers::{Layers, Packet};

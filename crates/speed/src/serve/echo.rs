@@ -1,0 +1,64 @@
+//! Datagrams of a session that come back.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use netrig_agent::bulk::{StampedSocket, datagram_socket};
+use netrig_agent::{become_real_time, realtime_nanos};
+use netrig_core::Duration;
+
+use crate::protocol::{Echo, Token};
+
+/// How often it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Sends back what one address of a session's host sends.
+pub(super) struct Echoing {
+    pub peer: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Echoing {
+    /// Begins to send back what comes from `peer`, to which `local` has been named.
+    ///
+    /// # Errors
+    /// If the kernel refuses a socket or a thread.
+    pub fn begin(local: SocketAddr, peer: SocketAddr, token: Token) -> io::Result<Self> {
+        let socket = StampedSocket::new(datagram_socket(local, peer).map_err(io::Error::other)?)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("speed-echo".to_owned());
+        let thread = Some(thread.spawn(move || reflect(socket, token, &until))?);
+        Ok(Self { peer, stop, thread })
+    }
+}
+
+impl Drop for Echoing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // What it could not send back the client counts as lost.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool) -> io::Result<()> {
+    // Where it may not, an echo waits for the threads that carry data, and is stamped when it came all the same.
+    let _ = become_real_time();
+    let mut answers = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        socket.receive(LOOK, |datagram| {
+            let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
+            answers.extend(echo.map(|echo| (echo, datagram.since_1970)));
+        })?;
+        for (echo, received) in answers.drain(..) {
+            socket.send(&Echo { there_ns: [received, realtime_nanos()], ..echo }.encode())?;
+        }
+    }
+    Ok(())
+}
