@@ -21,9 +21,11 @@
 
 pub mod admission;
 pub mod carry;
+pub mod http;
 pub mod iperf3;
 pub mod measure;
 pub mod meter;
+pub mod ndt7;
 pub mod protocol;
 pub mod search;
 pub mod serve;

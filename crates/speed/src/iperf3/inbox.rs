@@ -1,5 +1,7 @@
 //! What has come over the connection for control and is not read yet.
 
+use serde::de::{DeserializeOwned, Error as _};
+
 /// Bytes that wait for the rest of what they belong to.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
@@ -59,6 +61,15 @@ impl Inbox {
     /// Nothing more is read.
     pub fn clear(&mut self) {
         *self = Self::default();
+    }
+}
+
+/// Reads an object of JSON; serde would take an array for one.
+pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    if json.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(json)
+    } else {
+        Err(serde_json::Error::custom("an object was expected"))
     }
 }
 

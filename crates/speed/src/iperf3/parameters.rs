@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::datagram::{self, Counter};
+use super::inbox::object;
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
 
 /// Longest parameters that are read, bytes of JSON: what iperf3 itself reads.
@@ -258,7 +259,7 @@ impl Parameters {
     /// # Errors
     /// If it cannot be read, or a number is beyond what iperf3 has.
     pub fn read(json: &[u8]) -> Result<Self, ParameterError> {
-        serde_json::from_slice::<Wire>(json).map_err(ParameterError::Json)?.checked()
+        object::<Wire>(json).map_err(ParameterError::Json)?.checked()
     }
 
     /// As JSON.

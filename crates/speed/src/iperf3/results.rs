@@ -6,6 +6,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use super::inbox::object;
 use super::{MOST_STREAMS, stream_id};
 
 /// Longest results that a server reads, bytes of JSON: some four times what the most streams take.
@@ -94,8 +95,7 @@ impl Results {
     /// # Errors
     /// If it cannot be read, or is of other streams.
     pub fn read(json: &[u8], streams: u32) -> Result<Self, ResultsError> {
-        let wire: Wire = serde_json::from_slice(json)?;
-        let results: Self = wire.into();
+        let results: Self = object::<Wire>(json)?.into();
         let mut ids: Vec<_> = results.streams.iter().map(|stream| stream.id).collect();
         ids.sort_unstable();
         let expected = (0..streams).map(stream_id);
