@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant};
 
-use super::code::Refusal;
+use super::code::{Code, Refusal};
 use super::cookie::Cookie;
 use super::error::{Phase, SessionError};
 use super::inbox::{Inbox, TooLong, framed};
@@ -99,7 +99,12 @@ impl ClientSession {
 
     /// The server has closed the connection.
     pub fn handle_close(&mut self) {
-        if self.stage != Stage::Over {
+        let refused = if self.stage == Stage::Refused { self.inbox.array() } else { None };
+        if let Some(code) = refused {
+            // Servers such as 3.12 tell of a wrong password by the first number alone.
+            let code = Code(i32::from_be_bytes(code));
+            self.end(Err(SessionError::Refused(code.into())));
+        } else if self.stage != Stage::Over {
             self.end(Err(SessionError::Closed(self.phase())));
         }
     }

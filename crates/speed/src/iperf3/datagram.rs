@@ -18,7 +18,7 @@ pub const LEAST: usize = 16;
 /// Octets of the longest.
 pub const MOST: usize = 65_507;
 
-/// What a client sends to open a stream over UDP, from 3.12 or so.
+/// What a client sends to open a stream over UDP, since 3.12.
 pub const CONNECT: [u8; 4] = 0x3637_3839_u32.to_le_bytes();
 
 /// What clients before that send.

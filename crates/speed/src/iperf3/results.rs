@@ -63,7 +63,7 @@ pub struct StreamResult {
     pub jitter: f64,
     /// Datagrams that are missing.
     pub errors: u64,
-    /// Of these, before the warm-up was over; nothing if the end is older than 3.14 or so.
+    /// Of these, before the warm-up was over; nothing if the end is older than 3.14.
     pub omitted_errors: Option<u64>,
     /// Datagrams sent, or the highest number received.
     pub packets: u64,

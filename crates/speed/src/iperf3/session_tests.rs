@@ -189,6 +189,19 @@ fn a_client_says_why_it_was_refused() {
 }
 
 #[test]
+fn half_a_refusal_is_one() {
+    for (said, words) in
+        [(&[0xfe, 0, 0, 0, 142][..], "a user's name and password"), (&[0xfe, 0, 0], "closed the connection")]
+    {
+        let mut client = ClientSession::new(at(0), cookie(), Parameters::default());
+        client.handle_bytes(at(0), said);
+        client.handle_close();
+        let [ClientEvent::Over(Err(error))] = &client_events(&mut client)[..] else { panic!() };
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
 fn a_silent_server_ends_the_session() {
     let mut client = ClientSession::new(at(0), cookie(), Parameters::default());
     client.handle_timeout(at(30));

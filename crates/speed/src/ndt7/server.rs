@@ -165,6 +165,14 @@ impl ServerSession {
         }
     }
 
+    /// The test ends here, before its time: the client is told, and closes.
+    pub fn close(&mut self) {
+        if self.stage == Stage::Running {
+            self.stage = Stage::Closing;
+            self.send(&frame::close(CloseCode::NORMAL, "", None));
+        }
+    }
+
     /// What is to be sent, between two messages of load.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
@@ -220,11 +228,6 @@ impl ServerSession {
         } else {
             self.out.extend_from_slice(bytes);
         }
-    }
-
-    fn close(&mut self) {
-        self.stage = Stage::Closing;
-        self.send(&frame::close(CloseCode::NORMAL, "", None));
     }
 
     fn fail(&mut self, code: CloseCode, error: ServerError) {

@@ -12,11 +12,11 @@ mod flow;
 mod server;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
 
 use netrig_speed::iperf3::datagram::Counter;
-use netrig_speed::iperf3::{Direction, Limits, Parameters, Results, Transport};
+use netrig_speed::iperf3::{Direction, Limits, Parameters, Results, SessionError, Transport};
 use serde_json::Value;
 use server::Server;
 
@@ -63,9 +63,13 @@ fn iperf3(server: SocketAddr, arguments: &str) -> Child {
 /// The program as a server of one test.
 fn iperf3_server() -> (SocketAddr, Child) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    (address, iperf3_server_at(address))
+}
+
+fn iperf3_server_at(address: SocketAddr) -> Child {
     let mut command = Command::new("iperf3");
     command.args(["-J", "-s", "-1", "-B", "127.0.0.1", "-p", &address.port().to_string()]);
-    (address, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// What it printed, and that it succeeded.
@@ -262,15 +266,49 @@ fn its_server_refuses_us_in_words() {
     if !there() {
         return;
     }
-    let (address, child) = iperf3_server();
-    // Its own check of a rate against a limit, of which there is none, does not tell; an algorithm that is not there does.
-    let asked = Parameters { time: 1, server_affinity: Some(1000), ..Parameters::default() };
+    // It needs the port of UDP as well, which somebody else has.
+    let taken = loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        if let Ok(taken) = UdpSocket::bind(listener.local_addr().unwrap()) {
+            break taken;
+        }
+    };
+    let address = taken.local_addr().unwrap();
+    let mut child = iperf3_server_at(address);
+    let asked = Parameters {
+        transport: Transport::Udp,
+        len: 1000,
+        rate: 1_000_000,
+        time: 1,
+        ..Parameters::default()
+    };
     let ended = client::run(address, &asked);
     let error = ended.outcome.unwrap_err().to_string();
-    assert!(error.starts_with("the server refused the test: it cannot set the CPU affinity"), "{error}");
+    assert!(
+        error.starts_with("the server refused the test: it could not open or read a stream ("),
+        "{error}"
+    );
     let document: Value = serde_json::from_str(&ended.document).unwrap();
-    assert_eq!(document["error"], error.as_str());
-    child.wait_with_output().unwrap();
+    assert_eq!((&document["error"], &document["end"]), (&error.into(), &serde_json::json!({})));
+    // Of one test, but this was none.
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+#[test]
+fn its_server_is_busy_for_one_at_a_time() {
+    if !there() {
+        return;
+    }
+    let (address, child) = iperf3_server();
+    let asked = Parameters { time: 2, rate: 8_000_000, ..Parameters::default() };
+    let first = std::thread::spawn(move || client::run(address, &asked));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let second = client::run(address, &Parameters { time: 1, ..Parameters::default() });
+    let error = second.outcome.unwrap_err();
+    assert!(matches!(error, SessionError::Busy | SessionError::Closed(_)), "{error}");
+    assert!(first.join().unwrap().outcome.is_ok());
+    printed(child);
 }
 
 /// The names of all values, with what is in a list under one.
