@@ -12,7 +12,7 @@
 //!   opens its streams ══════════════════════▶   TCP: the cookie; UDP: four bytes, which are answered by four
 //!   ◀─────────────────────────────────────── TEST_START, TEST_RUNNING
 //!   ◀═════════════ data ════════════════════▶
-//!   TEST_END ───────────────────────────────▶
+//!   TEST_END ───────────────────────────────▶   closes its streams
 //!   ◀─────────────────────────────────────── EXCHANGE_RESULTS
 //!   length, results as JSON ────────────────▶
 //!   ◀──────────────── length, results as JSON, DISPLAY_RESULTS

@@ -29,7 +29,9 @@ pub enum ServerEvent {
     Asked(Box<Parameters>),
     /// All streams stand, and the client was told so: send and receive.
     Start,
-    /// The client has had enough: stop, and tell the [`results`](ServerSession::results).
+    /// The client has had enough: stop, close all streams over TCP, and then tell the [`results`](ServerSession::results).
+    ///
+    /// Clients such as 3.12 that receive read whole blocks, and hear nothing else until theirs is full or the stream ends.
     Stop,
     /// The client has told what it found, and was told what was found here.
     Results(Box<Results>),

@@ -286,6 +286,8 @@ impl<'a> Control<'a> {
         self.seconds = self.began.elapsed().as_secs_f64();
         self.flows.iter().for_each(|(flow, _)| flow.stop());
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        // A client that receives waits for that.
+        self.flows.iter_mut().for_each(|(_, stream)| *stream = None);
         // Datagrams that are still on their way through the kernel.
         std::thread::sleep(StdDuration::from_millis(50));
         let asked = self.asked.as_ref().unwrap();
