@@ -26,6 +26,8 @@ pub struct TcpInfo {
     pub has_timestamps: bool,
     /// User bytes of a full segment: `snd_mss`, of which the options that every segment has are no part.
     pub segment: u32,
+    /// User bytes of the longest segment that this end said may come, options that every segment has no part of it.
+    pub announced: u32,
     /// The longest IP packet that the path is taken to carry, bytes.
     pub path_mtu: u32,
     /// The window that the peer offers, bytes.
@@ -122,6 +124,7 @@ impl TcpInfo {
             state: bytes.first().copied().unwrap_or(CLOSED),
             has_timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
             segment: word(16),
+            announced: word(84),
             path_mtu: word(60),
             window: word(228).into(),
             cwnd: u64::from(word(80)) * mss,
@@ -167,6 +170,7 @@ mod tests {
         put(offset_of!(tcp_info, tcpi_rto), 204_000, 4);
         put(offset_of!(tcp_info, tcpi_snd_mss), 1448, 4);
         put(offset_of!(tcp_info, tcpi_pmtu), 1500, 4);
+        put(offset_of!(tcp_info, tcpi_advmss), 1460, 4);
         put(offset_of!(tcp_info, tcpi_options), 0b101, 1);
         put(offset_of!(tcp_info, tcpi_unacked), 10, 4);
         put(offset_of!(tcp_info, tcpi_sacked), 3, 4);
@@ -181,6 +185,7 @@ mod tests {
         assert_eq!(info.srtt, Some(Duration::from_millis(40)));
         assert_eq!(info.rto, Duration::from_millis(204));
         assert_eq!((info.segment, info.path_mtu, info.has_timestamps), (1448, 1500, true));
+        assert_eq!(info.announced, 1460);
     }
 
     #[test]
