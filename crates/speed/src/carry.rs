@@ -369,6 +369,7 @@ fn heard_of(taken: &Taken, begun: u64) -> Heard {
         expected: taken.arrivals.expected,
         bytes: taken.bytes,
         last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),
+        last_sent_ns: taken.last_sent.since(Instant::ZERO).as_nanos(),
         passage_ns: taken.passage.map(|passage| [passage.least, passage.mean as i64, passage.most]),
     }
 }

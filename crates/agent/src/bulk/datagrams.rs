@@ -242,6 +242,8 @@ pub struct Taken {
     pub bytes: u64,
     /// When the last one arrived, by the kernel's stamp, since the clock's epoch; zero before the first.
     pub last_arrival: Instant,
+    /// When the last of those that arrived was sent, by the sender's clock; zero before the first.
+    pub last_sent: Instant,
     /// Losses and how they lie.
     pub losses: LossPeriods,
     /// Datagrams that reached this host, and that the socket had no room for.
@@ -288,6 +290,7 @@ pub struct DatagramSink {
     losses: LossLog,
     bytes: u64,
     last_arrival: Instant,
+    last_sent: Instant,
     dropped_before: u32,
     passage: Option<Passage>,
     effort: Effort,
@@ -312,6 +315,7 @@ impl DatagramSink {
             losses: LossLog::default(),
             bytes: 0,
             last_arrival: Instant::ZERO,
+            last_sent: Instant::ZERO,
             passage: None,
             effort: Effort::default(),
         })
@@ -376,6 +380,7 @@ impl DatagramSink {
                         self.losses.came(stamp.number);
                         self.bytes += len as u64;
                         self.last_arrival = self.last_arrival.max(arrived);
+                        self.last_sent = self.last_sent.max(stamp.sent);
                         let took = arrived.as_nanos().wrapping_sub(stamp.sent.as_nanos()).cast_signed();
                         Passage::add(&mut self.passage, took);
                     }
@@ -392,6 +397,7 @@ impl DatagramSink {
             arrivals: self.log.counts(),
             bytes: self.bytes,
             last_arrival: self.last_arrival,
+            last_sent: self.last_sent,
             losses: self.losses.counts(),
             dropped: drops(self.socket.as_fd())?.wrapping_sub(self.dropped_before).into(),
             passage: self.passage.take(),

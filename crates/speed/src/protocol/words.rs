@@ -349,6 +349,8 @@ pub struct Heard {
     pub bytes: u64,
     /// When the last one arrived, by the receiver's clock, ns.
     pub last_arrival_ns: u64,
+    /// When the last of those that arrived was sent, by the sender's clock, ns.
+    pub last_sent_ns: u64,
     /// From the sender's clock to the receiver's, of what arrived since the reading before, ns: the least, the mean, the most.
     pub passage_ns: Option<[i64; 3]>,
 }

@@ -1,5 +1,7 @@
 //! What a receiver tells a search.
 
+use crate::protocol::Heard;
+
 /// What a receiver had counted at a moment, since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
@@ -9,19 +11,36 @@ pub struct Feedback {
     pub expected: u64,
     /// When the last of them arrived, ns by the receiver's clock: the kernel's stamp.
     pub last_arrival_ns: u64,
+    /// When it was sent, ns by the sender's clock: what it truly offered shows in this, whatever it was asked for.
+    pub last_sent_ns: u64,
     /// How long the quickest of those took that arrived since the feedback before, ns between two clocks; nothing if none did.
     pub least_passage_ns: Option<i64>,
+}
+
+impl From<&Heard> for Feedback {
+    fn from(heard: &Heard) -> Self {
+        Self {
+            received: heard.received,
+            expected: heard.expected,
+            last_arrival_ns: heard.last_arrival_ns,
+            last_sent_ns: heard.last_sent_ns,
+            least_passage_ns: heard.passage_ns.map(|[least, ..]| least),
+        }
+    }
 }
 
 /// What happened between two feedbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Span {
-    /// Datagrams that were sent, and would have arrived in it.
+    /// Datagrams that were sent.
     pub sent: u64,
+    /// Of these, those that arrived.
     pub received: u64,
-    /// From the last arrival before it to the last in it, ns.
-    pub took_ns: u64,
-    pub least_passage_ns: Option<i64>,
+    /// In which they were sent, and in which they arrived, ns.
+    pub sending_ns: u64,
+    pub arriving_ns: u64,
+    /// How long the quickest of the latest took, ns between two clocks.
+    pub passage_ns: Option<i64>,
 }
 
 impl Span {
@@ -29,37 +48,39 @@ impl Span {
         Self {
             sent: later.expected.saturating_sub(earlier.expected),
             received: later.received.saturating_sub(earlier.received),
-            took_ns: later.last_arrival_ns.saturating_sub(earlier.last_arrival_ns),
-            least_passage_ns: later.least_passage_ns,
+            sending_ns: later.last_sent_ns.saturating_sub(earlier.last_sent_ns),
+            arriving_ns: later.last_arrival_ns.saturating_sub(earlier.last_arrival_ns),
+            passage_ns: later.least_passage_ns,
         }
     }
 
-    /// Of neighbouring spans.
+    /// Of spans in the order of time.
     pub fn sum(spans: &[Self]) -> Self {
         Self {
             sent: spans.iter().map(|span| span.sent).sum(),
             received: spans.iter().map(|span| span.received).sum(),
-            took_ns: spans.iter().map(|span| span.took_ns).sum(),
-            least_passage_ns: spans.iter().filter_map(|span| span.least_passage_ns).min(),
+            sending_ns: spans.iter().map(|span| span.sending_ns).sum(),
+            arriving_ns: spans.iter().map(|span| span.arriving_ns).sum(),
+            passage_ns: spans.iter().rev().find_map(|span| span.passage_ns),
         }
     }
 
-    /// Datagrams per second that were sent for the time in which those that arrived did.
+    /// Datagrams per second that were sent.
     pub fn offered(&self) -> f64 {
-        self.per_s(self.sent)
+        per_s(self.sent, self.sending_ns)
     }
 
     /// Datagrams per second that arrived.
     pub fn arrived(&self) -> f64 {
-        self.per_s(self.received)
+        per_s(self.received, self.arriving_ns)
     }
 
     /// Share of what was sent that never arrived.
     pub fn lost(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { 1.0 - (self.received as f64 / self.sent as f64).min(1.0) }
     }
+}
 
-    fn per_s(&self, datagrams: u64) -> f64 {
-        if self.took_ns == 0 { 0.0 } else { datagrams as f64 * 1e9 / self.took_ns as f64 }
-    }
+fn per_s(datagrams: u64, took_ns: u64) -> f64 {
+    if took_ns == 0 { 0.0 } else { datagrams as f64 * 1e9 / took_ns as f64 }
 }

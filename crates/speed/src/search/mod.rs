@@ -13,6 +13,7 @@
 mod feedback;
 
 use netrig_core::{Duration, Instant};
+use serde::Serialize;
 
 pub use feedback::Feedback;
 use feedback::Span;
@@ -48,11 +49,14 @@ pub enum Stage {
 }
 
 /// What a search has found.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Found {
-    /// Datagrams per second that arrived while more was offered than the line carries. If it never was, the most that arrived.
+    /// Datagrams per second that arrived while more was offered than the line carries; the most that arrived if it never was.
     pub arrived: f64,
-    /// Whether more was offered than came through.
+    /// Datagrams per second that were offered meanwhile.
+    pub offered: f64,
+    /// Whether more was offered than came through. If not, the sender could do no more, or the most that it may send came
+    /// through.
     pub saturated: bool,
     /// By how much the quickest datagram took longer then than at best, ns: what stayed in the line's queue. Where a line
     /// has none (a policer), about zero.
@@ -67,6 +71,9 @@ pub struct Found {
 
 /// Between two judgements, at least.
 const STEP: Duration = Duration::from_millis(50);
+
+/// So long a sender takes to look at its rate, and feedback to be put into words.
+const REACTION: Duration = Duration::from_millis(5);
 
 /// Datagrams that a judgement is of at least.
 const LEAST: u64 = 10;
@@ -84,17 +91,21 @@ const CLIMB: f64 = 2.0;
 /// It offers so many times what the line carries while it counts.
 const ABOVE: f64 = 1.1;
 
+/// What is lost while it counts says that it offers far too much: it comes down to a little more than arrives.
+const FAR_ABOVE: f64 = 0.2;
+
 /// So much of it while the queue empties, and so much beneath.
 const DRAINING: f64 = 0.25;
 const BELOW: f64 = 0.9;
 
-/// Of what was added to the rate less than this share came through: the line carries no more.
-const MARGINAL: f64 = 0.5;
+/// More is offered than the line carries if the share that is lost exceeds that of a lower rate by this and by three standard
+/// deviations of a count.
+const EXCESS: f64 = 0.05;
 
 /// A sender that offers less than this share of what it was asked for is at its own limit.
 const WILLING: f64 = 0.75;
 
-/// A datagram has waited in a queue if it took longer than the quickest by more than this, or than so many datagrams take.
+/// A datagram has waited in a queue if it took longer than the quickest by more than this, and than so many datagrams take.
 const QUEUED: Duration = Duration::from_millis(1);
 const QUEUED_DATAGRAMS: f64 = 4.0;
 
@@ -110,13 +121,12 @@ pub struct Search {
     rate: f64,
     /// When the rate was changed last.
     since: Instant,
-    last: Option<Feedback>,
+    /// The last feedback, and when it was heard.
+    last: Option<(Instant, Feedback)>,
     /// What happened since the rate was changed and that was felt.
     spans: Vec<Span>,
     /// The quickest passage so far, ns between two clocks.
     floor: Option<i64>,
-    /// What came of the rate before.
-    before: Option<Span>,
     /// Sent and received while the line carried all that was offered.
     calm: Span,
     found: Found,
@@ -133,7 +143,6 @@ impl Search {
             last: None,
             spans: Vec::new(),
             floor: None,
-            before: None,
             calm: Span::default(),
             found: Found::default(),
         }
@@ -159,14 +168,14 @@ impl Search {
         if let Some(least) = feedback.least_passage_ns {
             self.floor = Some(self.floor.map_or(least, |floor| floor.min(least)));
         }
-        let last = self.last.replace(feedback);
         // What was on its way when the rate changed tells of the rate before.
-        let Some(last) = last.filter(|_| now.since(self.since) >= self.order.round_trip + STEP) else {
+        let felt = self.since + self.order.round_trip + REACTION;
+        let Some((_, last)) = self.last.replace((now, feedback)).filter(|(heard, _)| *heard >= felt) else {
             return;
         };
         self.spans.push(Span::between(&last, &feedback));
         let all = Span::sum(&self.spans);
-        if all.sent < LEAST || all.took_ns < STEP.as_nanos() {
+        if all.sent < LEAST || all.sending_ns < STEP.as_nanos() {
             return;
         }
         match self.stage {
@@ -180,55 +189,57 @@ impl Search {
 
     fn climb(&mut self, now: Instant, all: Span) {
         self.found.arrived = self.found.arrived.max(all.arrived());
-        let queued = self.is_queued(&all);
-        let lossy = self.loses_with_the_rate(&all);
-        if queued || lossy {
+        if self.is_too_much(&all) {
             return self.go(now, Stage::Counting, self.above(&all));
         }
         self.calm = Span::sum(&[self.calm, all]);
-        if self.rate >= self.order.most || all.offered() < WILLING * self.rate {
-            return self.go(now, Stage::Over, 0.0);
+        if self.rate >= self.order.most || self.is_at_its_limit(&all) {
+            return self.go(now, Stage::Counting, self.rate);
         }
-        self.before = Some(all);
         self.go(now, Stage::Climbing, self.rate * CLIMB);
     }
 
     fn count(&mut self, now: Instant, all: Span) {
-        let took = Duration::from_nanos(all.took_ns);
+        let latest = self.spans.last().copied().unwrap_or_default();
+        if latest.sent >= LEAST && latest.lost() > self.calm.lost() + FAR_ABOVE && !self.is_at_its_limit(&all) {
+            return self.go(now, Stage::Counting, self.above(&latest));
+        }
+        let took = Duration::from_nanos(all.arriving_ns);
         let impatient = took >= self.order.counts * PATIENCE;
         if took < self.order.counts || (all.sent < ENOUGH && !impatient) {
             return;
         }
-        let (first, second) = self.spans.split_at(self.spans.len() / 2);
-        let (first, second) = (Span::sum(first), Span::sum(second));
-        let chance = 3.0 / (second.received.max(1) as f64).sqrt() * self.calm.lost().sqrt();
-        let apart = (second.arrived() / first.arrived().max(1.0) - 1.0).abs();
-        let steady = apart <= STEADY.max(chance);
-        if !steady && !impatient {
-            return;
-        }
-        let kept = if steady { all } else { second };
-        if !self.is_queued(&kept) && !self.loses_with_the_rate(&kept) {
+        let Some(kept) = self.steady(&all).or_else(|| impatient.then(|| self.second_half())) else { return };
+        let too_much = self.is_too_much(&kept);
+        if !too_much && self.rate < self.order.most && !self.is_at_its_limit(&kept) {
             // All came that was offered: the line carries more than was thought.
-            self.before = Some(kept);
+            self.calm = Span::sum(&[self.calm, kept]);
             return self.go(now, Stage::Climbing, self.rate * ABOVE);
         }
-        self.found.arrived = kept.arrived();
-        self.found.saturated = true;
-        self.found.loss_above = kept.lost();
-        self.found.queue_ns = kept.least_passage_ns.zip(self.floor).map_or(0, |(least, floor)| least - floor);
-        self.go(now, Stage::Draining, DRAINING * kept.arrived());
+        self.found = Found {
+            arrived: kept.arrived(),
+            offered: kept.offered(),
+            saturated: too_much,
+            queue_ns: self.waited_ns(&kept),
+            loss_above: kept.lost(),
+            ..Found::default()
+        };
+        if too_much {
+            self.go(now, Stage::Draining, DRAINING * kept.arrived());
+        } else {
+            self.go(now, Stage::Over, 0.0);
+        }
     }
 
     fn drain(&mut self, now: Instant) {
         let empty = self.spans.last().is_none_or(|span| !self.is_queued(span));
         if empty {
-            self.go(now, Stage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()));
+            self.go(now, Stage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
         }
     }
 
     fn see_beneath(&mut self, now: Instant, all: Span) {
-        if Duration::from_nanos(all.took_ns) < self.order.beneath {
+        if Duration::from_nanos(all.arriving_ns) < self.order.beneath {
             return;
         }
         self.found.loss_beneath = Some(all.lost());
@@ -248,18 +259,45 @@ impl Search {
         span.arrived() * ABOVE / (1.0 - self.calm.lost()).max(0.1)
     }
 
-    /// Whether even the quickest datagram has waited.
-    fn is_queued(&self, span: &Span) -> bool {
-        let (Some(least), Some(floor)) = (span.least_passage_ns, self.floor) else { return false };
-        let datagram_ns = 1e9 / span.arrived().max(1.0);
-        (least - floor) as f64 > (QUEUED_DATAGRAMS * datagram_ns).max(QUEUED.as_nanos() as f64)
+    /// What was counted, if its halves tell the same.
+    fn steady(&self, all: &Span) -> Option<Span> {
+        let second = self.second_half();
+        let first = Span::sum(&self.spans[..self.spans.len() / 2]);
+        let chance = 3.0 / (second.received.max(1) as f64).sqrt() * self.calm.lost().sqrt();
+        let apart = (second.arrived() / first.arrived().max(f64::MIN_POSITIVE) - 1.0).abs();
+        (apart <= STEADY.max(chance)).then_some(*all)
     }
 
-    /// Whether most of what was added to the rate did not come through, beyond what is lost at any rate.
-    fn loses_with_the_rate(&self, span: &Span) -> bool {
-        let Some(before) = &self.before else { return false };
-        let more = (span.offered() - before.offered()) * (1.0 - self.calm.lost());
-        more > 0.1 * before.offered() && span.arrived() - before.arrived() < MARGINAL * more
+    fn second_half(&self) -> Span {
+        Span::sum(&self.spans[self.spans.len() / 2..])
+    }
+
+    /// Whether more was offered than the line carries: it waits in a queue, or it is lost where a lower rate was not.
+    fn is_too_much(&self, span: &Span) -> bool {
+        self.is_queued(span) || self.loses_more(span)
+    }
+
+    /// Whether the sender offered much less than it was asked for.
+    fn is_at_its_limit(&self, span: &Span) -> bool {
+        span.offered() < WILLING * self.rate
+    }
+
+    /// How much longer than at best the quickest of the latest took, ns.
+    fn waited_ns(&self, span: &Span) -> i64 {
+        span.passage_ns.zip(self.floor).map_or(0, |(passage, floor)| passage - floor)
+    }
+
+    /// Whether even the quickest of the latest has waited.
+    fn is_queued(&self, span: &Span) -> bool {
+        let datagram_ns = 1e9 / span.arrived().max(1.0);
+        self.waited_ns(span) as f64 > (QUEUED_DATAGRAMS * datagram_ns).max(QUEUED.as_nanos() as f64)
+    }
+
+    /// Whether more is lost than at the rates below. Of the first rate nobody knows.
+    fn loses_more(&self, span: &Span) -> bool {
+        let calm = self.calm.lost();
+        let chance = 3.0 * (calm * (1.0 - calm) / span.sent.max(1) as f64).sqrt();
+        self.calm.sent > 0 && span.lost() > calm + EXCESS + chance
     }
 }
 

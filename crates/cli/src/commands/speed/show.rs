@@ -78,7 +78,7 @@ fn delays(told: &Delays) -> String {
     let seconds = |value: Option<f64>| match value {
         Some(value) => {
             let unit = Unit::fitting("s", [value]);
-            format!("{} {}", plain(value / unit.size), unit.name)
+            format!("{} {}", plain(unit.convert(value)), unit.name())
         }
         None => "lost".to_owned(),
     };
