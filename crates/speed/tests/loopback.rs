@@ -10,7 +10,9 @@ use netrig_agent::probe::stamp::Key;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
-use netrig_speed::measure::{CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure};
+use netrig_speed::measure::{
+    CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure,
+};
 use netrig_speed::protocol::{Carrier, Echo, Load, Preamble, Token, Way};
 use netrig_speed::serve::{Server, ServerOrder};
 

@@ -57,7 +57,11 @@ impl<'a> Evidence<'a> {
         let phases = || report.phases.iter().filter(|phase| phase.way == way);
         let alone = |phase: &&PhaseReport| phase.carrier.way() == Some(way);
         let is_tcp = |phase: &&PhaseReport| matches!(phase.carrier, Carrier::Tcp { .. });
-        let phase = phases().filter(is_tcp).find(alone).or_else(|| phases().find(alone)).or_else(|| phases().next())?;
+        let phase = phases()
+            .filter(is_tcp)
+            .find(alone)
+            .or_else(|| phases().find(alone))
+            .or_else(|| phases().next())?;
         let searched = phases().find_map(|phase| phase.capacity.as_ref());
         Some(Self { way, phase, searched, idle: report.idle.as_ref() })
     }
@@ -115,8 +119,10 @@ impl<'a> Evidence<'a> {
         let connections = self.connections()?;
         let echoes = self.phase.delays.is_some_and(|delays| delays.p50_s.is_some());
         let stuck = self.phase.throughput.is_none_or(|told| told.bytes < connections.bytes_again);
-        (stuck && echoes && connections.bytes_again > 0)
-            .then_some(Limit::BlackHole { mtu: self.phase.sender.path_mtu, sent_again: connections.bytes_again })
+        (stuck && echoes && connections.bytes_again > 0).then_some(Limit::BlackHole {
+            mtu: self.phase.sender.path_mtu,
+            sent_again: connections.bytes_again,
+        })
     }
 
     /// The line, as a search has found it: one that no host was in the way of.
@@ -188,7 +194,8 @@ impl<'a> Evidence<'a> {
         let payload = self.phase.throughput.map_or(0.0, |told| told.bits_per_s);
         let streams = self.phase.carrier.streams().max(1);
         let in_flight = payload / 8.0 * round_trip_s / f64::from(streams);
-        let filled = connections.window_limited > HELD_BACK_AT_TIMES && in_flight > FILLED * connections.window;
+        let filled =
+            connections.window_limited > HELD_BACK_AT_TIMES && in_flight > FILLED * connections.window;
         (filled || connections.window_limited > HELD_BACK).then_some(Limit::Window {
             end: self.receives(),
             bytes: connections.window,
@@ -296,7 +303,8 @@ impl<'a> Evidence<'a> {
 fn is_policer(line: &Capacity) -> bool {
     let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
     let queue_s = line.found.queue_ns as f64 * 1e-9;
-    line.found.loss_above > 2.0 * line.found.loss_beneath.unwrap_or(0.0) && queue_s < QUEUED_S.max(2.0 * datagram_s)
+    line.found.loss_above > 2.0 * line.found.loss_beneath.unwrap_or(0.0)
+        && queue_s < QUEUED_S.max(2.0 * datagram_s)
 }
 
 /// Whether a host was in the way of what a search was to find of the line: it dropped what had arrived, or a thread that

@@ -51,3 +51,6 @@ fn verdict(report: &Report, way: Way) -> Option<Verdict> {
         limit,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,11 @@ pub(super) fn sentence(limit: &Limit, way: Way) -> String {
         ),
         Limit::BlackHole { .. } => "a black hole: long packets vanish on the way, short ones pass".to_owned(),
         Limit::Offered { bits_per_s, .. } => {
-            return format!("{}: nothing limits it, {} was offered and arrived", name(way), rate(*bits_per_s));
+            return format!(
+                "{}: nothing limits it, {} was offered and arrived",
+                name(way),
+                rate(*bits_per_s)
+            );
         }
         Limit::Unknown => return format!("{}: what was counted does not tell what limits it", name(way)),
     };
@@ -65,7 +69,10 @@ pub(super) fn proof(limit: &Limit) -> String {
         }
         Limit::SendBuffer { bytes, share, .. } => {
             let holds = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)));
-            format!("its kernel had room in the path and no more in the buffer{holds} for {} of the time", percent(*share))
+            format!(
+                "its kernel had room in the path and no more in the buffer{holds} for {} of the time",
+                percent(*share)
+            )
         }
         Limit::Processor { ran, waited, softirq, .. } => format!(
             "the thread that carries the data ran for {} of the time and waited for a processor for {}; the busiest processor \
@@ -77,9 +84,13 @@ pub(super) fn proof(limit: &Limit) -> String {
         Limit::Stolen { share, .. } => format!("{} of a processor's time was stolen", percent(*share)),
         Limit::SocketBuffer { dropped, arrived, bytes, .. } => {
             let holds = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)));
-            format!("{dropped} datagrams were dropped by the socket{holds}, {arrived} were taken (RcvbufErrors)")
+            format!(
+                "{dropped} datagrams were dropped by the socket{holds}, {arrived} were taken (RcvbufErrors)"
+            )
         }
-        Limit::PacketSize { bits_per_s, .. } => format!("the line carries {} of IP packets", rate(*bits_per_s)),
+        Limit::PacketSize { bits_per_s, .. } => {
+            format!("the line carries {} of IP packets", rate(*bits_per_s))
+        }
         Limit::BlackHole { mtu, sent_again } => {
             let takes = mtu.map_or_else(String::new, |mtu| format!(", packets of up to {mtu} B,"));
             format!("{}{takes} sent again in vain while echoes came back", size(*sent_again as f64))

@@ -180,9 +180,9 @@ fn search(
 
 /// What connections have carried that way before, payload bits per second.
 fn known(done: &[Done], way: Way) -> Option<f64> {
-    let carried = done.iter().rev().find(|done| {
-        matches!(done.carriage.phase.carrier, Carrier::Tcp { way: carried, .. } if carried == way)
-    })?;
+    let carried = done.iter().rev().find(
+        |done| matches!(done.carriage.phase.carrier, Carrier::Tcp { way: carried, .. } if carried == way),
+    )?;
     let receiver = if way == Way::Down { &carried.carriage.near } else { &carried.carriage.far };
     Some(Course::of_streams(&receiver.counted).throughput()?.bits_per_s)
 }

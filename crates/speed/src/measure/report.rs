@@ -159,7 +159,8 @@ fn echoes(rounds: &[Round], span: [u64; 2], v4: bool) -> Layers {
 /// What needs more than one phase: the transfers beside the line that was found.
 pub(super) fn complete(report: &mut Report) {
     let idle_s = report.idle.and_then(|idle| idle.least_s);
-    let capacities: Vec<_> = report.phases.iter().filter_map(|phase| Some((phase.way, phase.capacity?))).collect();
+    let capacities: Vec<_> =
+        report.phases.iter().filter_map(|phase| Some((phase.way, phase.capacity?))).collect();
     for phase in &mut report.phases {
         let (Some(connections), Some(throughput), Some(layers)) =
             (&phase.connections, &phase.throughput, &phase.layers)
@@ -167,7 +168,9 @@ pub(super) fn complete(report: &mut Report) {
             continue;
         };
         // What a line that carries so many bits of IP packets carries of their payload.
-        let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
+        let ideal = capacities
+            .iter()
+            .find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
         let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
         phase.transfer = Some(connections.transfer(throughput.bits_per_s, ideal, idle_s));
     }

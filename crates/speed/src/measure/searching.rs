@@ -81,7 +81,8 @@ impl Searching {
     pub fn watch(&mut self, news: &mut News<'_>) {
         let now = Instant::from_nanos(monotonic_nanos() - self.begun);
         match (news, self.task.way) {
-            (News::Near(Live::Datagrams(heard)), Way::Down) | (News::Far(Live::Datagrams(heard)), Way::Up) => {
+            (News::Near(Live::Datagrams(heard)), Way::Down)
+            | (News::Far(Live::Datagrams(heard)), Way::Up) => {
                 self.search.heard(now, (&*heard).into());
             }
             (News::Tick(steering), _) => {

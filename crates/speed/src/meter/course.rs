@@ -157,7 +157,10 @@ mod tests {
         let throughput = course([0, 100, 100, 100, 100, 100, 100, 100, 100, 100]).throughput().unwrap();
         assert_eq!(throughput.warm_up_s, 0.2);
         // Times are sums of tenths.
-        assert!(throughput.instability < 1e-12 && (throughput.bits_per_s - 8000.0).abs() < 1e-6, "{throughput:?}");
+        assert!(
+            throughput.instability < 1e-12 && (throughput.bits_per_s - 8000.0).abs() < 1e-6,
+            "{throughput:?}"
+        );
         let whole = throughput.whole_bits_per_s;
         assert!((whole - 8000.0).abs() < 1e-6, "from the first byte on: {throughput:?}");
         assert_eq!(course([100, 100]).throughput(), None);

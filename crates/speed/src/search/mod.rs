@@ -207,7 +207,8 @@ impl Search {
 
     fn count(&mut self, now: Instant, all: Span) {
         let latest = self.spans.last().copied().unwrap_or_default();
-        if latest.sent >= LEAST && latest.lost() > self.calm.lost() + FAR_ABOVE && !self.is_at_its_limit(&all) {
+        if latest.sent >= LEAST && latest.lost() > self.calm.lost() + FAR_ABOVE && !self.is_at_its_limit(&all)
+        {
             return self.go(now, Stage::Counting, self.above(&latest));
         }
         let took = Duration::from_nanos(all.arriving_ns);
@@ -218,7 +219,8 @@ impl Search {
         let Some(kept) = self.steady(&all).or_else(|| impatient.then(|| self.second_half())) else { return };
         let too_much = self.is_too_much(&kept);
         self.counted += 1;
-        let goes_on = self.counted < MOST_COUNTS && self.rate < self.order.most && !self.is_at_its_limit(&kept);
+        let goes_on =
+            self.counted < MOST_COUNTS && self.rate < self.order.most && !self.is_at_its_limit(&kept);
         if !too_much && goes_on {
             // All came that was offered: the line carries more than was thought.
             self.calm = Span::sum(&[self.calm, kept]);

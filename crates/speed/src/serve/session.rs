@@ -297,7 +297,9 @@ impl Visit<'_> {
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else { return Ok(()) };
         let sockets = match (&current.phase.carrier, current.address) {
-            (Carrier::Tcp { .. }, _) => Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect()),
+            (Carrier::Tcp { .. }, _) => {
+                Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect())
+            }
             (Carrier::Udp { .. }, Some(address)) => {
                 let socket = datagram_socket(self.local, address).map_err(io::Error::other);
                 Sockets::Udp(socket.map_err(SessionError::Carrying)?)

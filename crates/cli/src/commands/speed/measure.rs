@@ -3,8 +3,8 @@
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::process::ExitCode;
 
-use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_agent::tls::{self, Trust};
+use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_core::{Duration, Size};
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SearchTask, SpeedError, Task,
