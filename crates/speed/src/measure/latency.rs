@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use netrig_agent::bulk::{StampedSocket, datagram_socket};
-use netrig_agent::{become_real_time, monotonic_nanos};
+use netrig_agent::{become_real_time, monotonic_nanos, realtime_nanos};
 use netrig_core::Duration;
 
 use crate::meter::Round;
@@ -51,8 +51,8 @@ impl Latency {
 struct Rounds {
     socket: StampedSocket,
     token: Token,
-    /// When the echoes that are underway were sent.
-    underway: BTreeMap<u64, u64>,
+    /// When the echoes that are underway were sent: by `CLOCK_MONOTONIC`, and since 1970.
+    underway: BTreeMap<u64, [u64; 2]>,
     done: BTreeMap<u64, Round>,
     next: u64,
 }
@@ -81,15 +81,16 @@ impl Rounds {
     fn send(&mut self, now: u64) -> io::Result<()> {
         let preamble = Preamble { token: self.token, phase: 0, stream: 0 };
         let echo = Echo { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
+        let since_1970 = realtime_nanos();
         self.socket.send(&echo.encode())?;
-        self.underway.insert(self.next, now);
+        self.underway.insert(self.next, [now, since_1970]);
         self.next += 1;
-        while let Some((number, sent)) =
+        while let Some((number, [sent, _])) =
             self.underway.first_key_value().map(|(number, sent)| (*number, *sent))
             && now - sent > PATIENCE.as_nanos()
         {
             self.underway.remove(&number);
-            self.done.insert(number, Round { sent, took_ns: None, ways_ns: None });
+            self.done.insert(number, Round { sent, took_ns: None, moments: None });
         }
         Ok(())
     }
@@ -102,20 +103,19 @@ impl Rounds {
             else {
                 return;
             };
-            done.insert(echo.number, round(&echo, sent, datagram.at));
+            done.insert(echo.number, round(&echo, sent, [datagram.at, datagram.since_1970]));
         })
     }
 }
 
-/// What became of an echo that is back.
-fn round(echo: &Echo, sent: u64, back: u64) -> Round {
+/// What became of an echo that is back: when it was sent and when it came, by `CLOCK_MONOTONIC` and since 1970.
+fn round(echo: &Echo, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> Round {
     let [there, left] = echo.there_ns;
     let kept = left.saturating_sub(there);
-    let way = |from: u64, to: u64| to.wrapping_sub(from).cast_signed();
     Round {
         sent,
         took_ns: Some(back.saturating_sub(sent).saturating_sub(kept)),
-        ways_ns: Some([way(sent, there), way(left, back)]),
+        moments: Some([sent_1970, there, left, back_1970]),
     }
 }
 
@@ -123,15 +123,14 @@ fn round(echo: &Echo, sent: u64, back: u64) -> Round {
 mod tests {
     use super::*;
 
-    /// What the server keeps an echo for is not the path's, and ways between two clocks differ by what these differ by.
+    /// What the server keeps an echo for is not the path's, whatever its clock says.
     #[test]
     fn a_round_is_the_paths() {
         let preamble = Preamble { token: Token([0; 16]), phase: 0, stream: 0 };
         let hour = 3_600_000_000_000;
         let echo = Echo { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
-        let round = round(&echo, 1000, 11_000);
+        let round = round(&echo, [1000, 71_000], [11_000, 81_000]);
         assert_eq!(round.took_ns, Some(5000));
-        let [there, back] = round.ways_ns.unwrap();
-        assert_eq!((there + back, there - back), (5000, 2 * hour as i64 + 1000));
+        assert_eq!(round.moments, Some([71_000, hour + 4000, hour + 9000, 81_000]));
     }
 }

@@ -6,5 +6,5 @@ mod delays;
 mod layers;
 
 pub use course::{Course, Throughput};
-pub use delays::{Delays, Round};
+pub use delays::{Delays, OneWay, Round, clocks};
 pub use layers::{Layers, Packet};
