@@ -1,16 +1,18 @@
 //! `netrig speed HOST`.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use netrig_agent::tls::{self, Trust};
-use netrig_core::Duration;
+use netrig_core::{Duration, Rate};
 use netrig_speed::measure::{self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SpeedError};
 use netrig_speed::protocol::{Carrier, Load, PORT, Way};
 
 use super::arguments::Measure;
 use super::show;
-use crate::commands::probe::{read_key, resolve};
+use crate::commands::probe::{KeyPlace, read_key, resolve};
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 
@@ -37,10 +39,6 @@ pub fn measure(arguments: &Measure) -> Result<ExitCode, Failure> {
 
 fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
     let server = resolve(&arguments.target, PORT)?;
-    let trust = match &arguments.trust {
-        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => Trust::Anyone,
-    };
     let ways = match (arguments.down, arguments.up, arguments.both) {
         (true, ..) => &[Way::Down][..],
         (_, true, _) => &[Way::Up],
@@ -57,20 +55,34 @@ fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
     };
     let phase = |way| PhaseOrder { carrier: carrier(way), lasts: arguments.time, every: EVERY };
     Ok(MeasureOrder {
-        call: CallOrder {
-            server,
-            name: server.ip().into(),
-            tls: tls::client(&trust, None).map_err(Failure::request)?,
-            key: read_key(&arguments.key)?,
-            rate: arguments.udp,
-        },
+        call: call_order(server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?,
         idle: arguments.idle,
         phases: ways.iter().map(phase).collect(),
         echo_every: ECHO_EVERY,
     })
 }
 
-fn failure(error: SpeedError) -> Failure {
+/// Whom to call and how, with the authorities that may have signed its certificate.
+pub(super) fn call_order(
+    server: SocketAddr,
+    key: &KeyPlace,
+    trust: Option<&Path>,
+    rate: Option<Rate>,
+) -> Result<CallOrder, Failure> {
+    let trust = match trust {
+        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+        None => Trust::Anyone,
+    };
+    Ok(CallOrder {
+        server,
+        name: server.ip().into(),
+        tls: tls::client(&trust, None).map_err(Failure::request)?,
+        key: read_key(key)?,
+        rate,
+    })
+}
+
+pub(super) fn failure(error: SpeedError) -> Failure {
     match error {
         SpeedError::Phase(_) => Failure::request(error),
         SpeedError::Interrupted => Failure::Interrupted,
