@@ -21,13 +21,13 @@ fn serving(with: impl FnOnce(SocketAddr, &Server)) {
         identity: None,
         limits: Limits::default(),
     });
-    let server = server.unwrap();
+    let server = server.expect("it listens");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&stop));
         with(server.addresses()[0], &server);
         stop.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
+        serving.join().expect("it ends").expect("it has served");
     });
 }
 

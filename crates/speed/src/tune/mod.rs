@@ -2,7 +2,7 @@
 //! nothing.
 //!
 //! What a path needs follows from two numbers: its rate and its round trip. Their product is what is underway when the path is
-//! full, and so the window that a connection must have (RFC 6349 section 3.3, RFC 7323 section 1.1); what a host has to hold
+//! full, and so the window that a connection must have (RFC 6349 section 3.3.1, RFC 7323 section 1.1); what a host has to hold
 //! back while its processor is busy with something else follows from the rate alone. What cannot be told without them is
 //! *unknown*, never guessed.
 

@@ -174,7 +174,7 @@ fn samples(course: &Course, packets: &[&Sent]) -> Vec<Sample> {
         let answer = sent.heard.as_ref()?.length;
         Some(Sample { length: sent.probe.length, round_trip: sent.round_trip(course.plan().wait)?, answer })
     };
-    of_speed.filter_map(|sent| sample(sent)).collect()
+    of_speed.filter_map(sample).collect()
 }
 
 /// How packets of one flow came to have several addresses at a hop.
