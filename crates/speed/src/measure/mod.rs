@@ -4,8 +4,12 @@ mod call;
 mod error;
 mod latency;
 mod measurement;
+mod report;
+mod searching;
 
 pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering};
 pub use error::SpeedError;
 pub use latency::Latency;
-pub use measurement::{MeasureOrder, PhaseReport, Progress, Report, measure};
+pub use measurement::{MeasureOrder, Progress, Task, measure};
+pub use report::{Capacity, PhaseReport, Report};
+pub use searching::SearchTask;

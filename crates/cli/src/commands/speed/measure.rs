@@ -5,25 +5,39 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
+use netrig_agent::random;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
-use netrig_speed::measure::{self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SpeedError};
+use netrig_speed::measure::{
+    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SearchTask, SpeedError, Task,
+};
 use netrig_speed::protocol::{Carrier, Load, PORT, Way};
 
-use super::arguments::Measure;
+use super::arguments::{Measure, Only};
 use super::show;
-use crate::commands::probe::{KeyPlace, read_key, resolve};
+use crate::commands::probe::{KeyPlace, Target, read_key, resolve};
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 
 /// Time between two readings.
 const EVERY: Duration = Duration::from_millis(100);
 
+/// For how long the path is watched afterwards.
+const AFTER: Duration = Duration::from_millis(500);
+
+/// Payload of datagrams of a rate that was given, bytes: fits into what every path carries.
+const USUAL_SIZE: u16 = 1200;
+
+/// For how long a search counts what arrives above the line's capacity and what is lost below it, and may take in all.
+const COUNTS: Duration = Duration::from_millis(1000);
+const BENEATH: Duration = Duration::from_millis(500);
+const LONGEST_SEARCH: Duration = Duration::from_secs(20);
+
 /// Time between two echoes.
 const ECHO_EVERY: Duration = Duration::from_millis(20);
 
-pub fn measure(arguments: &Measure) -> Result<ExitCode, Failure> {
-    let order = order(arguments)?;
+pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
+    let order = order(target, arguments)?;
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
     let report = meter::measure(order, &cancel, &mut |progress| line.tell(progress)).map_err(failure);
@@ -37,27 +51,13 @@ pub fn measure(arguments: &Measure) -> Result<ExitCode, Failure> {
     Ok(if report.partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
-    let server = resolve(&arguments.target, PORT)?;
-    let ways = match (arguments.down, arguments.up, arguments.both) {
-        (true, ..) => &[Way::Down][..],
-        (_, true, _) => &[Way::Up],
-        (.., true) => &[Way::Down, Way::Up, Way::Both],
-        _ => &[Way::Down, Way::Up],
-    };
-    let size = u16::try_from(arguments.size.bytes())
-        .map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
-    let carrier = |way: &Way| match arguments.udp {
-        Some(rate) => Carrier::Udp { way: *way, size, load: Load::Fixed { bits_per_s: rate.bits_per_s() } },
-        None => {
-            Carrier::Tcp { way: *way, streams: arguments.streams, congestion: arguments.congestion.clone() }
-        }
-    };
-    let phase = |way| PhaseOrder { carrier: carrier(way), lasts: arguments.time, every: EVERY };
+fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
+    let server = resolve(target, PORT)?;
     Ok(MeasureOrder {
         call: call_order(server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?,
         idle: arguments.idle,
-        phases: ways.iter().map(phase).collect(),
+        tasks: tasks(arguments)?,
+        after: AFTER,
         echo_every: ECHO_EVERY,
     })
 }
@@ -82,6 +82,51 @@ pub(super) fn call_order(
     })
 }
 
+fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
+    let ways = match (arguments.down, arguments.up, arguments.both) {
+        (true, ..) => &[Way::Down][..],
+        (_, true, _) => &[Way::Up],
+        (.., true) => &[Way::Down, Way::Up, Way::Both],
+        _ => &[Way::Down, Way::Up],
+    };
+    let size = arguments.size.map(|size| u16::try_from(size.bytes()));
+    let size = size.transpose().map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
+    let carry = |carrier| Task::Carry(PhaseOrder { carrier, lasts: arguments.time, every: EVERY });
+    if let Some(rate) = arguments.udp {
+        let bits_per_s = rate.bits_per_s();
+        let load = if arguments.poisson {
+            Load::Poisson { bits_per_s, seed: random_seed()? }
+        } else {
+            Load::Fixed { bits_per_s }
+        };
+        let size = size.unwrap_or(USUAL_SIZE);
+        return Ok(ways.iter().map(|way| carry(Carrier::Udp { way: *way, size, load })).collect());
+    }
+    let tcp = ways.iter().map(|way| {
+        let congestion = arguments.congestion.clone();
+        carry(Carrier::Tcp { way: *way, streams: arguments.streams, congestion })
+    });
+    let search = ways.iter().filter(|way| **way != Way::Both).map(|way| {
+        Task::Search(SearchTask {
+            way: *way,
+            size,
+            most: arguments.most,
+            counts: COUNTS,
+            beneath: BENEATH,
+            lasts: LONGEST_SEARCH,
+        })
+    });
+    Ok(match arguments.only {
+        Some(Only::Tcp) => tcp.collect(),
+        Some(Only::Capacity) => search.collect(),
+        None => tcp.chain(search).collect(),
+    })
+}
+
+fn random_seed() -> Result<u64, Failure> {
+    Ok(u64::from_ne_bytes(random().map_err(Failure::failed)?))
+}
+
 pub(super) fn failure(error: SpeedError) -> Failure {
     match error {
         SpeedError::Phase(_) => Failure::request(error),
@@ -100,7 +145,7 @@ impl Line {
     fn tell(&mut self, progress: Progress) {
         let text = match progress {
             Progress::Waits { before, of } => format!("waiting: {before} before us, {of} in all"),
-            Progress::Phase(_) => {
+            Progress::Task(_) => {
                 self.before = (0.0, 0);
                 return;
             }
