@@ -21,7 +21,7 @@ use netrig_speed::admission::Limits;
 use netrig_speed::measure::{Call, CallOrder, Carriage, Latency, PhaseOrder};
 use netrig_speed::meter::{OneWay, Round, clocks};
 use netrig_speed::protocol::{Carrier, Load, Way};
-use netrig_speed::responsiveness::{Foreign, ProbeOrder, Probing, Responsiveness};
+use netrig_speed::responsiveness::{Foreign, Probing, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -153,13 +153,11 @@ struct Seen {
 fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let tls = tls::client(&Trust::Anyone, None).expect("a client");
     let order = CallOrder { server, name: server.ip().into(), tls, key: None, rate: None };
-    let probes =
-        ProbeOrder { server, name: order.name.clone(), tls: order.tls.clone(), key: order.key.clone() };
     let nobody = AtomicBool::new(false);
-    let mut call = Call::connect(order, &nobody, &mut |_, _| {}).expect("it lets us in");
+    let mut call = Call::connect(order.clone(), &nobody, &mut |_, _| {}).expect("it lets us in");
     let (local, token) = (SocketAddr::new(call.ends()[0].ip(), 0), call.budget().token);
     let latency = Latency::begin(local, server, token, Duration::from_millis(20)).expect("it begins");
-    let probing = Probing::begin(probes).expect("it begins");
+    let probing = Probing::begin(order).expect("it begins");
     probing.carries(probed);
     let carriages = carriers.iter().map(|carrier| {
         let phase = PhaseOrder {

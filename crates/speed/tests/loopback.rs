@@ -9,7 +9,9 @@ use netrig_agent::probe::stamp::Key;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
-use netrig_speed::measure::{CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure};
+use netrig_speed::measure::{
+    CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure,
+};
 use netrig_speed::protocol::{Carrier, Echo, Load, Preamble, Token, Way};
 use netrig_speed::serve::{Server, ServerOrder};
 
@@ -68,6 +70,7 @@ fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
         tasks: tasks.into_iter().map(Task::Carry).collect(),
         after: Duration::from_millis(100),
         echo_every: Duration::from_millis(10),
+        responsive: true,
     }
 }
 

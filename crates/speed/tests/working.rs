@@ -9,7 +9,7 @@ use netrig_speed::admission::Limits;
 use netrig_speed::measure::{Call, CallOrder, Latency, PhaseOrder};
 use netrig_speed::meter::{OneWay, clocks};
 use netrig_speed::protocol::{Carrier, Way};
-use netrig_speed::responsiveness::{ProbeOrder, Probing, Responsiveness};
+use netrig_speed::responsiveness::{Probing, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 
 /// Runs a server while `with` does something with its address.
@@ -37,13 +37,11 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         let tls = tls::client(&Trust::Anyone, None).unwrap();
         let name = server.ip().into();
         let order = CallOrder { server, name, tls, key: None, rate: None };
-        let probes =
-            ProbeOrder { server, name: order.name.clone(), tls: order.tls.clone(), key: order.key.clone() };
-        let mut call = Call::connect(order, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let mut call = Call::connect(order.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         assert!(call.budget().is_of_our_clock(), "both are this process");
         let local = SocketAddr::new(call.ends()[0].ip(), 0);
         let latency = Latency::begin(local, server, call.budget().token, Duration::from_millis(10)).unwrap();
-        let probing = Probing::begin(probes).unwrap();
+        let probing = Probing::begin(order).unwrap();
         probing.carries(1e9);
         let carrier = Carrier::Tcp { way: Way::Down, streams: 2, congestion: None };
         let phase = PhaseOrder { carrier, lasts: Duration::from_secs(2), every: Duration::from_millis(100) };

@@ -15,7 +15,7 @@ mod probing;
 
 use serde::Serialize;
 
-pub use probing::{ProbeOrder, Probing};
+pub use probing::Probing;
 
 use crate::meter::Delays;
 use crate::protocol::Counted;

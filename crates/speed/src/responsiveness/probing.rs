@@ -1,7 +1,7 @@
 //! Probes on connections of their own, while others carry the load.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -9,11 +9,9 @@ use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
 use netrig_agent::monotonic_nanos;
-use netrig_agent::probe::stamp::Key;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 
 use super::Foreign;
+use crate::measure::CallOrder;
 use crate::protocol::greeting::{answer_server, hear_server};
 use crate::talk::Talk;
 
@@ -35,19 +33,6 @@ const PATIENCE: StdDuration = StdDuration::from_secs(10);
 /// How often it looks whether it is to end.
 const LOOK: StdDuration = StdDuration::from_millis(20);
 
-/// Whom probes call, and how.
-#[derive(Clone, Debug)]
-pub struct ProbeOrder {
-    /// Where the server is.
-    pub server: SocketAddr,
-    /// What its certificate is held against.
-    pub name: ServerName<'static>,
-    /// Whom we trust.
-    pub tls: Arc<ClientConfig>,
-    /// The key that both have.
-    pub key: Option<Key>,
-}
-
 /// Probes that go on until somebody wants to know what became of them. None is begun before it is known what the path carries,
 /// so that they take no more of it than they may.
 #[derive(Debug)]
@@ -63,7 +48,7 @@ impl Probing {
     ///
     /// # Errors
     /// If the kernel refuses a thread.
-    pub fn begin(order: ProbeOrder) -> io::Result<Self> {
+    pub fn begin(order: CallOrder) -> io::Result<Self> {
         let (stop, gap) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (until, every) = (Arc::clone(&stop), Arc::clone(&gap));
         let thread = std::thread::Builder::new().name("speed-probes".to_owned());
@@ -89,7 +74,7 @@ impl Probing {
     }
 }
 
-fn go(order: &Arc<ProbeOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign> {
+fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign> {
     let (told, came) = channel();
     let underway = Arc::new(AtomicUsize::new(0));
     let mut next = monotonic_nanos();
@@ -114,7 +99,7 @@ const fn following(due: u64, gap: u64, now: u64) -> u64 {
 }
 
 /// Begins a probe on a thread of its own: the next does not wait for it.
-fn launch(order: &Arc<ProbeOrder>, told: &Sender<Foreign>, underway: &Arc<AtomicUsize>) {
+fn launch(order: &Arc<CallOrder>, told: &Sender<Foreign>, underway: &Arc<AtomicUsize>) {
     underway.fetch_add(1, Ordering::Relaxed);
     let (order, told, done) = (Arc::clone(order), told.clone(), Arc::clone(underway));
     let probe = move || {
@@ -131,7 +116,7 @@ fn launch(order: &Arc<ProbeOrder>, told: &Sender<Foreign>, underway: &Arc<Atomic
 }
 
 /// Opens a connection, secures it, and asks: how long each takes, ns.
-fn probe(order: &ProbeOrder) -> io::Result<[u64; 3]> {
+fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
     let begun = monotonic_nanos();
     let socket = TcpStream::connect_timeout(&order.server, PATIENCE)?;
     let stands = monotonic_nanos();
@@ -149,13 +134,15 @@ fn probe(order: &ProbeOrder) -> io::Result<[u64; 3]> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use netrig_agent::tls::{self, Trust};
 
     use super::*;
 
-    fn order(server: SocketAddr) -> ProbeOrder {
+    fn order(server: SocketAddr) -> CallOrder {
         let tls = tls::client(&Trust::Anyone, None).unwrap();
-        ProbeOrder { server, name: server.ip().into(), tls, key: None }
+        CallOrder { server, name: server.ip().into(), tls, key: None, rate: None }
     }
 
     #[test]

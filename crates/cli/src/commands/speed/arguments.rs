@@ -79,6 +79,9 @@ pub struct Measure {
     /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given
     #[arg(long, help_heading = "Measurement", value_name = "NAME")]
     pub congestion: Option<String>,
+    /// Make no new connections while others carry: how the path responds is not told, and they take nothing of it
+    #[arg(long, help_heading = "Measurement")]
+    pub no_rpm: bool,
     #[command(flatten)]
     pub key: KeyPlace,
     /// A file of PEM with the authorities that may have signed the server's certificate; if not given any is taken, and the key

@@ -59,6 +59,7 @@ fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> 
         tasks: tasks(arguments)?,
         after: AFTER,
         echo_every: ECHO_EVERY,
+        responsive: !arguments.no_rpm,
     })
 }
 
