@@ -169,8 +169,8 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     });
     let carriages = carriages.collect();
     let one_clock = call.budget().is_of_our_clock();
-    call.hang_up();
     let (rounds, probes) = (latency.end().expect("it ends"), probing.end().expect("it ends"));
+    call.hang_up();
     Seen { carriages, rounds, probes, one_clock }
 }
 

@@ -17,6 +17,9 @@ use crate::protocol::{Echo, Preamble, Token};
 /// One that has not come back after so long is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// At the end those that are underway are waited for so long at least.
+const STRAGGLERS: Duration = Duration::from_millis(200);
+
 /// Echoes that go on until somebody wants to know what became of them.
 #[derive(Debug)]
 pub struct Latency {
@@ -38,7 +41,7 @@ impl Latency {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it; every echo in the order of sending.
+    /// Ends it; every echo in the order of sending. The session must last until then, for its server answers them.
     ///
     /// # Errors
     /// What the kernel answered.
@@ -55,11 +58,13 @@ struct Rounds {
     underway: BTreeMap<u64, [u64; 2]>,
     done: BTreeMap<u64, Round>,
     next: u64,
+    /// One has come back.
+    answered: bool,
 }
 
 impl Rounds {
     const fn new(socket: StampedSocket, token: Token) -> Self {
-        Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0 }
+        Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0, answered: false }
     }
 
     fn go(mut self, every: Duration, stop: &AtomicBool) -> io::Result<Vec<Round>> {
@@ -74,8 +79,26 @@ impl Rounds {
             }
             self.hear(Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(50)))?;
         }
-        // Those that are underway when it ends are neither lost nor back.
+        self.wait_for_stragglers()?;
+        let lost = self.underway.into_iter();
+        self.done
+            .extend(lost.map(|(number, [sent, _])| (number, Round { sent, took_ns: None, moments: None })));
         Ok(self.done.into_values().collect())
+    }
+
+    /// Until none is underway, and no longer than three times the longest that came back: who left those that are late away would
+    /// tell of a path that is better than it is.
+    fn wait_for_stragglers(&mut self) -> io::Result<()> {
+        let longest = self.done.values().filter_map(|round| round.took_ns).max().unwrap_or(0);
+        let most = Duration::from_nanos(longest.saturating_mul(3)).clamp(STRAGGLERS, PATIENCE);
+        let until = monotonic_nanos() + most.as_nanos();
+        loop {
+            let now = monotonic_nanos();
+            if self.underway.is_empty() || now >= until {
+                return Ok(());
+            }
+            self.hear(Duration::from_nanos(until - now))?;
+        }
     }
 
     fn send(&mut self, now: u64) -> io::Result<()> {
@@ -96,13 +119,18 @@ impl Rounds {
     }
 
     fn hear(&mut self, within: Duration) -> io::Result<()> {
-        let (token, underway, done) = (self.token, &mut self.underway, &mut self.done);
+        let Self { token, underway, done, answered, .. } = self;
+        let token = *token;
         self.socket.receive(within, |datagram| {
             let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             let Some((echo, sent)) = echo.and_then(|echo| Some((echo, underway.remove(&echo.number)?)))
             else {
                 return;
             };
+            if !std::mem::replace(answered, true) {
+                // By those before it the server has learnt from where they come: they were never to come back.
+                underway.retain(|number, _| *number > echo.number);
+            }
             done.insert(echo.number, round(&echo, sent, [datagram.at, datagram.since_1970]));
         })
     }
@@ -122,6 +150,16 @@ fn round(echo: &Echo, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_answers_is_lost() {
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (local, server) = ("127.0.0.1:0".parse().unwrap(), nobody.local_addr().unwrap());
+        let latency = Latency::begin(local, server, Token([0; 16]), Duration::from_millis(10)).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let rounds = latency.end().unwrap();
+        assert!(!rounds.is_empty() && rounds.iter().all(|round| round.took_ns.is_none()), "{rounds:?}");
+    }
 
     /// What the server keeps an echo for is not the path's, whatever its clock says.
     #[test]

@@ -153,19 +153,17 @@ fn lost(sent: &Datagrams, came: &Datagrams) -> String {
     )
 }
 
-/// Each direction in a line.
-fn one_way(told: Option<&OneWay>) -> Vec<String> {
-    let Some(told) = told else { return Vec::new() };
+/// Both directions in a line.
+fn one_way(told: Option<&OneWay>) -> Option<String> {
+    let told = told?;
     let bound = if told.bound_s > 0.0 {
         format!("; each may be wrong by {}", seconds(Some(told.bound_s)))
     } else {
         String::new()
     };
-    let way = |name: &str, of: &Delays| {
-        let [p50, p95, p99] = [of.p50_s, of.p95_s, of.p99_s].map(seconds);
-        format!("{name:<12}{p50} (p50), {p95} (p95), {p99} (p99){bound}")
-    };
-    vec![way("one way up", &told.up), way("and down", &told.down)]
+    let way = |of: &Delays| [of.p50_s, of.p95_s, of.p99_s].map(seconds).join(", ");
+    let (up, down) = (way(&told.up), way(&told.down));
+    Some(format!("one way     up {up}; down {down} (p50, p95, p99){bound}"))
 }
 
 /// Round trips per minute: the draft's number, and of what it is made.
