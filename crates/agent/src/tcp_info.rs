@@ -49,6 +49,8 @@ pub struct TcpInfo {
     pub pacing_rate: Option<u64>,
     /// Delivery rate, B/s.
     pub delivery_rate: u64,
+    /// For how long there was something to send, or sent and not acknowledged.
+    pub busy: Duration,
     /// For how long there was more to send than the peer's window let through.
     pub window_limited: Duration,
     /// For how long the congestion window had room for more than the send buffer held.
@@ -137,6 +139,7 @@ impl TcpInfo {
             rto: micros(8),
             pacing_rate: Some(long(104)).filter(|rate| !matches!(rate, 0 | &u64::MAX)),
             delivery_rate: long(160),
+            busy: Duration::from_micros(long(168)),
             window_limited: Duration::from_micros(long(176)),
             buffer_limited: Duration::from_micros(long(184)),
             counts: TcpCounts {

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netrig_agent::TcpOptions;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate, Sample, Sink, Subject};
 use netrig_experiment::Experiment;
@@ -152,7 +153,7 @@ struct Seen {
 /// Carries phases one after the other, with echoes and, if the line carries so much, probes beside them.
 fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let tls = tls::client(&Trust::Anyone, None).expect("a client");
-    let order = CallOrder { server, name: server.ip().into(), tls, key: None, rate: None };
+    let order = CallOrder { server, name: server.ip().into(), tls, key: None, rate: None, options: TcpOptions::default() };
     let nobody = AtomicBool::new(false);
     let mut call = Call::connect(order.clone(), &nobody, &mut |_, _| {}).expect("it lets us in");
     let (local, token) = (SocketAddr::new(call.ends()[0].ip(), 0), call.budget().token);

@@ -146,8 +146,12 @@ impl Carrying {
             live,
         };
         match (&phase.carrier, sockets) {
-            (Carrier::Tcp { way, .. }, Sockets::Tcp(sockets)) => {
-                carrying.carry_streams(role.direction(*way), phase.every(), sockets, told)?;
+            (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp(sockets)) => {
+                let direction = role.direction(*way);
+                if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
+                    sockets.iter().try_for_each(|socket| set_congestion(socket, name))?;
+                }
+                carrying.carry_streams(direction, phase.every(), sockets, told)?;
             }
             (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
                 let direction = role.direction(*way);
@@ -314,6 +318,11 @@ fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
 }
 
+fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
+    sockopt::set_tcp_congestion(socket, name)
+        .map_err(|error| io::Error::other(format!("the kernel has no congestion control `{name}`: {error}")))
+}
+
 /// What a connection was made with: its buffers to send and to receive, and the congestion control of what it sends.
 fn settings(socket: &TcpStream, direction: Direction) -> (Option<[u64; 2]>, Option<String>) {
     let buffers =
@@ -359,6 +368,7 @@ fn counted(at_ns: u64, stream: u16, carried: &Carried) -> Counted {
         srtt_ns: info.srtt.map(Duration::as_nanos),
         min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
         sent_again: info.counts.bytes_retransmitted,
+        busy_ns: info.busy.as_nanos(),
         window_limited_ns: info.window_limited.as_nanos(),
         buffer_limited_ns: info.buffer_limited.as_nanos(),
     }

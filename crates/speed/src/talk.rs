@@ -74,11 +74,6 @@ impl Talk {
         self.tls.export_keying_material([0; 32], EXPORTER, Some(&[])).map_err(io::Error::other)
     }
 
-    /// The certificate that the other side has shown, in DER.
-    pub fn certificate(&self) -> Option<&[u8]> {
-        self.tls.peer_certificates()?.first().map(AsRef::as_ref)
-    }
-
     /// Says something.
     ///
     /// # Errors

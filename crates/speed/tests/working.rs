@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netrig_agent::TcpOptions;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
 use netrig_speed::admission::Limits;
@@ -36,7 +37,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
     serving(|server, has| {
         let tls = tls::client(&Trust::Anyone, None).unwrap();
         let name = server.ip().into();
-        let order = CallOrder { server, name, tls, key: None, rate: None };
+        let order = CallOrder { server, name, tls, key: None, rate: None, options: TcpOptions::default() };
         let mut call = Call::connect(order.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         assert!(call.budget().is_of_our_clock(), "both are this process");
         let local = SocketAddr::new(call.ends()[0].ip(), 0);

@@ -22,4 +22,4 @@ pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use stamped::{Stamped, StampedSocket};
-pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams};
+pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect};

@@ -136,13 +136,14 @@ fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
 mod tests {
     use std::net::SocketAddr;
 
+    use netrig_agent::TcpOptions;
     use netrig_agent::tls::{self, Trust};
 
     use super::*;
 
     fn order(server: SocketAddr) -> CallOrder {
         let tls = tls::client(&Trust::Anyone, None).unwrap();
-        CallOrder { server, name: server.ip().into(), tls, key: None, rate: None }
+        CallOrder { server, name: server.ip().into(), tls, key: None, rate: None, options: TcpOptions::default() }
     }
 
     #[test]

@@ -121,7 +121,6 @@ struct Visit<'a> {
 struct Room {
     token: Token,
     arrivals: Receiver<Arrival>,
-    ticket: Ticket,
     until: Instant,
 }
 
@@ -227,7 +226,7 @@ impl Visit<'_> {
         };
         let token = Token(random().map_err(SessionError::Carrying)?);
         let arrivals = self.shared.rooms.open(token, self.peer.ip());
-        self.room = Some(Room { token, arrivals, ticket, until });
+        self.room = Some(Room { token, arrivals, until });
         self.session.admitted();
         self.heard = StdInstant::now();
         self.shared.tally.sessions.fetch_add(1, Ordering::Relaxed);
@@ -299,13 +298,7 @@ impl Visit<'_> {
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else { return Ok(()) };
         let sockets = match (&current.phase.carrier, current.address) {
-            (Carrier::Tcp { congestion, .. }, _) => {
-                let streams: Vec<_> = std::mem::take(&mut current.streams).into_values().collect();
-                if let Some(name) = congestion {
-                    set_congestion(&streams, name).map_err(SessionError::Carrying)?;
-                }
-                Sockets::Tcp(streams)
-            }
+            (Carrier::Tcp { .. }, _) => Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect()),
             (Carrier::Udp { .. }, Some(address)) => {
                 let socket = datagram_socket(self.local, address).map_err(io::Error::other);
                 Sockets::Udp(socket.map_err(SessionError::Carrying)?)
@@ -410,10 +403,6 @@ impl Current {
 fn answer(local: SocketAddr, from: SocketAddr, preamble: &Preamble) -> io::Result<()> {
     let socket = datagram_socket(local, from).map_err(io::Error::other)?;
     socket.send(&preamble.encode()).map(drop)
-}
-
-fn set_congestion(streams: &[TcpStream], name: &str) -> io::Result<()> {
-    streams.iter().try_for_each(|socket| Ok(rustix::net::sockopt::set_tcp_congestion(socket, name)?))
 }
 
 /// Bytes of payload that a phase has carried.

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use netrig_agent::random;
+use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_agent::tls::{self, Trust};
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Rate, Size};
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SearchTask, SpeedError, Task,
 };
@@ -54,7 +54,10 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
 fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
     let server = resolve(target, PORT)?;
     Ok(MeasureOrder {
-        call: call_order(server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?,
+        call: CallOrder {
+            options: options(arguments)?,
+            ..call_order(server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?
+        },
         idle: arguments.idle,
         tasks: tasks(arguments)?,
         after: AFTER,
@@ -80,6 +83,25 @@ pub(super) fn call_order(
         tls: tls::client(&trust, None).map_err(Failure::request)?,
         key: read_key(key)?,
         rate,
+        options: TcpOptions::default(),
+    })
+}
+
+/// What this end's connections are made with.
+fn options(arguments: &Measure) -> Result<TcpOptions, Failure> {
+    let bytes = |what: &str, size: Option<Size>| {
+        let bytes = size.map(|size| u32::try_from(size.bytes())).transpose();
+        bytes.map_err(|_| Failure::request(format!("{what}: expected less than 4 GiB")))
+    };
+    let segment = arguments.mss.map(|size| u16::try_from(size.bytes())).transpose();
+    Ok(TcpOptions {
+        max_segment: segment.map_err(|_| Failure::request("--mss: expected at most 65535 B"))?,
+        window_clamp: bytes("--window", arguments.window)?,
+        buffers: Buffers {
+            send: bytes("--send-buffer", arguments.send_buffer)?,
+            receive: bytes("--receive-buffer", arguments.receive_buffer)?,
+        },
+        ..TcpOptions::default()
     })
 }
 
