@@ -153,7 +153,14 @@ struct Seen {
 /// Carries phases one after the other, with echoes and, if the line carries so much, probes beside them.
 fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let tls = tls::client(&Trust::Anyone, None).expect("a client");
-    let order = CallOrder { server, name: server.ip().into(), tls, key: None, rate: None, options: TcpOptions::default() };
+    let order = CallOrder {
+        server,
+        name: server.ip().into(),
+        tls,
+        key: None,
+        rate: None,
+        options: TcpOptions::default(),
+    };
     let nobody = AtomicBool::new(false);
     let mut call = Call::connect(order.clone(), &nobody, &mut |_, _| {}).expect("it lets us in");
     let (local, token) = (SocketAddr::new(call.ends()[0].ip(), 0), call.budget().token);

@@ -172,7 +172,9 @@ pub(super) fn complete(report: &mut Report) {
             continue;
         };
         // What a line that carries so many bits of IP packets carries of their payload.
-        let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
+        let ideal = capacities
+            .iter()
+            .find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
         let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
         phase.transfer = Some(connections.transfer(throughput.bits_per_s, ideal, idle_s));
     }

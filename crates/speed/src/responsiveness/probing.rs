@@ -143,7 +143,14 @@ mod tests {
 
     fn order(server: SocketAddr) -> CallOrder {
         let tls = tls::client(&Trust::Anyone, None).unwrap();
-        CallOrder { server, name: server.ip().into(), tls, key: None, rate: None, options: TcpOptions::default() }
+        CallOrder {
+            server,
+            name: server.ip().into(),
+            tls,
+            key: None,
+            rate: None,
+            options: TcpOptions::default(),
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_agent::tls::{self, Trust};
+use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_core::{Duration, Rate, Size};
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SearchTask, SpeedError, Task,
