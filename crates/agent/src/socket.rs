@@ -246,7 +246,9 @@ impl Making {
                 |s, v| sockopt::set_socket_reuseaddr(s, v),
                 |s| sockopt::socket_reuseaddr(s),
             )?;
-        } else if sockopt::socket_protocol(&self.socket) == Ok(Some(ipproto::TCP)) {
+        } else if sockopt::socket_type(&self.socket) == Ok(SocketType::STREAM)
+            && sockopt::socket_protocol(&self.socket) == Ok(Some(ipproto::TCP))
+        {
             self.number("IP_BIND_ADDRESS_NO_PORT", libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         }
         self.bound_alone()

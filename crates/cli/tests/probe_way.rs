@@ -59,6 +59,55 @@ of = "flow.nothing"
 metric = "goodput"
 "#;
 
+/// near – one, from where a and b lead to far.
+const FORK: &str = r#"
+format = 1
+name = "fork"
+duration = "1 s"
+[replications]
+count = 1
+[node.near]
+[node.one]
+[node.a]
+[node.b]
+[node.far]
+[link.in]
+between = ["near", "one"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 200 }
+[link.to-a]
+between = ["one", "a"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 200 }
+[link.to-b]
+between = ["one", "b"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 200 }
+[link.from-a]
+between = ["a", "far"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 200 }
+[link.from-b]
+between = ["b", "far"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = { kind = "fifo", packets = 200 }
+[transport.udp]
+kind = "udp"
+[flow.nothing]
+from = "near"
+to = "far"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
+[response.goodput]
+of = "flow.nothing"
+metric = "goodput"
+"#;
+
 /// Addresses of hops as they are seen from near, and of the far end, of both versions of IP.
 const HOPS: [[&str; 3]; 2] =
     [["10.0.0.2", "10.0.0.6", "10.0.0.10"], ["fd00::2", "fd00:0:0:1::2", "fd00:0:0:2::2"]];
@@ -81,18 +130,23 @@ struct Way {
 impl Way {
     /// Builds it; nothing, and why past the harness, where that cannot be.
     fn build() -> Option<Self> {
+        Self::of(WAY, &["one", "two", "far"])
+    }
+
+    /// The same of other nodes, some of which say as much as they are asked.
+    fn of(text: &str, talkative: &[&str]) -> Option<Self> {
         if let Some(lack) = lacks().first() {
             let _ = writeln!(std::io::stderr(), "skipped: needs {lack}");
             return None;
         }
-        let experiment = Experiment::parse("way", WAY).unwrap_or_else(|problems| panic!("{problems}"));
+        let experiment = Experiment::parse("way", text).unwrap_or_else(|problems| panic!("{problems}"));
         let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
         let journals = tempfile::tempdir().expect("a folder");
         let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
         let nobody = AtomicBool::new(false);
         let lab = substrate.lab(&run, Unheard, |_, _, _| {}, &nobody).expect("it is built");
         let way = Self { lab, _journals: journals };
-        for router in ["one", "two", "far"] {
+        for router in talkative {
             // A kernel says to one host no more than one thing in a second (Documentation/networking/ip-sysctl).
             way.run(router, "sysctl", &["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"]);
         }
@@ -182,7 +236,7 @@ fn all_packets_of_a_trace_are_one_flow() {
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("near.pcapng");
-    let fields = |method: &str, filter: &str, fields: &[&str]| -> Vec<String> {
+    let fields = |target: &str, method: &str, filter: &str, fields: &[&str]| -> Vec<String> {
         let _ = std::fs::remove_file(&file);
         let mut tshark = way.inside("near", "tshark");
         // It ends by itself: nine packets at least, and twelve with what is asked behind the end.
@@ -190,7 +244,7 @@ fn all_packets_of_a_trace_are_one_flow() {
         let mut tshark = tshark.stderr(std::process::Stdio::null()).spawn().expect("tshark starts");
         // It captures once the file has something in it.
         far_end::until("tshark captures", || {
-            let _ = way.probe(&["trace", HOPS[0][2], "--method", method]);
+            let _ = way.probe(&["trace", target, "--method", method]);
             tshark.try_wait().expect("it is ours").is_some()
         });
         let mut read = Command::new("tshark");
@@ -202,17 +256,52 @@ fn all_packets_of_a_trace_are_one_flow() {
         lines.dedup();
         lines
     };
-    // Of one trace or of several that were tried until tshark had begun: as many flows as there are sources, and no more.
-    let udp = fields(
-        "udp",
-        "udp and dst port 33434",
-        &["udp.srcport", "udp.dstport", "udp.checksum", "ip.flags.df"],
-    );
-    let sources: std::collections::BTreeSet<_> = udp.iter().map(|line| line.split('|').next()).collect();
-    assert_eq!(udp.len(), sources.len(), "{udp:?}");
-    let icmp = fields("icmp", "icmp[icmptype] = 8", &["icmp.ident", "icmp.checksum", "icmp.checksum.status"]);
-    let sources: std::collections::BTreeSet<_> = icmp.iter().map(|line| line.split('|').next()).collect();
-    assert_eq!(icmp.len(), sources.len(), "{icmp:?}");
+    // Nine packets are of two traces at most, each of which has nine at least.
+    let [v4, v6] = HOPS.map(|hops| hops[2]);
+    for (target, method, filter, of_flow) in [
+        (
+            v4,
+            "udp",
+            "udp and dst port 33434",
+            &["udp.srcport", "udp.dstport", "udp.checksum", "ip.flags.df"][..],
+        ),
+        (v6, "udp", "udp and dst port 33434", &["udp.srcport", "udp.dstport", "udp.checksum", "ipv6.flow"]),
+        (v4, "tcp", "tcp and dst port 80", &["tcp.srcport", "tcp.dstport", "ip.flags.df"]),
+        (v6, "tcp", "tcp and dst port 80", &["tcp.srcport", "tcp.dstport", "ipv6.flow"]),
+        (v4, "icmp", "icmp[icmptype] = 8", &["icmp.ident", "icmp.checksum"]),
+        (v6, "icmp", "icmp6[icmp6type] = 128", &["icmpv6.echo.identifier", "icmpv6.checksum", "ipv6.flow"]),
+    ] {
+        let flows = fields(target, method, filter, of_flow);
+        assert!(flows.len() <= 2 && flows.iter().all(|flow| !flow.starts_with('|')), "{method}: {flows:?}");
+    }
+    way.close();
+}
+
+/// The kernel of one shares its load by flows, ports included: of one trace it sends all packets the same way, of several not.
+#[test]
+fn a_router_that_shares_its_load_sees_one_flow() {
+    let Some(way) = Way::of(FORK, &["one", "a", "b", "far"]) else { return };
+    let address = |node: &str, link: usize| {
+        let told = way.run(node, "ip", &["-4", "-o", "address", "show", "scope", "global"]);
+        let all: Vec<_> = told.split_whitespace().filter(|word| word.starts_with("10.")).collect();
+        all[link].split('/').next().expect("an address").to_owned()
+    };
+    let (far, a, b) = (address("far", 0), address("a", 0), address("b", 0));
+    way.run("one", "sysctl", &["-qw", "net.ipv4.fib_multipath_hash_policy=1"]);
+    way.run("one", "ip", &["route", "replace", &far, "nexthop", "via", &a, "nexthop", "via", &b]);
+    // No flow leads over b, which knows nobody yet.
+    way.run("b", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]);
+    way.run("b", "ip", &["route", "replace", &far, "via", &address("far", 1)]);
+    way.run("b", "ip", &["route", "replace", &address("near", 0), "via", &address("one", 2)]);
+    let mut ways = std::collections::BTreeSet::new();
+    for _ in 0..24 {
+        let told = way.document(&["trace", &far, "--count", "8"]);
+        let second = told["hops"][1]["addresses"].as_array().expect("it answers");
+        assert_eq!((second.len(), &told["reached"]), (1, &true.into()), "{told:#}");
+        ways.insert(second[0]["address"].as_str().expect("an address").to_owned());
+    }
+    // A trace of another flow goes one way or the other: 24 of them all the same in one of 8 million times.
+    assert_eq!(ways, [a, b].into());
     way.close();
 }
 
@@ -267,8 +356,9 @@ fn why_a_way_ends_is_told() {
         way.run("two", "ip", &["route", "replace", kind, nowhere]);
         let told = way.document(&["trace", "192.0.2.1"]);
         assert_eq!(told["reached"], false);
-        assert_eq!(addresses(&told), [HOPS[0][0], HOPS[0][1], HOPS[0][1]], "{told:#}");
-        assert_eq!(told["hops"][2]["unreachable"][0], code);
+        // Linux looks for a way before it looks at the TTL: it says so at its own place.
+        assert_eq!(addresses(&told), HOPS[0][..2], "{told:#}");
+        assert_eq!(told["hops"][1]["unreachable"][0], code);
         assert!(told["found"].as_str().expect("a sentence").contains(says), "{told:#}");
     }
     let told = way.document(&["trace", HOPS[0][2], "--size", "1450B"]);

@@ -7,7 +7,7 @@ use netlink_packet_route::link::LinkFlags;
 
 use crate::error::TestbedError;
 use crate::namespace::Namespace;
-use crate::netlink::ethtool::Ethtool;
+use crate::netlink::Ethtool;
 use crate::netlink::route::{NewRoute, Rtnetlink, VethEnd};
 use crate::sysctl;
 use crate::wiring::{End, LARGEST_MTU, LinkWiring, Wiring, prefix};

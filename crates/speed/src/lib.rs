@@ -28,6 +28,8 @@ pub mod measure;
 pub mod meter;
 pub mod ndt7;
 pub mod protocol;
+pub mod responsiveness;
 pub mod search;
 pub mod serve;
 mod talk;
+pub mod tune;

@@ -72,6 +72,7 @@ fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
         tasks: tasks.into_iter().map(Task::Carry).collect(),
         after: Duration::from_millis(100),
         echo_every: Duration::from_millis(10),
+        responsive: true,
     }
 }
 

@@ -224,7 +224,7 @@ pub(crate) fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError
 }
 
 /// What tells this boot of this machine from all others; not known on every system.
-pub(crate) fn boot() -> Option<String> {
+pub fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }

@@ -51,10 +51,20 @@ impl SegmentEnd {
     }
 }
 
-/// The MSS that a segment of this length must have come from: that, or more if the path is what keeps it short.
+/// The MSS that a segment of this length must have come from: that, or more if the path is what keeps it short, or the window
+/// that the other end offered first.
 fn derived(info: &TcpInfo, v4: bool) -> (u32, bool) {
     let own = info.segment + options(info);
-    (own, own + headers(v4) < info.path_mtu)
+    (own, own + headers(v4) < info.path_mtu && !is_of_half_a_window(info))
+}
+
+/// Whether segments may be as short as they are because a window has to have two of them (`tcp_bound_to_half_wnd` in Linux's
+/// include/net/tcp.h). What the handshake offered decides, which nobody tells later: as many bytes as are offered now, or as
+/// its field can say (RFC 9293 section 3.1), less what makes them a multiple of something.
+fn is_of_half_a_window(info: &TcpInfo) -> bool {
+    const ROUNDED: u64 = 128;
+    let offered = if info.window == 0 { u64::MAX } else { info.window };
+    2 * u64::from(info.segment) + ROUNDED > offered.min(u16::MAX.into())
 }
 
 /// Octets of the options that every segment has, which the kernel leaves out of both.
@@ -176,6 +186,20 @@ mod tests {
         assert_eq!(derived(&info(1348), true), (1360, false));
         assert_eq!(derived(&info(1248), true), (1260, true));
         assert_eq!(derived(&info(1328), false), (1340, false));
+        let mut narrow = info(1248);
+        narrow.window = 2500;
+        assert_eq!(derived(&narrow, true), (1260, false), "a window has two segments");
+    }
+
+    /// Over loopback no window has two segments of what the interface carries.
+    #[test]
+    fn segments_that_a_window_keeps_short_are_not_clamped() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_option_int(&listener, libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, 1).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let [near, far] = [&near, &far].map(|end| SegmentEnd::read(end, true).unwrap());
+        assert_eq!((clamped(&near, &far), clamped(&far, &near)), (None, None), "{near:?} {far:?}");
     }
 
     proptest! {

@@ -15,8 +15,9 @@ use netlink_packet_route::route::{
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::constants::NETLINK_ROUTE;
+use netrig_agent::netlink::Conversation;
 
-use super::{Conversation, Refusal};
+use super::Refusal;
 
 /// A conversation about what the calling thread's namespace has.
 pub(crate) struct Rtnetlink {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use netrig_agent::bulk::{StampedSocket, datagram_socket};
-use netrig_agent::{become_real_time, monotonic_nanos};
+use netrig_agent::{become_real_time, monotonic_nanos, realtime_nanos};
 use netrig_core::Duration;
 
 use crate::meter::Round;
@@ -16,6 +16,9 @@ use crate::protocol::{Echo, Preamble, Token};
 
 /// One that has not come back after so long is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// At the end those that are underway are waited for so long at least.
+const STRAGGLERS: Duration = Duration::from_millis(200);
 
 /// Echoes that go on until somebody wants to know what became of them.
 #[derive(Debug)]
@@ -38,7 +41,7 @@ impl Latency {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it; every echo in the order of sending.
+    /// Ends it; every echo in the order of sending. The session must last until then, for its server answers them.
     ///
     /// # Errors
     /// What the kernel answered.
@@ -51,15 +54,17 @@ impl Latency {
 struct Rounds {
     socket: StampedSocket,
     token: Token,
-    /// When the echoes that are underway were sent.
-    underway: BTreeMap<u64, u64>,
+    /// When the echoes that are underway were sent: by `CLOCK_MONOTONIC`, and since 1970.
+    underway: BTreeMap<u64, [u64; 2]>,
     done: BTreeMap<u64, Round>,
     next: u64,
+    /// One has come back.
+    answered: bool,
 }
 
 impl Rounds {
     const fn new(socket: StampedSocket, token: Token) -> Self {
-        Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0 }
+        Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0, answered: false }
     }
 
     fn go(mut self, every: Duration, stop: &AtomicBool) -> io::Result<Vec<Round>> {
@@ -74,48 +79,71 @@ impl Rounds {
             }
             self.hear(Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(50)))?;
         }
-        // Those that are underway when it ends are neither lost nor back.
+        self.wait_for_stragglers()?;
+        let lost = self.underway.into_iter();
+        self.done
+            .extend(lost.map(|(number, [sent, _])| (number, Round { sent, took_ns: None, moments: None })));
         Ok(self.done.into_values().collect())
+    }
+
+    /// Until none is underway, and no longer than three times the longest that came back: who left those that are late away would
+    /// tell of a path that is better than it is.
+    fn wait_for_stragglers(&mut self) -> io::Result<()> {
+        let longest = self.done.values().filter_map(|round| round.took_ns).max().unwrap_or(0);
+        let most = Duration::from_nanos(longest.saturating_mul(3)).clamp(STRAGGLERS, PATIENCE);
+        let until = monotonic_nanos() + most.as_nanos();
+        loop {
+            let now = monotonic_nanos();
+            if self.underway.is_empty() || now >= until {
+                return Ok(());
+            }
+            self.hear(Duration::from_nanos(until - now))?;
+        }
     }
 
     fn send(&mut self, now: u64) -> io::Result<()> {
         let preamble = Preamble { token: self.token, phase: 0, stream: 0 };
         let echo = Echo { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
+        let since_1970 = realtime_nanos();
         self.socket.send(&echo.encode())?;
-        self.underway.insert(self.next, now);
+        self.underway.insert(self.next, [now, since_1970]);
         self.next += 1;
-        while let Some((number, sent)) =
+        while let Some((number, [sent, _])) =
             self.underway.first_key_value().map(|(number, sent)| (*number, *sent))
             && now - sent > PATIENCE.as_nanos()
         {
             self.underway.remove(&number);
-            self.done.insert(number, Round { sent, took_ns: None, ways_ns: None });
+            self.done.insert(number, Round { sent, took_ns: None, moments: None });
         }
         Ok(())
     }
 
     fn hear(&mut self, within: Duration) -> io::Result<()> {
-        let (token, underway, done) = (self.token, &mut self.underway, &mut self.done);
+        let Self { token, underway, done, answered, .. } = self;
+        let token = *token;
         self.socket.receive(within, |datagram| {
             let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             let Some((echo, sent)) = echo.and_then(|echo| Some((echo, underway.remove(&echo.number)?)))
             else {
                 return;
             };
-            done.insert(echo.number, round(&echo, sent, datagram.at));
+            if !std::mem::replace(answered, true) {
+                // By those before it the server has learnt from where they come: they were never to come back.
+                underway.retain(|number, _| *number > echo.number);
+            }
+            done.insert(echo.number, round(&echo, sent, [datagram.at, datagram.since_1970]));
         })
     }
 }
 
-/// What became of an echo that is back.
-fn round(echo: &Echo, sent: u64, back: u64) -> Round {
+/// What became of an echo that is back: when it was sent and when it came, by `CLOCK_MONOTONIC` and since 1970.
+fn round(echo: &Echo, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> Round {
     let [there, left] = echo.there_ns;
     let kept = left.saturating_sub(there);
-    let way = |from: u64, to: u64| to.wrapping_sub(from).cast_signed();
     Round {
         sent,
         took_ns: Some(back.saturating_sub(sent).saturating_sub(kept)),
-        ways_ns: Some([way(sent, there), way(left, back)]),
+        moments: Some([sent_1970, there, left, back_1970]),
     }
 }
 
@@ -123,15 +151,24 @@ fn round(echo: &Echo, sent: u64, back: u64) -> Round {
 mod tests {
     use super::*;
 
-    /// What the server keeps an echo for is not the path's, and ways between two clocks differ by what these differ by.
+    #[test]
+    fn what_nobody_answers_is_lost() {
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (local, server) = ("127.0.0.1:0".parse().unwrap(), nobody.local_addr().unwrap());
+        let latency = Latency::begin(local, server, Token([0; 16]), Duration::from_millis(10)).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let rounds = latency.end().unwrap();
+        assert!(!rounds.is_empty() && rounds.iter().all(|round| round.took_ns.is_none()), "{rounds:?}");
+    }
+
+    /// What the server keeps an echo for is not the path's, whatever its clock says.
     #[test]
     fn a_round_is_the_paths() {
         let preamble = Preamble { token: Token([0; 16]), phase: 0, stream: 0 };
         let hour = 3_600_000_000_000;
         let echo = Echo { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
-        let round = round(&echo, 1000, 11_000);
+        let round = round(&echo, [1000, 71_000], [11_000, 81_000]);
         assert_eq!(round.took_ns, Some(5000));
-        let [there, back] = round.ways_ns.unwrap();
-        assert_eq!((there + back, there - back), (5000, 2 * hour as i64 + 1000));
+        assert_eq!(round.moments, Some([71_000, hour + 4000, hour + 9000, 81_000]));
     }
 }

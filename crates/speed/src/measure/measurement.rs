@@ -1,18 +1,17 @@
 //! A whole measurement: the idle path, then one task after the other, with the path's delay watched all the time.
 
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::Duration;
 
+use super::beside::Beside;
 use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};
 use super::error::SpeedError;
-use super::latency::Latency;
 use super::report::{self, Report};
 use super::searching::{SearchTask, Searching};
 use crate::carry::Live;
 use crate::cause;
-use crate::meter::{Course, Delays};
+use crate::meter::Course;
 use crate::protocol::{Carrier, Way};
 use crate::search::Found;
 
@@ -29,6 +28,9 @@ pub struct MeasureOrder {
     pub after: Duration,
     /// Time between two echoes.
     pub echo_every: Duration,
+    /// New connections are made while others carry, so that it is known how the path responds: they take up to a twentieth of
+    /// it.
+    pub responsive: bool,
 }
 
 /// One of the things that a measurement does.
@@ -82,12 +84,11 @@ pub fn measure(
         progress(Progress::Waits { before, of })
     })?;
     let [client, server] = call.ends();
-    let local = SocketAddr::new(client.ip(), 0);
-    let latency = Latency::begin(local, server, call.budget().token, order.echo_every);
-    let latency = latency.map_err(SpeedError::Carrying)?;
+    let beside = Beside::begin(&call, &order.call, order.echo_every, order.responsive);
+    let beside = beside.map_err(SpeedError::Carrying)?;
     let mut done = Vec::new();
-    let carried = carry_all(&mut call, &order, cancel, progress, &mut done);
-    let rounds = latency.end().map_err(SpeedError::Carrying)?;
+    let carried = carry_all(&mut call, &order, &beside, cancel, progress, &mut done);
+    let watched = beside.end().map_err(SpeedError::Carrying)?;
     let broken = match carried {
         // Nothing but the idle path at most: there is no measurement to tell of.
         Err(error) if done.len() < 2 => return Err(error),
@@ -98,18 +99,21 @@ pub fn measure(
         }
     };
     let partial = broken.is_some() || done.iter().any(|done| done.carriage.cut_short);
-    let idle_at = |at: Option<&Done>| {
-        let idle = at.filter(|done| done.carriage.phase.carrier == Carrier::Idle)?;
-        Delays::of(report::within(&rounds, idle.carriage.span, 0.0))
+    let idle = |at: Option<&Done>| {
+        at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
     };
-    let phases = |done: &Done| report::phases(&done.carriage, done.found, &rounds, server.is_ipv4());
+    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[Done]>::last)));
+    let phases = |done: &Done| report::phases(&done.carriage, done.found, &watched, server.is_ipv4());
     let mut report = Report {
         format: Report::FORMAT,
         server,
         client,
-        idle: idle_at(done.first()),
+        idle: before.and_then(|span| watched.delays(span, 0.0)),
+        idle_ways: before.and_then(|span| watched.ways(span, 0.0)),
         phases: done.iter().flat_map(phases).collect(),
-        after: idle_at(done.get(1..).and_then(<[Done]>::last)),
+        after: after.and_then(|span| watched.delays(span, 0.0)),
+        after_ways: after.and_then(|span| watched.ways(span, 0.0)),
+        no_ways: watched.no_ways(),
         verdicts: Vec::new(),
         partial,
         broken,
@@ -123,6 +127,7 @@ pub fn measure(
 fn carry_all(
     call: &mut Call,
     order: &MeasureOrder,
+    beside: &Beside,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
     done: &mut Vec<Done>,
@@ -133,7 +138,7 @@ fn carry_all(
     for (place, task) in order.tasks.iter().enumerate() {
         progress(Progress::Task(place));
         done.push(match task {
-            Task::Carry(phase) => carry(call, phase, cancel, progress)?,
+            Task::Carry(phase) => carry(call, phase, beside, cancel, progress)?,
             Task::Search(task) => {
                 let known = known(done, task.way);
                 search(call, *task, known, cancel, progress)?
@@ -153,11 +158,22 @@ fn carry_all(
 fn carry(
     call: &mut Call,
     phase: &PhaseOrder,
+    beside: &Beside,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Done, SpeedError> {
     let way = phase.carrier.way();
-    let carriage = call.carry(phase.clone(), cancel, &mut |news| tell(way, &news, progress))?;
+    // Datagrams of a rate that somebody chose are no load of connections.
+    let is_load = matches!(phase.carrier, Carrier::Tcp { .. });
+    let mut watch = |told: Progress| {
+        if is_load {
+            beside.watch(&told);
+        }
+        progress(told);
+    };
+    let carriage = call.carry(phase.clone(), cancel, &mut |news| tell(way, &news, &mut watch));
+    beside.pause();
+    let carriage = carriage?;
     Ok(Done { carriage, found: None })
 }
 

@@ -1,5 +1,6 @@
 //! The client: calls a server, carries phases, and watches the path's delay meanwhile.
 
+mod beside;
 mod call;
 mod error;
 mod latency;

@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
+use super::beside::Watched;
 use super::call::Carriage;
 use crate::carry::Outcome;
 use crate::cause::{Verdict, is_by_hosts};
-use crate::meter::{Connections, Course, Delays, Layers, Packet, Round, Throughput, TransferMetrics};
+use crate::meter::{Connections, Course, Delays, Layers, OneWay, Packet, Throughput, TransferMetrics};
 use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
+use crate::responsiveness::Responsiveness;
 use crate::search::Found;
 
 /// What was measured.
@@ -22,10 +24,16 @@ pub struct Report {
     pub client: SocketAddr,
     /// The path before anything was carried.
     pub idle: Option<Delays>,
+    /// The same in each direction.
+    pub idle_ways: Option<OneWay>,
     /// Each phase, once for each way that it went.
     pub phases: Vec<PhaseReport>,
     /// The path after all was carried.
     pub after: Option<Delays>,
+    /// The same in each direction.
+    pub after_ways: Option<OneWay>,
+    /// Why nothing is told of directions, if that is so.
+    pub no_ways: Option<&'static str>,
     /// What limited each way, and what proves it.
     pub verdicts: Vec<Verdict>,
     /// Somebody or something ended it before its time: what was measured until then.
@@ -53,6 +61,10 @@ pub struct PhaseReport {
     pub capacity: Option<Capacity>,
     /// The path's delay meanwhile, after the warm-up.
     pub delays: Option<Delays>,
+    /// The same in each direction.
+    pub ways: Option<OneWay>,
+    /// How the path responded meanwhile, after the warm-up; nothing where no connections carried, or nobody wanted to know.
+    pub responsiveness: Option<Responsiveness>,
     /// The end that sends.
     pub sender: EndReport,
     /// The end that receives.
@@ -78,25 +90,15 @@ impl Report {
     pub const FORMAT: u32 = 1;
 }
 
-/// The echoes that were sent in a span, without its first seconds.
-pub(super) fn within(
-    rounds: &[Round],
-    [begun, ended]: [u64; 2],
-    without_s: f64,
-) -> impl Iterator<Item = &Round> {
-    let from = begun + (without_s * 1e9) as u64;
-    rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
-}
-
 /// What a phase comes to, each way.
 pub(super) fn phases(
     carriage: &Carriage,
     found: Option<(Found, bool)>,
-    rounds: &[Round],
+    watched: &Watched,
     v4: bool,
 ) -> Vec<PhaseReport> {
     let (near, far) = (&carriage.near, &carriage.far);
-    let one = |way, sender, receiver| phase(carriage, found, rounds, v4, (way, sender, receiver));
+    let one = |way, sender, receiver| phase(carriage, found, watched, v4, (way, sender, receiver));
     match carriage.phase.way() {
         None => Vec::new(),
         Some(Way::Down) => vec![one(Way::Down, far, near)],
@@ -108,7 +110,7 @@ pub(super) fn phases(
 fn phase(
     carriage: &Carriage,
     found: Option<(Found, bool)>,
-    rounds: &[Round],
+    watched: &Watched,
     v4: bool,
     (way, sender, receiver): (Way, &Outcome, &Outcome),
 ) -> PhaseReport {
@@ -127,7 +129,7 @@ fn phase(
     let connections = Connections::of(&sender.counted, warm_up_s);
     let capacity = found.zip(packet).map(|((found, complete), packet)| {
         let layers = packet.layers(found.arrived * 8.0 * f64::from(packet.payload));
-        Capacity { layers: layers + echoes(rounds, carriage.span, v4), found, complete, by_hosts: false }
+        Capacity { layers: layers + echoes(watched, carriage.span, v4), found, complete, by_hosts: false }
     });
     let mut phase = PhaseReport {
         way,
@@ -137,7 +139,9 @@ fn phase(
         connections,
         transfer: None,
         capacity,
-        delays: Delays::of(within(rounds, carriage.span, warm_up_s)),
+        delays: watched.delays(carriage.span, warm_up_s),
+        ways: watched.ways(carriage.span, warm_up_s),
+        responsiveness: watched.responsiveness(&sender.counted, carriage.span, warm_up_s),
         sender: sender.report.clone(),
         receiver: receiver.report.clone(),
     };
@@ -149,8 +153,8 @@ fn phase(
 }
 
 /// What echoes took of the line in a span, each way.
-fn echoes(rounds: &[Round], span: [u64; 2], v4: bool) -> Layers {
-    let came = within(rounds, span, 0.0).filter(|round| round.took_ns.is_some()).count();
+fn echoes(watched: &Watched, span: [u64; 2], v4: bool) -> Layers {
+    let came = watched.within(span, 0.0).filter(|round| round.took_ns.is_some()).count();
     let bits = came as f64 * 8.0 * ECHO_LEN as f64;
     let seconds = span[1].saturating_sub(span[0]).max(1) as f64 * 1e-9;
     Packet::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)

@@ -8,5 +8,5 @@ mod layers;
 
 pub use connections::{Connections, TransferMetrics};
 pub use course::{Course, Throughput};
-pub use delays::{Delays, Round};
+pub use delays::{Delays, OneWay, Round, clocks};
 pub use layers::{Layers, Packet};

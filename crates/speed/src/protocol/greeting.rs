@@ -77,6 +77,14 @@ pub fn greet_client(
     Ok(write_frame(stream, &FromServer::Welcome { tag })?)
 }
 
+/// What a server greets with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Greeted {
+    nonce: [u8; 32],
+    /// It has a key.
+    keyed: bool,
+}
+
 /// The client's side.
 ///
 /// # Errors
@@ -86,12 +94,35 @@ pub fn greet_server(
     key: Option<&Key>,
     binding: &Binding,
 ) -> Result<(), GreetingError> {
-    let (theirs, keyed) = match read_frame(stream)? {
-        Some(FromServer::Hello { version, nonce, keyed }) if version == VERSION => (nonce, keyed),
-        Some(FromServer::Hello { version, .. }) => return Err(GreetingError::Version(version)),
-        Some(FromServer::Failed { why }) => return Err(GreetingError::Refused(why)),
-        _ => return Err(GreetingError::Unexpected),
-    };
+    let greeted = hear_server(stream)?;
+    answer_server(stream, greeted, key, binding)
+}
+
+/// The first half of the client's side: the server greets as soon as the connection is secured.
+///
+/// # Errors
+/// If the stream breaks, or the server is of another version.
+pub fn hear_server(stream: &mut impl Read) -> Result<Greeted, GreetingError> {
+    match read_frame(stream)? {
+        Some(FromServer::Hello { version, nonce, keyed }) if version == VERSION => {
+            Ok(Greeted { nonce, keyed })
+        }
+        Some(FromServer::Hello { version, .. }) => Err(GreetingError::Version(version)),
+        Some(FromServer::Failed { why }) => Err(GreetingError::Refused(why)),
+        _ => Err(GreetingError::Unexpected),
+    }
+}
+
+/// The second half: a question and its answer, which take a round trip.
+///
+/// # Errors
+/// If the stream breaks, or the server does not let us in.
+pub fn answer_server(
+    stream: &mut (impl Read + Write),
+    Greeted { nonce: theirs, keyed }: Greeted,
+    key: Option<&Key>,
+    binding: &Binding,
+) -> Result<(), GreetingError> {
     match (keyed, key) {
         (true, None) => return Err(GreetingError::KeyMissing),
         (false, Some(_)) => return Err(GreetingError::KeyUnknown),

@@ -15,6 +15,7 @@
 //! phases, one at a time: prepared, connected, begun, ended, reported. [`Session`] is the server's side of that order: it
 //! says what each word of the client means, and which words mean nothing.
 
+mod clock;
 mod echo;
 pub mod greeting;
 mod opening;
@@ -22,6 +23,7 @@ mod preamble;
 mod session;
 mod words;
 
+pub use clock::clock_mark;
 pub use echo::{ECHO_LEN, Echo};
 pub use opening::{COOKIE_LEN, Opening};
 pub use preamble::{PREAMBLE_LEN, Preamble, Token};

@@ -119,6 +119,15 @@ pub struct Budget {
     pub lasts_ns: u64,
     /// What it may carry, bytes of both directions.
     pub bytes: u64,
+    /// What tells whether both ends read one clock ([`clock_mark`](super::clock_mark)).
+    pub clock: Option<[u8; 32]>,
+}
+
+impl Budget {
+    /// Whether the server's clock is the one that this process reads.
+    pub fn is_of_our_clock(&self) -> bool {
+        self.clock.is_some() && self.clock == super::clock_mark(self.token)
+    }
 }
 
 /// Which way data goes.

@@ -20,7 +20,7 @@ use crate::admission::{Admission, Answer, Household, Refusal, Ticket, Visitor};
 use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::{GreetingError, greet_client};
 use crate::protocol::{
-    Budget, Carrier, Counted, Deed, FromServer, Phase, Preamble, Session, Token, Violation, Way,
+    Budget, Carrier, Counted, Deed, FromServer, Phase, Preamble, Session, Token, Violation, Way, clock_mark,
 };
 use crate::talk::{PATIENCE, Talk};
 
@@ -232,7 +232,8 @@ impl Visit<'_> {
         self.shared.tally.sessions.fetch_add(1, Ordering::Relaxed);
         let lasts_ns = until.since(self.shared.clock.now()).as_nanos();
         let bytes = self.admission().limits().bytes;
-        Ok(self.talk.say(&FromServer::Admitted(Budget { token, lasts_ns, bytes }))?)
+        let budget = Budget { token, lasts_ns, bytes, clock: clock_mark(token) };
+        Ok(self.talk.say(&FromServer::Admitted(budget))?)
     }
 
     fn prepare(&mut self, phase: Phase) -> Result<(), SessionError> {

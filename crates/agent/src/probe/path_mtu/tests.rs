@@ -37,12 +37,12 @@ fn run(plan: Plan, path: impl FnMut(usize, u32) -> Fate) -> (Search, u32, Durati
                 assert!(sent < 5000, "it does not end");
                 match path(size, number) {
                     Fate::Through => {
-                        now = now + TRIP;
+                        now += TRIP;
                         assert!(search.answered(number, now));
                         assert!(!search.answered(number, now), "twice");
                     }
                     Fate::Told(mtu) => {
-                        now = now + HALF;
+                        now += HALF;
                         search.told(number, mtu, ROUTER);
                     }
                     Fate::Here(mtu) => search.refused_here(number, mtu),

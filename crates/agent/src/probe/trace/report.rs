@@ -174,7 +174,7 @@ fn samples(course: &Course, packets: &[&Sent]) -> Vec<Sample> {
         let answer = sent.heard.as_ref()?.length;
         Some(Sample { length: sent.probe.length, round_trip: sent.round_trip(course.plan().wait)?, answer })
     };
-    of_speed.filter_map(|sent| sample(sent)).collect()
+    of_speed.filter_map(sample).collect()
 }
 
 /// How packets of one flow came to have several addresses at a hop.
@@ -234,12 +234,17 @@ fn found(order: &TraceOrder, course: &Course, hops: &[Hop]) -> String {
 
 /// What the target said, where it tells more than that it is there.
 fn as_whom(course: &Course, ttl: u8) -> &'static str {
-    let heard =
-        course.sent().iter().filter(|sent| sent.probe.ttl == ttl).filter_map(|sent| sent.heard.as_ref());
-    match heard.map(|heard| heard.what).find(|what| matches!(what, What::Answered(_))) {
-        Some(What::Answered(How::Open)) => ", and the port is open",
-        Some(What::Answered(How::Closed)) => ", and the port is closed",
-        _ => "",
+    let said = |how: How| {
+        let mut of_end = course.sent().iter().filter(|sent| sent.probe.ttl == ttl);
+        of_end.any(|sent| sent.heard.as_ref().is_some_and(|heard| heard.what == What::Answered(how)))
+    };
+    // A second SYN of the flow resets what the first has opened (RFC 9293 section 3.10.7.4), which closes no port.
+    if said(How::Open) {
+        ", and the port is open"
+    } else if said(How::Closed) {
+        ", and the port is closed"
+    } else {
+        ""
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Only {
 pub enum Kind {
     /// The server: listens with TCP and UDP at one port, and lets in as many at once as it is told
     Serve(Serve),
+    /// This terminal's settings beside what a path needs, with the command that mends each; it sets nothing
+    Tune(Tune),
 }
 
 /// `netrig speed HOST`.
@@ -77,6 +79,9 @@ pub struct Measure {
     /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given
     #[arg(long, help_heading = "Measurement", value_name = "NAME")]
     pub congestion: Option<String>,
+    /// Make no new connections while others carry: how the path responds is not told, and they take nothing of it
+    #[arg(long, help_heading = "Measurement")]
+    pub no_rpm: bool,
     /// The largest segment that this end sends and announces (`TCP_MAXSEG`); of the kernel's choice if not given, as all
     /// that follows
     #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
@@ -140,6 +145,34 @@ pub struct Serve {
     #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value = "1000GB")]
     pub max_size: Size,
     /// Print one JSON document about what was done when it ends
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `netrig speed tune`.
+#[derive(Debug, Args)]
+pub struct Tune {
+    /// To whom the path leads: a name or an address; nothing is judged by a round trip if not given
+    #[arg(value_name = "HOST")]
+    pub target: Option<String>,
+    /// Only IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// What the path carries in its faster direction
+    #[arg(long, help_heading = "Path", value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// How long a packet and its answer take on the idle path; measured by echoes if not given
+    #[arg(long = "rtt", help_heading = "Path", value_name = "TIME")]
+    pub round_trip: Option<Duration>,
+    /// Measure what the path carries, for some seconds: HOST must be a server of `netrig speed serve`
+    #[arg(long, help_heading = "Path", requires = "target", conflicts_with = "rate")]
+    pub measure: bool,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    /// Print one JSON document instead of a table: `netrig schema --of speed-tune`
     #[arg(long)]
     pub json: bool,
 }

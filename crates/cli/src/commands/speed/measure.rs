@@ -1,11 +1,13 @@
 //! `netrig speed HOST`.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use netrig_agent::tls::{self, Trust};
 use netrig_agent::{Buffers, TcpOptions, random};
-use netrig_core::{Duration, Size};
+use netrig_core::{Duration, Rate, Size};
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SearchTask, SpeedError, Task,
 };
@@ -13,7 +15,7 @@ use netrig_speed::protocol::{Carrier, Load, PORT, Way};
 
 use super::arguments::{Measure, Only};
 use super::show;
-use crate::commands::probe::{Target, read_key, resolve};
+use crate::commands::probe::{KeyPlace, Target, read_key, resolve};
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 
@@ -51,23 +53,37 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
 
 fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
     let server = resolve(target, PORT)?;
-    let trust = match &arguments.trust {
-        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => Trust::Anyone,
-    };
     Ok(MeasureOrder {
         call: CallOrder {
-            server,
-            name: server.ip().into(),
-            tls: tls::client(&trust, None).map_err(Failure::request)?,
-            key: read_key(&arguments.key)?,
-            rate: arguments.udp,
             options: options(arguments)?,
+            ..call_order(server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?
         },
         idle: arguments.idle,
         tasks: tasks(arguments)?,
         after: AFTER,
         echo_every: ECHO_EVERY,
+        responsive: !arguments.no_rpm,
+    })
+}
+
+/// Whom to call and how, with the authorities that may have signed its certificate.
+pub(super) fn call_order(
+    server: SocketAddr,
+    key: &KeyPlace,
+    trust: Option<&Path>,
+    rate: Option<Rate>,
+) -> Result<CallOrder, Failure> {
+    let trust = match trust {
+        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+        None => Trust::Anyone,
+    };
+    Ok(CallOrder {
+        server,
+        name: server.ip().into(),
+        tls: tls::client(&trust, None).map_err(Failure::request)?,
+        key: read_key(key)?,
+        rate,
+        options: TcpOptions::default(),
     })
 }
 
@@ -134,7 +150,7 @@ fn random_seed() -> Result<u64, Failure> {
     Ok(u64::from_ne_bytes(random().map_err(Failure::failed)?))
 }
 
-fn failure(error: SpeedError) -> Failure {
+pub(super) fn failure(error: SpeedError) -> Failure {
     match error {
         SpeedError::Phase(_) => Failure::request(error),
         SpeedError::Interrupted => Failure::Interrupted,

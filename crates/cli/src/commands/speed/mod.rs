@@ -1,9 +1,10 @@
-//! `netrig speed`: how fast a line is, and the server for those who ask.
+//! `netrig speed`: how fast a line is, the server for those who ask, and what the terminal is set to.
 
 mod arguments;
 mod measure;
 mod serve;
 mod show;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -16,9 +17,10 @@ use crate::failure::Failure;
 pub fn speed(arguments: &Speed) -> Result<ExitCode, Failure> {
     match (&arguments.kind, &arguments.target) {
         (Some(Kind::Serve(arguments)), _) => serve::serve(arguments),
+        (Some(Kind::Tune(arguments)), _) => tune::tune(arguments),
         (None, Some(target)) => measure::measure(target, &arguments.measure),
         (None, None) => {
-            Err(Failure::request("expected the host of a server, or `serve`: netrig speed --help"))
+            Err(Failure::request("expected the host of a server, `serve` or `tune`: netrig speed --help"))
         }
     }
 }

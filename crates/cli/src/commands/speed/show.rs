@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use netrig_report::number::{Unit, plain};
 use netrig_speed::measure::{Capacity, PhaseReport, Report};
-use netrig_speed::meter::{Delays, Throughput};
+use netrig_speed::meter::{Delays, OneWay, Throughput};
 use netrig_speed::protocol::{Carrier, Datagrams, Load, Way};
+use netrig_speed::responsiveness::{Responsiveness, Trips};
 
 /// All that a report says.
 pub fn table(report: &Report) -> String {
@@ -16,10 +17,16 @@ pub fn table(report: &Report) -> String {
         let why = report.broken.as_deref().unwrap_or("interrupted");
         line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
     }
-    for (when, told) in [("idle before", &report.idle), ("idle after", &report.after)] {
+    let quiet =
+        [("idle before", &report.idle, &report.idle_ways), ("idle after", &report.after, &report.after_ways)];
+    for (when, told, ways) in quiet {
         if let Some(told) = told {
             line(&format!("  {when:<12}{}", delays(told)));
         }
+        one_way(ways.as_ref()).iter().for_each(|words| line(&format!("  {words}")));
+    }
+    if let Some(why) = report.no_ways {
+        line(&format!("  one way     not to be told: {why}"));
     }
     for phase in &report.phases {
         line("");
@@ -82,6 +89,8 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         lines.push(lost(&sent, &came));
     }
     lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
+    lines.extend(one_way(phase.ways.as_ref()));
+    lines.extend(phase.responsiveness.as_ref().map(responsiveness).into_iter().flatten());
     for (end, report) in [("sender", &phase.sender), ("receiver", &phase.receiver)] {
         lines.extend(report.faults.iter().map(|fault| format!("{end:<12}{fault}")));
     }
@@ -147,15 +156,57 @@ fn lost(sent: &Datagrams, came: &Datagrams) -> String {
     )
 }
 
-/// Round trips in a line.
-fn delays(told: &Delays) -> String {
-    let seconds = |value: Option<f64>| match value {
+/// Both directions in a line.
+fn one_way(told: Option<&OneWay>) -> Option<String> {
+    let told = told?;
+    let bound = if told.bound_s > 0.0 {
+        format!("; each may be wrong by {}", seconds(Some(told.bound_s)))
+    } else {
+        String::new()
+    };
+    let way = |of: &Delays| [of.p50_s, of.p95_s, of.p99_s].map(seconds).join(", ");
+    let (up, down) = (way(&told.up), way(&told.down));
+    Some(format!("one way     up {up}; down {down} (p50, p95, p99){bound}"))
+}
+
+/// Round trips per minute: the draft's number, and of what it is made.
+fn responsiveness(told: &Responsiveness) -> Vec<String> {
+    let rpm = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), |rpm| format!("{rpm:.0}"));
+    let median = |trips: &Trips| seconds(trips.delays.p50_s);
+    let all = told.connect.delays;
+    let mut lines = vec![format!(
+        "responsive  {} RPM ({} on new connections, {} on loaded ones); {} of medians, {} of p95",
+        rpm(told.rpm.both),
+        rpm(told.rpm.foreign),
+        rpm(told.rpm.loaded),
+        rpm(told.rpm_p50.both),
+        rpm(told.rpm_p95.both)
+    )];
+    let loaded = told.loaded.as_ref().map_or_else(|| "undefined".to_owned(), median);
+    lines.push(format!(
+        "            medians: TCP {}, TLS {}, answer {}; loaded {loaded}; {} of {} probes without end",
+        median(&told.connect),
+        median(&told.secure),
+        median(&told.answer),
+        all.lost,
+        all.sent
+    ));
+    lines
+}
+
+/// A time in the unit that suits it; that of a lost packet has no end.
+fn seconds(value: Option<f64>) -> String {
+    match value {
         Some(value) => {
             let unit = Unit::fitting("s", [value]);
             format!("{} {}", plain(unit.convert(value)), unit.name())
         }
         None => "lost".to_owned(),
-    };
+    }
+}
+
+/// Round trips in a line.
+fn delays(told: &Delays) -> String {
     format!(
         "{} (p50), {} (p95), {} (p99), {} at least; {} of {} lost",
         seconds(told.p50_s),

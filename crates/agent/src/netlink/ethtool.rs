@@ -7,6 +7,12 @@ use super::{Refusal, attributes, value};
 
 const MSG_FEATURES_GET: u8 = 11;
 const MSG_FEATURES_SET: u8 = 12;
+const MSG_RINGS_GET: u8 = 15;
+const RINGS_HEADER: u16 = 1;
+const RINGS_RX_MAX: u16 = 2;
+const RINGS_TX_MAX: u16 = 5;
+const RINGS_RX: u16 = 6;
+const RINGS_TX: u16 = 9;
 const FEATURES_HEADER: u16 = 1;
 const FEATURES_WANTED: u16 = 3;
 const FEATURES_ACTIVE: u16 = 4;
@@ -16,17 +22,33 @@ const BITSET_BITS_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 
 /// A conversation about the interfaces of the calling thread's namespace.
-pub(crate) struct Ethtool(Family);
+#[derive(Debug)]
+pub struct Ethtool(Family);
+
+/// How many packets a driver and its interface hand to each other at most, and how many they could.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rings {
+    /// Received: now and at most.
+    pub receive: Option<[u32; 2]>,
+    /// Sent: now and at most.
+    pub send: Option<[u32; 2]>,
+}
 
 impl Ethtool {
     /// Opens one in the namespace of the calling thread.
-    pub(crate) fn open() -> Result<Self, Refusal> {
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn open() -> Result<Self, Refusal> {
         Family::open("ethtool").map(Self)
     }
 
     /// What an interface does now to checksums and lengths of frames, by the names of `ethtool -k`.
-    pub(crate) fn offloads(&mut self, interface: &str) -> Result<Vec<String>, Refusal> {
-        let answers = self.ask(MSG_FEATURES_GET, vec![header(interface)])?;
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn offloads(&mut self, interface: &str) -> Result<Vec<String>, Refusal> {
+        let answers = self.ask(MSG_FEATURES_GET, vec![header(FEATURES_HEADER, interface)])?;
         let mut found = None;
         for active in answers.iter().flat_map(|answer| &answer.attributes) {
             if kind(active) == FEATURES_ACTIVE {
@@ -36,13 +58,31 @@ impl Ethtool {
         found.ok_or_else(|| Refusal::Unreadable("no active features are told".into()))
     }
 
+    /// The queues between an interface and its driver (`ethtool -g`); an interface of software has none, and refuses.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn rings(&mut self, interface: &str) -> Result<Rings, Refusal> {
+        let answers = self.ask(MSG_RINGS_GET, vec![header(RINGS_HEADER, interface)])?;
+        let told: Vec<_> = answers.iter().flat_map(|answer| &answer.attributes).collect();
+        let number = |wanted: u16| {
+            let bytes = told.iter().find(|attribute| kind(attribute) == wanted).map(|found| value(found))?;
+            bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+        };
+        let pair = |now: u16, most: u16| Some([number(now)?, number(most)?]);
+        Ok(Rings { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
+    }
+
     /// Asks an interface to stop `offloads`. Whether it did is told by asking again.
-    pub(crate) fn switch_off(&mut self, interface: &str, offloads: &[String]) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn switch_off(&mut self, interface: &str, offloads: &[String]) -> Result<(), Refusal> {
         // A bit that is listed without a value is one to be cleared; those that are not listed stay.
         let bits =
             offloads.iter().map(|name| nest(BITSET_BITS_BIT, &[string(BIT_NAME, name)])).collect::<Vec<_>>();
         let wanted = nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)]);
-        self.ask(MSG_FEATURES_SET, vec![header(interface), wanted]).map(drop)
+        self.ask(MSG_FEATURES_SET, vec![header(FEATURES_HEADER, interface), wanted]).map(drop)
     }
 
     fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
@@ -70,8 +110,8 @@ fn names(bitset: &DefaultNla) -> Vec<String> {
     names.map(|name| String::from_utf8_lossy(&value(&name)).trim_end_matches('\0').to_owned()).collect()
 }
 
-fn header(interface: &str) -> DefaultNla {
-    nest(FEATURES_HEADER, &[string(HEADER_DEV_NAME, interface)])
+fn header(place: u16, interface: &str) -> DefaultNla {
+    nest(place, &[string(HEADER_DEV_NAME, interface)])
 }
 
 #[cfg(test)]

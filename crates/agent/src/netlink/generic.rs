@@ -21,17 +21,19 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const HEADER: usize = 4;
 
 /// A conversation with one family, about the calling thread's namespace.
-pub(crate) struct Family {
+#[derive(Debug)]
+pub struct Family {
     conversation: Conversation,
     number: u16,
 }
 
 /// A message of generic netlink.
 #[derive(Debug)]
-pub(crate) struct Message {
+pub struct Message {
     family: u16,
     command: u8,
-    pub(crate) attributes: Vec<DefaultNla>,
+    /// What it says.
+    pub attributes: Vec<DefaultNla>,
 }
 
 impl NetlinkSerializable for Message {
@@ -62,7 +64,10 @@ impl NetlinkDeserializable for Message {
 
 impl Family {
     /// Opens a conversation with the family `name` in the namespace of the calling thread.
-    pub(crate) fn open(name: &str) -> Result<Self, Refusal> {
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn open(name: &str) -> Result<Self, Refusal> {
         let mut conversation = Conversation::open(NETLINK_GENERIC)?;
         let named = string(CTRL_ATTR_FAMILY_NAME, name);
         let question = Message { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![named] };
@@ -76,29 +81,35 @@ impl Family {
     }
 
     /// Gives a command, and returns what is answered.
-    pub(crate) fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
         self.conversation.ask(Message { family: self.number, command, attributes }, 0)
     }
 
     /// Gives a command whose answer is a list.
-    pub(crate) fn list(&mut self, command: u8) -> Result<Vec<Message>, Refusal> {
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn list(&mut self, command: u8) -> Result<Vec<Message>, Refusal> {
         let question = Message { family: self.number, command, attributes: Vec::new() };
         self.conversation.ask(question, NLM_F_DUMP)
     }
 }
 
 /// What an attribute is, whether it has others inside or not.
-pub(crate) fn kind(attribute: &DefaultNla) -> u16 {
+pub fn kind(attribute: &DefaultNla) -> u16 {
     attribute.kind() & !NLA_F_NESTED
 }
 
 /// A text with its end, as attributes have it.
-pub(crate) fn string(kind: u16, text: &str) -> DefaultNla {
+pub fn string(kind: u16, text: &str) -> DefaultNla {
     DefaultNla::new(kind, [text.as_bytes(), &[0]].concat())
 }
 
 /// An attribute with others inside.
-pub(crate) fn nest(kind: u16, inside: &[DefaultNla]) -> DefaultNla {
+pub fn nest(kind: u16, inside: &[DefaultNla]) -> DefaultNla {
     let mut bytes = vec![0; inside.buffer_len()];
     inside.emit(&mut bytes);
     DefaultNla::new(kind | NLA_F_NESTED, bytes)
