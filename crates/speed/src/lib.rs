@@ -21,7 +21,6 @@
 
 pub mod admission;
 pub mod carry;
-pub mod http;
 pub mod iperf3;
 pub mod measure;
 pub mod meter;
