@@ -1,12 +1,12 @@
 //! Datagrams of a session that come back.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use netrig_agent::bulk::{StampedSocket, datagram_socket};
+use netrig_agent::bulk::StampedSocket;
 use netrig_agent::{become_real_time, realtime_nanos};
 use netrig_core::Duration;
 
@@ -23,12 +23,12 @@ pub(super) struct Echoing {
 }
 
 impl Echoing {
-    /// Begins to send back what comes from `peer`, to which `local` has been named.
+    /// Begins to send back what comes from `peer`, to which the socket is connected.
     ///
     /// # Errors
-    /// If the kernel refuses a socket or a thread.
-    pub fn begin(local: SocketAddr, peer: SocketAddr, token: Token) -> io::Result<Self> {
-        let socket = StampedSocket::new(datagram_socket(local, peer).map_err(io::Error::other)?)?;
+    /// If the kernel refuses a thread.
+    pub fn begin(socket: UdpSocket, peer: SocketAddr, token: Token) -> io::Result<Self> {
+        let socket = StampedSocket::new(socket)?;
         let stop = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("speed-echo".to_owned());
