@@ -68,8 +68,10 @@ pub struct FlowsOrder {
 }
 
 /// What the threads of a test share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Board {
+    /// When the test ended, ns of `CLOCK_MONOTONIC`.
+    ended: AtomicU64,
     stop_sending: AtomicBool,
     stop: AtomicBool,
     /// Bytes received and sent so far.
@@ -111,7 +113,12 @@ impl Flows {
     /// # Errors
     /// If the kernel refuses a thread.
     pub fn begin(order: FlowsOrder, streams: Vec<Stream>) -> io::Result<Self> {
-        let board = Arc::new(Board::default());
+        let board = Arc::new(Board {
+            ended: AtomicU64::new(u64::MAX),
+            stop_sending: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            bytes: Default::default(),
+        });
         let mut flows = Self {
             streams: streams.iter().map(|stream| (stream.id, stream.sends, stream.ends)).collect(),
             begun: monotonic_nanos(),
@@ -177,6 +184,7 @@ impl Flows {
     /// # Errors
     /// If sending has failed.
     pub fn stop_sending(&mut self) -> io::Result<()> {
+        self.board.ended.fetch_min(monotonic_nanos(), Ordering::Relaxed);
         self.board.stop_sending.store(true, Ordering::Relaxed);
         let (senders, receivers) = self.hands.drain(..).partition(|hand| hand.sends);
         self.hands = receivers;

@@ -36,14 +36,11 @@ impl Record {
         Self { every_ns, warm_up_ns, next_ns: every_ns, warm, rows }
     }
 
-    /// What was read at a moment; the last one is kept whenever it comes.
-    pub fn read(&mut self, at_ns: u64, marks: impl FnOnce() -> Vec<Mark>, is_last: bool) {
-        if is_last && self.rows.last().is_some_and(|(last, _)| *last == at_ns) {
-            return;
-        }
+    /// What was read at a moment.
+    pub fn read(&mut self, at_ns: u64, marks: impl FnOnce() -> Vec<Mark>) {
         let turns_warm = self.warm.is_none() && at_ns >= self.warm_up_ns;
         let has_room = self.rows.len() * self.rows[0].1.len() < MOST_ROWS;
-        if !(turns_warm || is_last || at_ns >= self.next_ns && has_room) {
+        if !(turns_warm || at_ns >= self.next_ns && has_room) {
             return;
         }
         if turns_warm {
@@ -52,6 +49,23 @@ impl Record {
         }
         self.next_ns = (self.next_ns + self.every_ns).max(at_ns);
         self.rows.push((at_ns, marks()));
+    }
+
+    /// What there is in the end, and when the test ended: what came after that was underway.
+    pub fn finish(&mut self, ended_ns: u64, marks: Vec<Mark>) {
+        let is_warm = |(at, _): &(u64, _)| *at < ended_ns;
+        // Nothing is taken away from the zeros at the beginning, nor from the end of the warm-up.
+        let kept = self.rows.iter().take_while(|row| is_warm(row)).count();
+        self.rows.truncate(kept.max(self.warm.unwrap_or(0) + 1));
+        let last = self.rows.last().map_or(0, |(at, _)| *at);
+        self.read_anyway(ended_ns.max(last), marks);
+    }
+
+    fn read_anyway(&mut self, at_ns: u64, marks: Vec<Mark>) {
+        if self.warm.is_none() && at_ns >= self.warm_up_ns {
+            self.warm = Some(self.rows.len());
+        }
+        self.rows.push((at_ns, marks));
     }
 
     /// When, ns, and what the streams had carried by then.
@@ -126,9 +140,10 @@ mod tests {
     #[test]
     fn a_warm_up_is_an_interval_of_its_own() {
         let mut record = Record::new(1, 1_000, 1_500);
-        for (at, bytes) in [(500, 1), (1_000, 2), (1_600, 3), (2_000, 4), (2_600, 6), (2_900, 7)] {
-            record.read(at, || vec![mark(bytes, 0)], at == 2_900);
+        for (at, bytes) in [(500, 1), (1_000, 2), (1_600, 3), (2_000, 4), (2_600, 6), (3_100, 7)] {
+            record.read(at, || vec![mark(bytes, 0)]);
         }
+        record.finish(2_900, vec![mark(7, 0)]);
         let told: Vec<_> =
             record.intervals(0).iter().map(|interval| (interval.bytes, interval.omitted)).collect();
         assert_eq!(told, [(2, true), (1, true), (3, false), (1, false)]);
@@ -142,7 +157,7 @@ mod tests {
     #[test]
     fn what_ends_in_its_warm_up_has_measured_nothing() {
         let mut record = Record::new(1, 1_000, 10_000);
-        record.read(700, || vec![mark(5, 1)], true);
+        record.finish(700, vec![mark(5, 1)]);
         assert_eq!((record.end(0).bytes, record.intervals(0).len()), (0, 1));
         assert!(record.intervals(0)[0].omitted);
     }
@@ -150,15 +165,16 @@ mod tests {
     #[test]
     fn a_loss_that_turns_out_to_be_late_is_taken_back() {
         let mut record = Record::new(1, 10, 0);
-        record.read(10, || vec![mark(9, 1)], false);
-        record.read(20, || vec![mark(10, 0)], true);
+        record.read(10, || vec![mark(9, 1)]);
+        record.finish(20, vec![mark(10, 0)]);
         assert_eq!((record.intervals(0)[1].udp.lost, record.end(0).udp.lost), (0, 0));
     }
 
     #[test]
     fn memory_is_bounded_however_long_it_takes() {
         let mut record = Record::new(128, 1, 0);
-        (0..100_000).for_each(|at| record.read(at, || vec![mark(at, 0); 128], at == 99_999));
+        (0..100_000).for_each(|at| record.read(at, || vec![mark(at, 0); 128]));
+        record.finish(99_999, vec![mark(99_999, 0); 128]);
         assert!(record.rows().len() * 128 <= MOST_ROWS + 256 && record.end(127).bytes == 99_999);
     }
 }

@@ -9,7 +9,7 @@ use netrig_agent::bulk::{
     Carried, DatagramSink, DatagramSource, Direction, Form, SourceOrder, Spacing, StreamOrder, Streams,
     Taken, Throttle,
 };
-use netrig_agent::{Clock, STAMP_LEN};
+use netrig_agent::{Clock, STAMP_LEN, monotonic_nanos};
 use netrig_core::{Duration, Instant, Rate};
 use rustix::net::sockopt;
 
@@ -62,19 +62,20 @@ impl Work {
         let mut streams = Streams::new(sockets, order)?;
         let (mut record, mut before) = (self.record(), 0);
         let stop = if self.sends { &self.board.stop_sending } else { &self.board.stop };
-        let mut last = (0, Vec::new());
+        let mut last = vec![Mark::default(); self.streams];
         let mut segment = None;
         streams.carry(stop, &mut |reading| {
             let at_ns = reading.at - self.begun;
-            let marks = || reading.connections.iter().map(|carried| self.mark(carried)).collect();
-            record.read(at_ns, marks, false);
-            last = (at_ns, marks());
+            let marks =
+                || -> Vec<Mark> { reading.connections.iter().map(|carried| self.mark(carried)).collect() };
+            last = marks();
+            record.read(at_ns, || last.clone());
             let infos = || reading.connections.iter().filter_map(|carried| carried.info);
             let shortest = infos().map(|info| [info.segment, info.path_mtu]).min();
             segment = shortest.or(segment);
-            self.count(&mut before, last.1.iter().map(|mark: &Mark| mark.bytes).sum());
+            self.count(&mut before, last.iter().map(|mark| mark.bytes).sum());
         })?;
-        record.read(last.0, || last.1, true);
+        record.finish(self.ended(), last);
         let (buffers, congestion) = first.map(|socket| settings(&socket)).unwrap_or_default();
         Ok(Worked { connections: Some(streams), segment, congestion, ..Worked::of(record, buffers) })
     }
@@ -98,15 +99,15 @@ impl Work {
         let source = DatagramSource::new(socket, Clock::starting_at(0), order, &throttle)?;
         let mut source = source.of_form(Arc::new(Numbered(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
-        let mut last = (0, Mark::default());
+        let mut last = Mark::default();
         source.send(&self.board.stop_sending, &mut |sent| {
             let udp = UdpReadings { packets: sent.datagrams, ..UdpReadings::default() };
             let bytes = sent.datagrams * u64::from(size);
-            last = (sent.at - self.begun, Mark { bytes, udp, tcp: None });
-            record.read(last.0, || vec![last.1], false);
+            last = Mark { bytes, udp, tcp: None };
+            record.read(sent.at - self.begun, || vec![last]);
             self.count(&mut before, bytes);
         })?;
-        record.read(last.0, || vec![last.1], true);
+        record.finish(self.ended(), vec![last]);
         Ok(record)
     }
 
@@ -115,18 +116,24 @@ impl Work {
         let mut sink = sink.of_form(Arc::new(Numbered(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
         sink.take(&self.board.stop, &mut |taken| {
-            record.read(taken.at - self.begun, || vec![self.taken(taken)], false);
+            record.read(taken.at - self.begun, || vec![self.taken(taken)]);
             self.count(&mut before, taken.all_bytes);
         })?;
         let taken = sink.finish(None)?;
         self.count(&mut before, taken.all_bytes);
-        record.read(taken.at - self.begun, || vec![self.taken(&taken)], true);
+        record.finish(self.ended(), vec![self.taken(&taken)]);
         Ok(record)
     }
 
     fn record(&self) -> Record {
         let warm_up = Duration::from_secs(self.asked.omit.into());
         Record::new(self.streams, self.every.as_nanos(), warm_up.as_nanos())
+    }
+
+    /// When the test ended, ns since the streams began.
+    fn ended(&self) -> u64 {
+        let ended = self.board.ended.load(Ordering::Relaxed).min(monotonic_nanos());
+        ended.saturating_sub(self.begun)
     }
 
     /// So many bytes were carried, of which `before` have been counted already.

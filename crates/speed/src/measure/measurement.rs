@@ -64,6 +64,9 @@ pub struct Report {
     pub phases: Vec<PhaseReport>,
     /// Somebody or something ended it before its time: what was measured until then.
     pub partial: bool,
+    /// What both ends have counted of each phase that carried something.
+    #[serde(skip)]
+    pub carriages: Vec<Carriage>,
 }
 
 /// One way of a phase.
@@ -141,8 +144,9 @@ pub fn measure(
     }
     let mut carried = carried.into_iter();
     let idle = carried.next().and_then(|idle| Delays::of(within(&rounds, idle.span, 0.0)));
-    let phases = carried.flat_map(|carriage| phases(&carriage, &rounds, server.is_ipv4())).collect();
-    Ok(Report { format: Report::FORMAT, server, client, idle, phases, partial })
+    let carriages: Vec<_> = carried.collect();
+    let phases = carriages.iter().flat_map(|carriage| phases(carriage, &rounds, server.is_ipv4())).collect();
+    Ok(Report { format: Report::FORMAT, server, client, idle, phases, partial, carriages })
 }
 
 const fn way(carrier: &Carrier) -> Option<Way> {
@@ -173,7 +177,7 @@ fn within(rounds: &[Round], [begun, ended]: [u64; 2], without_s: f64) -> impl It
 }
 
 /// What a phase comes to, each way.
-fn phases(carriage: &Carriage, rounds: &[Round], v4: bool) -> Vec<PhaseReport> {
+pub(super) fn phases(carriage: &Carriage, rounds: &[Round], v4: bool) -> Vec<PhaseReport> {
     let one = |way, sender: &Outcome, receiver: &Outcome| {
         let course = match carriage.phase.carrier {
             Carrier::Udp { .. } => Course::of_datagrams(&receiver.heard),

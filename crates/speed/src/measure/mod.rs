@@ -2,10 +2,12 @@
 
 mod call;
 mod error;
+mod iperf3;
 mod latency;
 mod measurement;
 
 pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering};
 pub use error::SpeedError;
+pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;
 pub use measurement::{MeasureOrder, PhaseReport, Progress, Report, measure};

@@ -17,11 +17,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration as StdDuration;
 
 use common::{order, serving, until};
+use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
 use netrig_speed::flows::{self, TestError, TestOrder, Tested};
 use netrig_speed::iperf3::datagram::Counter;
 use netrig_speed::iperf3::{Direction, Parameters, Results, ServerOutput, SessionError, Transport};
+use netrig_speed::measure::{Call, CallOrder, Iperf3Order, News, PhaseOrder, measure_iperf3};
+use netrig_speed::protocol::{Carrier, Load, Way};
 use netrig_speed::serve::{Protocol, ServerOrder};
 use serde_json::Value;
 
@@ -447,4 +450,99 @@ fn the_document_has_its_names_in_each_mode() {
             assert_eq!(all_names(&server.to_string()), all_names(&of_server), "server {arguments}");
         });
     }
+}
+
+/// What was measured by netrig's own protocol has the names that readers of iperf3's documents look for.
+#[test]
+fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
+    if !there() {
+        return;
+    }
+    let udp = Load::Fixed { bits_per_s: 2_000_000 };
+    for (arguments, carrier) in [
+        ("-P 2", Carrier::Tcp { way: Way::Up, streams: 2, congestion: None }),
+        ("-R", Carrier::Tcp { way: Way::Down, streams: 1, congestion: None }),
+        ("--bidir", Carrier::Tcp { way: Way::Both, streams: 1, congestion: None }),
+        ("-u -l 1000 -b 2M", Carrier::Udp { way: Way::Up, size: 1000, load: udp }),
+        ("-u -l 1000 -b 2M -R", Carrier::Udp { way: Way::Down, size: 1000, load: udp }),
+    ] {
+        serving(order(2), |address, _| {
+            let theirs = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
+            let order = CallOrder {
+                server: address,
+                name: address.ip().into(),
+                tls: tls::client(&Trust::Anyone, None).unwrap(),
+                key: None,
+                rate: None,
+            };
+            let (never, mut nobody) = (AtomicBool::new(false), |_: News<'_>| {});
+            let mut call = Call::connect(order, &never, &mut |_, _| {}).unwrap();
+            let (lasts, every) = (Duration::from_secs(1), Duration::from_millis(100));
+            let carriage = call.carry(PhaseOrder { carrier, lasts, every }, &never, &mut nobody).unwrap();
+            let ours = carriage.document("127.0.0.1", address, call.ends()[0]).unwrap().json();
+            // An end that sends nothing does not tell what it would send by.
+            let told = |document| {
+                let mut names = all_names(document);
+                names.retain(|name| !name.ends_with("_tcp_congestion: text"));
+                names
+            };
+            assert_eq!(told(&ours), told(&theirs), "{arguments}: {ours}");
+            let json: Value = serde_json::from_str(&ours).unwrap();
+            assert!(json["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{ours}");
+        });
+    }
+}
+
+/// Our own summary of what was measured against its server.
+#[test]
+fn its_server_is_measured_as_ours_is() {
+    if !there() {
+        return;
+    }
+    serving(order(1), |address, server| {
+        let udp = Load::Fixed { bits_per_s: 2_000_000 };
+        let carriers = [
+            Carrier::Tcp { way: Way::Down, streams: 2, congestion: None },
+            Carrier::Tcp { way: Way::Both, streams: 1, congestion: None },
+            Carrier::Udp { way: Way::Up, size: 1000, load: udp },
+        ];
+        let phase = |carrier| PhaseOrder {
+            carrier,
+            lasts: Duration::from_secs(1),
+            every: Duration::from_millis(100),
+        };
+        let order = Iperf3Order {
+            server: address,
+            host: "127.0.0.1".into(),
+            phases: carriers.map(phase).into_iter().collect(),
+        };
+        let (report, documents) = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(
+            (report.partial, documents.len()),
+            (false, 3),
+            "{:?}",
+            documents.last().map(|last| &last.error)
+        );
+        let ways: Vec<_> = report.phases.iter().map(|phase| phase.way).collect();
+        assert_eq!(ways, [Way::Down, Way::Down, Way::Up, Way::Up]);
+        for phase in &report.phases {
+            let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(throughput.bytes > 0 && throughput.lasted_s >= 0.9, "{phase:?}");
+        }
+        let datagrams = &report.phases[3];
+        let (sent, came) = (datagrams.sender.datagrams.unwrap(), datagrams.receiver.datagrams.unwrap());
+        assert_eq!(came.received + came.losses.lost, sent.sent, "{datagrams:?}");
+        assert_eq!(server.tally().failures(), Default::default());
+    });
+    let order = Iperf3Order {
+        server: "127.0.0.1:1".parse().unwrap(),
+        host: "h".into(),
+        phases: vec![PhaseOrder {
+            carrier: Carrier::Udp { way: Way::Up, size: 1000, load: Load::Told },
+            lasts: Duration::from_secs(1),
+            every: Duration::from_millis(100),
+        }],
+    };
+    let error = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.starts_with("iperf3 has no search"), "{error}");
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Duration, Rate, Size};
 use netrig_speed::protocol;
 
@@ -70,9 +70,21 @@ pub struct Measure {
     /// alone proves who it is
     #[arg(long, help_heading = "Key", value_name = "FILE")]
     pub trust: Option<PathBuf>,
-    /// Print one JSON document instead of a table
-    #[arg(long)]
-    pub json: bool,
+    /// The server is one of iperf3, at its port 5201 if no other is named. Times are whole seconds
+    #[arg(long, help_heading = "Measurement", conflicts_with_all = ["key", "key_env", "trust"])]
+    pub iperf3: bool,
+    /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it
+    #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "netrig")]
+    pub json: Option<Form>,
+}
+
+/// A form of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// netrig's own.
+    Netrig,
+    /// iperf3's.
+    Iperf3,
 }
 
 /// `netrig speed serve`.

@@ -2,14 +2,18 @@
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
-use netrig_speed::measure::{self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SpeedError};
+use netrig_speed::iperf3::Document;
+use netrig_speed::measure::{
+    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError,
+};
 use netrig_speed::protocol::{Carrier, Load, PORT, Way};
 
-use super::arguments::Measure;
-use super::show;
+use super::arguments::{Form, Measure};
+use super::{iperf3, show};
 use crate::commands::probe::{read_key, resolve};
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
@@ -21,18 +25,34 @@ const EVERY: Duration = Duration::from_millis(100);
 const ECHO_EVERY: Duration = Duration::from_millis(20);
 
 pub fn measure(arguments: &Measure) -> Result<ExitCode, Failure> {
-    let order = order(arguments)?;
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
-    let report = meter::measure(order, &cancel, &mut |progress| line.tell(progress)).map_err(failure);
-    line.clear();
-    let report = report?;
-    if arguments.json {
-        print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
+    let measured = if arguments.iperf3 {
+        iperf3::measure(arguments, &cancel, &mut |progress| line.tell(progress))
     } else {
-        print(show::table(&report).trim_end())?;
+        measure_own(arguments, &cancel, &mut |progress| line.tell(progress))
+    };
+    line.clear();
+    let (report, documents) = measured?;
+    match arguments.json {
+        Some(Form::Netrig) => print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?,
+        Some(Form::Iperf3) => documents.iter().try_for_each(|document| print(document.json()))?,
+        None => print(show::table(&report).trim_end())?,
     }
     Ok(if report.partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Measures by netrig's own protocol; the measurement, and its phases in iperf3's form.
+fn measure_own(
+    arguments: &Measure,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Report, Vec<Document>), Failure> {
+    let report = meter::measure(order(arguments)?, cancel, progress).map_err(failure)?;
+    let host = report.server.ip().to_string();
+    let phases = report.carriages.iter();
+    let documents = phases.filter_map(|phase| phase.document(&host, report.server, report.client)).collect();
+    Ok((report, documents))
 }
 
 fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
@@ -41,6 +61,22 @@ fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
         Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
         None => Trust::Anyone,
     };
+    Ok(MeasureOrder {
+        call: CallOrder {
+            server,
+            name: server.ip().into(),
+            tls: tls::client(&trust, None).map_err(Failure::request)?,
+            key: read_key(&arguments.key)?,
+            rate: arguments.udp,
+        },
+        idle: arguments.idle,
+        phases: phases(arguments)?,
+        echo_every: ECHO_EVERY,
+    })
+}
+
+/// What is carried, one after the other.
+pub fn phases(arguments: &Measure) -> Result<Vec<PhaseOrder>, Failure> {
     let ways = match (arguments.down, arguments.up, arguments.both) {
         (true, ..) => &[Way::Down][..],
         (_, true, _) => &[Way::Up],
@@ -56,18 +92,7 @@ fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
         }
     };
     let phase = |way| PhaseOrder { carrier: carrier(way), lasts: arguments.time, every: EVERY };
-    Ok(MeasureOrder {
-        call: CallOrder {
-            server,
-            name: server.ip().into(),
-            tls: tls::client(&trust, None).map_err(Failure::request)?,
-            key: read_key(&arguments.key)?,
-            rate: arguments.udp,
-        },
-        idle: arguments.idle,
-        phases: ways.iter().map(phase).collect(),
-        echo_every: ECHO_EVERY,
-    })
+    Ok(ways.iter().map(phase).collect())
 }
 
 fn failure(error: SpeedError) -> Failure {

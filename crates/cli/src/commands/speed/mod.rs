@@ -1,6 +1,7 @@
 //! `netrig speed`: how fast a line is, and the server for those who ask.
 
 mod arguments;
+mod iperf3;
 mod measure;
 mod serve;
 mod show;
