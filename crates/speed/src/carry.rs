@@ -87,6 +87,7 @@ pub struct Outcome {
 /// A phase that is carried.
 pub struct Carrying {
     begun: u64,
+    has_schedule: bool,
     host: HostCounters,
     throttle: Arc<Throttle>,
     stop_sending: Arc<AtomicBool>,
@@ -161,6 +162,7 @@ impl Carrying {
         };
         let mut carrying = Self {
             begun: monotonic_nanos(),
+            has_schedule: rate.is_some(),
             host: HostCounters::read(),
             throttle: Arc::new(Throttle::new(rate.unwrap_or(Rate::from_bits_per_s(0)))),
             stop_sending: Arc::default(),
@@ -264,7 +266,8 @@ impl Carrying {
         if let Some(sent) = &self.sent {
             effort.push(sent.last.effort);
             (datagrams.sent, datagrams.skipped) = (sent.last.datagrams, sent.last.skipped);
-            outcome.report.faults.extend(sent.report.fault());
+            // Who is told how fast to go while it goes has no schedule to keep.
+            outcome.report.faults.extend(sent.report.fault().filter(|_| self.has_schedule));
         }
         outcome.report.datagrams = (datagrams != Datagrams::default()).then_some(datagrams);
         outcome.report.threads_ns = effort.len() as u64 * (monotonic_nanos() - self.begun);

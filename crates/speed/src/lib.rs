@@ -21,6 +21,7 @@
 
 pub mod admission;
 pub mod carry;
+pub mod cause;
 pub mod flows;
 pub mod iperf3;
 pub mod measure;

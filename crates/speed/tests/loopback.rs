@@ -11,7 +11,7 @@ use netrig_agent::probe::stamp::Key;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
-use netrig_speed::measure::{CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, measure};
+use netrig_speed::measure::{CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure};
 use netrig_speed::protocol::{Carrier, Echo, Load, Preamble, Token, Way};
 use netrig_speed::serve::{Protocol, Server, ServerOrder};
 
@@ -47,11 +47,12 @@ const fn tcp(way: Way, streams: u16) -> Carrier {
     Carrier::Tcp { way, streams, congestion: None }
 }
 
-fn order(server: SocketAddr, phases: Vec<PhaseOrder>) -> MeasureOrder {
+fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
     MeasureOrder {
         call: call(server),
         idle: Duration::from_millis(200),
-        phases,
+        tasks: tasks.into_iter().map(Task::Carry).collect(),
+        after: Duration::from_millis(100),
         echo_every: Duration::from_millis(10),
     }
 }
@@ -62,7 +63,7 @@ fn measured(server: SocketAddr, phases: Vec<PhaseOrder>) -> Result<Report, Speed
 
 #[test]
 fn connections_carry_data_each_way_and_both() {
-    let v6 = std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    let v6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
     for listen in [Ipv4Addr::LOCALHOST.into(), std::net::IpAddr::from(Ipv6Addr::LOCALHOST)] {
         if listen.is_ipv6() && !v6 {
             eprintln!("skipped: needs IPv6 on loopback");
@@ -78,7 +79,7 @@ fn connections_carry_data_each_way_and_both() {
         assert_eq!(ways, [Way::Down, Way::Up, Way::Down, Way::Up]);
         for phase in &report.phases {
             let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
-            let layers = phase.layers.unwrap();
+            let layers = phase.layers.unwrap_or_else(|| panic!("{phase:?}"));
             assert!(
                 throughput.bytes > 0 && layers.ip > layers.payload && layers.ethernet > layers.ip,
                 "{phase:?}"

@@ -70,7 +70,7 @@ pub struct Carried {
     pub sent: u64,
     /// Bytes that this end has taken from the kernel.
     pub received: u64,
-    /// What the kernel says of it; nothing if it is over.
+    /// What the kernel says of it; of one that is over, what it said last.
     pub info: Option<TcpInfo>,
 }
 
@@ -112,6 +112,7 @@ struct Member {
     conn: Conn,
     sent: u64,
     received: u64,
+    info: Option<TcpInfo>,
     over: Option<CloseReason>,
 }
 
@@ -133,7 +134,7 @@ impl Streams {
             }
             pacer.watch(&socket, place as u64, Watch::Both)?;
             let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, (false, false), None);
-            members.push(Member { conn, sent: 0, received: 0, over: None });
+            members.push(Member { conn, sent: 0, received: 0, info: None, over: None });
         }
         let turns = (0..members.len()).collect();
         Ok(Self { order, left: order.bytes, members, clock, pacer, turns })
@@ -244,15 +245,17 @@ impl Streams {
         }
     }
 
-    fn reading(&self) -> Reading {
-        let carried = |member: &Member| Carried {
-            sent: member.sent - member.conn.unsent(),
-            received: member.received,
-            info: member.over.is_none().then(|| TcpInfo::read(member.conn.fd()).ok()).flatten(),
+    fn reading(&mut self) -> Reading {
+        let carried = |member: &mut Member| {
+            if member.over.is_none() {
+                member.info = TcpInfo::read(member.conn.fd()).ok().or(member.info);
+            }
+            let sent = member.sent - member.conn.unsent();
+            Carried { sent, received: member.received, info: member.info }
         };
         Reading {
             at: monotonic_nanos(),
-            connections: self.members.iter().map(carried).collect(),
+            connections: self.members.iter_mut().map(carried).collect(),
             effort: Effort::of_this_thread(),
         }
     }

@@ -94,7 +94,8 @@ pub struct Call {
     local: SocketAddr,
     budget: Budget,
     number: u32,
-    round_trip: Option<Duration>,
+    /// What the kernel had found out of the path when the connection was made.
+    path: TcpInfo,
 }
 
 impl Call {
@@ -111,7 +112,7 @@ impl Call {
         let absent = |source| SpeedError::Connect { server, source };
         let socket = TcpStream::connect_timeout(&server, PATIENCE).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
-        let round_trip = TcpInfo::read(&socket).ok().and_then(|info| info.srtt);
+        let path = TcpInfo::read(&socket).unwrap_or_default();
         let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())
             .map_err(|source| SpeedError::Tls { server, source })?;
         let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
@@ -125,7 +126,7 @@ impl Call {
             match talk.hear(LOOK)? {
                 Some(FromServer::Waits { before, of }) => waits(before, of),
                 Some(FromServer::Admitted(budget)) => {
-                    return Ok(Self { order, talk, local, budget, number: 0, round_trip });
+                    return Ok(Self { order, talk, local, budget, number: 0, path });
                 }
                 Some(other) => return Err(unexpected(other)),
                 None => {}
@@ -145,7 +146,12 @@ impl Call {
 
     /// The round trip of the handshake, as the kernel has measured it.
     pub const fn round_trip(&self) -> Option<Duration> {
-        self.round_trip
+        self.path.srtt
+    }
+
+    /// The longest IP packet that the kernel took the path to carry then, bytes.
+    pub const fn path_mtu(&self) -> Option<u32> {
+        if self.path.path_mtu == 0 { None } else { Some(self.path.path_mtu) }
     }
 
     /// Carries a phase, and tells `watch` what becomes known meanwhile.

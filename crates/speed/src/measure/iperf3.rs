@@ -7,8 +7,10 @@ use std::time::{Duration as StdDuration, Instant};
 use netrig_core::Duration;
 
 use super::call::{Carriage, PhaseOrder};
-use super::measurement::{Progress, Report, phases};
+use super::measurement::Progress;
+use super::report::{self, Report};
 use crate::carry::Outcome;
+use crate::cause;
 use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
 use crate::iperf3::{Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError};
 use crate::iperf3::{StreamReadings, TcpReadings, Transport, UdpReadings, stream_id};
@@ -50,9 +52,9 @@ pub fn measure_iperf3(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Report, Vec<Document>), Iperf3Error> {
     let (mut carriages, mut documents): (Vec<Carriage>, _) = (Vec::new(), Vec::new());
-    let mut client = order.server;
+    let (mut client, mut broken) = (order.server, None);
     for (place, phase) in order.phases.iter().enumerate() {
-        progress(Progress::Phase(place));
+        progress(Progress::Task(place));
         let asked = asked(phase)?;
         let receives = asked.direction.downloads();
         let way = if receives { Way::Down } else { Way::Up };
@@ -63,24 +65,22 @@ pub fn measure_iperf3(
         });
         let tested = match tested {
             Ok(tested) => tested,
-            Err(error) => match carriages.last_mut() {
-                // What was measured before stands.
-                Some(Carriage { cut_short, .. }) => {
-                    *cut_short = true;
-                    break;
-                }
-                None => return Err(error.into()),
-            },
+            Err(error) if carriages.is_empty() => return Err(error.into()),
+            // What was measured before stands.
+            Err(error) => {
+                broken = Some(error.to_string());
+                break;
+            }
         };
         client = tested.ends[0];
-        let is_over = tested.error.is_some();
+        broken = tested.error.as_ref().map(ToString::to_string);
         carriages.push(carriage(&tested, phase, place as u32 + 1));
         documents.push(tested.document());
-        if is_over {
+        if broken.is_some() {
             break;
         }
     }
-    Ok((report(order.server, client, carriages), documents))
+    Ok((told(order.server, client, carriages, broken), documents))
 }
 
 /// A test behind another one: the server may still be busy with that for a moment.
@@ -103,10 +103,24 @@ fn test_when_free(
     }
 }
 
-fn report(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>) -> Report {
-    let partial = carriages.iter().any(|carriage| carriage.cut_short);
-    let all = carriages.iter().flat_map(|carriage| phases(carriage, &[], server.is_ipv4())).collect();
-    Report { format: Report::FORMAT, server, client, idle: None, phases: all, partial, carriages }
+fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken: Option<String>) -> Report {
+    let v4 = server.is_ipv4();
+    let phases = carriages.iter().flat_map(|carriage| report::phases(carriage, None, &[], v4)).collect();
+    let mut report = Report {
+        format: Report::FORMAT,
+        server,
+        client,
+        idle: None,
+        phases,
+        after: None,
+        verdicts: Vec::new(),
+        partial: broken.is_some() || carriages.iter().any(|carriage| carriage.cut_short),
+        broken,
+        carriages,
+    };
+    report::complete(&mut report);
+    report.verdicts = cause::verdicts(&report);
+    report
 }
 
 /// What is asked of a server.

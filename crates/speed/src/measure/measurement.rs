@@ -1,17 +1,20 @@
-//! A whole measurement: the idle path, then one phase after the other, with the path's delay watched all the time.
+//! A whole measurement: the idle path, then one task after the other, with the path's delay watched all the time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::Duration;
-use serde::Serialize;
 
 use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};
 use super::error::SpeedError;
 use super::latency::Latency;
-use crate::carry::{Live, Outcome};
-use crate::meter::{Course, Delays, Layers, Packet, Round, Throughput};
-use crate::protocol::{Carrier, EndReport, Way};
+use super::report::{self, Report};
+use super::searching::{SearchTask, Searching};
+use crate::carry::Live;
+use crate::cause;
+use crate::meter::{Course, Delays};
+use crate::protocol::{Carrier, Way};
+use crate::search::Found;
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -20,10 +23,21 @@ pub struct MeasureOrder {
     pub call: CallOrder,
     /// For how long the idle path is watched first.
     pub idle: Duration,
-    /// What is carried after that, one after the other.
-    pub phases: Vec<PhaseOrder>,
+    /// What is done after that, one after the other.
+    pub tasks: Vec<Task>,
+    /// For how long the path is watched when all has been carried.
+    pub after: Duration,
     /// Time between two echoes.
     pub echo_every: Duration,
+}
+
+/// One of the things that a measurement does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// It carries as ordered.
+    Carry(PhaseOrder),
+    /// It searches for what the line carries.
+    Search(SearchTask),
 }
 
 /// What becomes known while it goes on.
@@ -36,8 +50,8 @@ pub enum Progress {
         /// How many wait.
         of: usize,
     },
-    /// The next phase, by its place; the idle path is none.
-    Phase(usize),
+    /// The next task, by its place.
+    Task(usize),
     /// So much has arrived at the end that receives.
     Arrived {
         /// Which way.
@@ -49,50 +63,10 @@ pub enum Progress {
     },
 }
 
-/// What was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// The version of the document.
-    pub format: u32,
-    /// The server.
-    pub server: SocketAddr,
-    /// This host, as the server sees it unless addresses are translated.
-    pub client: SocketAddr,
-    /// The idle path.
-    pub idle: Option<Delays>,
-    /// Each phase, once for each way that it went.
-    pub phases: Vec<PhaseReport>,
-    /// Somebody or something ended it before its time: what was measured until then.
-    pub partial: bool,
-    /// What both ends have counted of each phase that carried something.
-    #[serde(skip)]
-    pub carriages: Vec<Carriage>,
-}
-
-/// One way of a phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PhaseReport {
-    /// Which way.
-    pub way: Way,
-    /// What carried it.
-    pub carrier: Carrier,
-    /// What arrived at the end that receives; nothing if next to nothing did.
-    pub throughput: Option<Throughput>,
-    /// The same at every layer.
-    pub layers: Option<Layers>,
-    /// Share of the bytes given to the path that had been sent before.
-    pub sent_again: Option<f64>,
-    /// The path's delay meanwhile, after the warm-up.
-    pub delays: Option<Delays>,
-    /// The end that sends.
-    pub sender: EndReport,
-    /// The end that receives.
-    pub receiver: EndReport,
-}
-
-impl Report {
-    /// The version of the document.
-    pub const FORMAT: u32 = 1;
+/// A task that was carried out, and what its search has found.
+struct Done {
+    carriage: Carriage,
+    found: Option<(Found, bool)>,
 }
 
 /// Calls the server, and measures what was ordered.
@@ -111,49 +85,108 @@ pub fn measure(
     let local = SocketAddr::new(client.ip(), 0);
     let latency = Latency::begin(local, server, call.budget().token, order.echo_every);
     let latency = latency.map_err(SpeedError::Carrying)?;
-    let idle = PhaseOrder { carrier: Carrier::Idle, lasts: order.idle, every: order.idle };
-    let mut carried = Vec::new();
-    let mut broken = None;
-    for (place, phase) in std::iter::once(idle).chain(order.phases).enumerate() {
-        if place > 0 {
-            progress(Progress::Phase(place - 1));
-        }
-        let way = way(&phase.carrier);
-        let watched = call.carry(phase, cancel, &mut |news| tell(way, &news, progress));
-        match watched {
-            Ok(carriage) => {
-                let is_over = carriage.cut_short;
-                carried.push(carriage);
-                if is_over {
-                    break;
-                }
-            }
-            Err(error) => {
-                broken = Some(error);
-                break;
-            }
-        }
-    }
+    let mut done = Vec::new();
+    let carried = carry_all(&mut call, &order, cancel, progress, &mut done);
     let rounds = latency.end().map_err(SpeedError::Carrying)?;
-    let partial = broken.is_some() || carried.iter().any(|carriage| carriage.cut_short);
-    match broken {
+    let broken = match carried {
         // Nothing but the idle path at most: there is no measurement to tell of.
-        Some(error) if carried.len() < 2 => return Err(error),
-        None => call.hang_up(),
-        Some(_) => {}
-    }
-    let mut carried = carried.into_iter();
-    let idle = carried.next().and_then(|idle| Delays::of(within(&rounds, idle.span, 0.0)));
-    let carriages: Vec<_> = carried.collect();
-    let phases = carriages.iter().flat_map(|carriage| phases(carriage, &rounds, server.is_ipv4())).collect();
-    Ok(Report { format: Report::FORMAT, server, client, idle, phases, partial, carriages })
+        Err(error) if done.len() < 2 => return Err(error),
+        Err(error) => Some(error.to_string()),
+        Ok(()) => {
+            call.hang_up();
+            None
+        }
+    };
+    let partial = broken.is_some() || done.iter().any(|done| done.carriage.cut_short);
+    let idle_at = |at: Option<&Done>| {
+        let idle = at.filter(|done| done.carriage.phase.carrier == Carrier::Idle)?;
+        Delays::of(report::within(&rounds, idle.carriage.span, 0.0))
+    };
+    let phases = |done: &Done| report::phases(&done.carriage, done.found, &rounds, server.is_ipv4());
+    let mut report = Report {
+        format: Report::FORMAT,
+        server,
+        client,
+        idle: idle_at(done.first()),
+        phases: done.iter().flat_map(phases).collect(),
+        after: idle_at(done.get(1..).and_then(<[Done]>::last)),
+        verdicts: Vec::new(),
+        partial,
+        broken,
+        carriages: Vec::new(),
+    };
+    report::complete(&mut report);
+    report.verdicts = cause::verdicts(&report);
+    report.carriages = done.into_iter().map(|done| done.carriage).collect();
+    Ok(report)
 }
 
-const fn way(carrier: &Carrier) -> Option<Way> {
-    match carrier {
-        Carrier::Idle => None,
-        Carrier::Tcp { way, .. } | Carrier::Udp { way, .. } => Some(*way),
+/// Carries out one task after the other, between two times in which the path is idle, until one is cut short.
+fn carry_all(
+    call: &mut Call,
+    order: &MeasureOrder,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+    done: &mut Vec<Done>,
+) -> Result<(), SpeedError> {
+    let idle = |lasts| PhaseOrder { carrier: Carrier::Idle, lasts, every: lasts };
+    let carriage = call.carry(idle(order.idle), cancel, &mut |_| {})?;
+    done.push(Done { carriage, found: None });
+    for (place, task) in order.tasks.iter().enumerate() {
+        progress(Progress::Task(place));
+        done.push(match task {
+            Task::Carry(phase) => carry(call, phase, cancel, progress)?,
+            Task::Search(task) => {
+                let known = known(done, task.way);
+                search(call, *task, known, cancel, progress)?
+            }
+        });
+        if done.last().is_some_and(|done| done.carriage.cut_short) {
+            return Ok(());
+        }
     }
+    if !order.after.is_zero() {
+        let carriage = call.carry(idle(order.after), cancel, &mut |_| {})?;
+        done.push(Done { carriage, found: None });
+    }
+    Ok(())
+}
+
+fn carry(
+    call: &mut Call,
+    phase: &PhaseOrder,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Done, SpeedError> {
+    let way = phase.carrier.way();
+    let carriage = call.carry(phase.clone(), cancel, &mut |news| tell(way, &news, progress))?;
+    Ok(Done { carriage, found: None })
+}
+
+fn search(
+    call: &mut Call,
+    task: SearchTask,
+    known: Option<f64>,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Done, SpeedError> {
+    let size = task.payload(call.path_mtu(), call.ends()[1].is_ipv4());
+    let round_trip = call.round_trip().unwrap_or(Duration::ZERO);
+    let mut searching = Searching::new(task, size, known, round_trip);
+    let carriage = call.carry(searching.phase(), cancel, &mut |mut news| {
+        searching.watch(&mut news);
+        tell(Some(task.way), &news, progress);
+    })?;
+    Ok(Done { carriage, found: Some(searching.end()) })
+}
+
+/// What connections have carried that way before, payload bits per second.
+fn known(done: &[Done], way: Way) -> Option<f64> {
+    let carried = done.iter().rev().find(|done| {
+        matches!(done.carriage.phase.carrier, Carrier::Tcp { way: carried, .. } if carried == way)
+    })?;
+    let receiver = if way == Way::Down { &carried.carriage.near } else { &carried.carriage.far };
+    Some(Course::of_streams(&receiver.counted).throughput()?.bits_per_s)
 }
 
 /// What of the news is progress: that of the end which receives.
@@ -168,53 +201,4 @@ fn tell(way: Option<Way>, news: &News<'_>, progress: &mut dyn FnMut(Progress)) {
         Live::Datagrams(heard) => (heard.at_ns, heard.bytes),
     };
     progress(Progress::Arrived { way, at_s: at_ns as f64 * 1e-9, bytes });
-}
-
-/// The echoes that were sent in a span, without its first seconds.
-fn within(rounds: &[Round], [begun, ended]: [u64; 2], without_s: f64) -> impl Iterator<Item = &Round> {
-    let from = begun + (without_s * 1e9) as u64;
-    rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
-}
-
-/// What a phase comes to, each way.
-pub(super) fn phases(carriage: &Carriage, rounds: &[Round], v4: bool) -> Vec<PhaseReport> {
-    let one = |way, sender: &Outcome, receiver: &Outcome| {
-        let course = match carriage.phase.carrier {
-            Carrier::Udp { .. } => Course::of_datagrams(&receiver.heard),
-            _ => Course::of_streams(&receiver.counted),
-        };
-        let throughput = course.throughput();
-        let packet = match carriage.phase.carrier {
-            Carrier::Udp { size, .. } => Some(Packet::datagram(size.into(), v4)),
-            _ => sender.report.segment.map(|segment| Packet::segment(segment, sender.report.path_mtu, v4)),
-        };
-        let layers = throughput.zip(packet).map(|(told, packet)| packet.layers(told.bits_per_s));
-        let warm_up_s = throughput.map_or(0.0, |told| told.warm_up_s);
-        PhaseReport {
-            way,
-            carrier: carriage.phase.carrier.clone(),
-            throughput,
-            layers,
-            sent_again: sent_again(sender),
-            delays: Delays::of(within(rounds, carriage.span, warm_up_s)),
-            sender: sender.report.clone(),
-            receiver: receiver.report.clone(),
-        }
-    };
-    let (near, far) = (&carriage.near, &carriage.far);
-    match way(&carriage.phase.carrier) {
-        None => Vec::new(),
-        Some(Way::Down) => vec![one(Way::Down, far, near)],
-        Some(Way::Up) => vec![one(Way::Up, near, far)],
-        Some(Way::Both) => vec![one(Way::Down, far, near), one(Way::Up, near, far)],
-    }
-}
-
-/// Share of what the connections have put on the path that was there before.
-fn sent_again(sender: &Outcome) -> Option<f64> {
-    let last = sender.counted.iter().map(|counted| counted.at_ns).max()?;
-    let last = || sender.counted.iter().filter(|counted| counted.at_ns == last);
-    let sent: u64 = last().map(|counted| counted.sent).sum();
-    let again: u64 = last().map(|counted| counted.sent_again).sum();
-    (sent > 0).then(|| again as f64 / (sent + again) as f64)
 }

@@ -79,6 +79,19 @@ const fn ip(v4: bool) -> u32 {
     if v4 { IPV4 } else { IPV6 }
 }
 
+impl std::ops::Add for Layers {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            payload: self.payload + other.payload,
+            transport: self.transport + other.transport,
+            ip: self.ip + other.ip,
+            ethernet: self.ethernet + other.ethernet,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -241,18 +241,12 @@ impl Phase {
 
     /// Which way data goes, if any does.
     pub const fn way(&self) -> Option<Way> {
-        match self.carrier {
-            Carrier::Idle => None,
-            Carrier::Tcp { way, .. } | Carrier::Udp { way, .. } => Some(way),
-        }
+        self.carrier.way()
     }
 
     /// Connections that carry its data.
     pub const fn streams(&self) -> u16 {
-        match self.carrier {
-            Carrier::Tcp { streams, .. } => streams,
-            Carrier::Idle | Carrier::Udp { .. } => 0,
-        }
+        self.carrier.streams()
     }
 
     /// Whether it can be carried out.
@@ -287,6 +281,24 @@ impl Phase {
             return Err(PhaseError::Readings { every, streams, lasts });
         }
         Ok(())
+    }
+}
+
+impl Carrier {
+    /// Which way data goes, if any does.
+    pub const fn way(&self) -> Option<Way> {
+        match self {
+            Self::Idle => None,
+            Self::Tcp { way, .. } | Self::Udp { way, .. } => Some(*way),
+        }
+    }
+
+    /// Connections that carry data.
+    pub const fn streams(&self) -> u16 {
+        match self {
+            Self::Tcp { streams, .. } => *streams,
+            Self::Idle | Self::Udp { .. } => 0,
+        }
     }
 }
 

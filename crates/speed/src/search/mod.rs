@@ -85,6 +85,9 @@ const ENOUGH: u64 = 1000;
 /// It counts for no longer than so many times what was asked for.
 const PATIENCE: u64 = 4;
 
+/// It counts so often at most: where hosts are the limit, what they can changes all the time.
+const MOST_COUNTS: u32 = 3;
+
 /// By what it goes up.
 const CLIMB: f64 = 2.0;
 
@@ -129,6 +132,8 @@ pub struct Search {
     floor: Option<i64>,
     /// Sent and received while the line carried all that was offered.
     calm: Span,
+    /// How often it has counted to the end.
+    counted: u32,
     found: Found,
 }
 
@@ -144,6 +149,7 @@ impl Search {
             spans: Vec::new(),
             floor: None,
             calm: Span::default(),
+            counted: 0,
             found: Found::default(),
         }
     }
@@ -211,7 +217,9 @@ impl Search {
         }
         let Some(kept) = self.steady(&all).or_else(|| impatient.then(|| self.second_half())) else { return };
         let too_much = self.is_too_much(&kept);
-        if !too_much && self.rate < self.order.most && !self.is_at_its_limit(&kept) {
+        self.counted += 1;
+        let goes_on = self.counted < MOST_COUNTS && self.rate < self.order.most && !self.is_at_its_limit(&kept);
+        if !too_much && goes_on {
             // All came that was offered: the line carries more than was thought.
             self.calm = Span::sum(&[self.calm, kept]);
             return self.go(now, Stage::Climbing, self.rate * ABOVE);

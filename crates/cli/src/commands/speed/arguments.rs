@@ -16,7 +16,18 @@ pub struct Speed {
     #[command(subcommand)]
     pub kind: Option<Kind>,
     #[command(flatten)]
-    pub measure: Option<Measure>,
+    pub target: Option<Target>,
+    #[command(flatten)]
+    pub measure: Measure,
+}
+
+/// One of the two things that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Only {
+    /// What connections of TCP carry
+    Tcp,
+    /// What the line carries of datagrams, found by a search
+    Capacity,
 }
 
 /// What is no measurement.
@@ -29,14 +40,16 @@ pub enum Kind {
 /// `netrig speed HOST`.
 #[derive(Debug, Args)]
 pub struct Measure {
-    #[command(flatten)]
-    pub target: Target,
-    /// For how long data goes each way
-    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "5s")]
+    /// For how long connections, or datagrams of a rate, carry data each way
+    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "3.5s")]
     pub time: Duration,
     /// For how long the idle path is watched first
-    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "1s")]
+    #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "700ms")]
     pub idle: Duration,
+    /// Only what connections carry, or only what the line carries of datagrams: each without the other tells less about what
+    /// limits it
+    #[arg(long, help_heading = "Measurement", value_name = "WHAT")]
+    pub only: Option<Only>,
     /// Connections that carry data at once, 1 to 128
     #[arg(long, short = 'P', help_heading = "Measurement", value_name = "N", default_value_t = 4)]
     pub streams: u16,
@@ -49,18 +62,18 @@ pub struct Measure {
     /// Both ways at once, after each by itself
     #[arg(long, help_heading = "Measurement")]
     pub both: bool,
-    /// Datagrams at this rate of payload, in the place of connections
-    #[arg(long, help_heading = "Measurement", value_name = "RATE", conflicts_with = "streams")]
+    /// Datagrams at this rate of payload, in the place of all else
+    #[arg(long, help_heading = "Measurement", value_name = "RATE", conflicts_with_all = ["streams", "only"])]
     pub udp: Option<Rate>,
-    /// Payload of each datagram
-    #[arg(
-        long,
-        help_heading = "Measurement",
-        value_name = "SIZE",
-        default_value = "1200B",
-        requires = "udp"
-    )]
-    pub size: Size,
+    /// Exponential gaps between datagrams, in the place of constant ones
+    #[arg(long, help_heading = "Measurement", requires = "udp")]
+    pub poisson: bool,
+    /// The most that a search for the line's capacity may offer
+    #[arg(long, help_heading = "Measurement", value_name = "RATE", default_value = "100Gbit/s")]
+    pub most: Rate,
+    /// Payload of each datagram; as long as the path carries if not given
+    #[arg(long, help_heading = "Measurement", value_name = "SIZE")]
+    pub size: Option<Size>,
     /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given
     #[arg(long, help_heading = "Measurement", value_name = "NAME")]
     pub congestion: Option<String>,

@@ -4,33 +4,45 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use netrig_agent::random;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
 use netrig_speed::iperf3::Document;
 use netrig_speed::measure::{
-    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError,
+    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SearchTask, SpeedError, Task,
 };
 use netrig_speed::protocol::{Carrier, Load, PORT, Way};
 
-use super::arguments::{Form, Measure};
+use super::arguments::{Form, Measure, Only};
 use super::{iperf3, show};
-use crate::commands::probe::{read_key, resolve};
+use crate::commands::probe::{Target, read_key, resolve};
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 
 /// Time between two readings.
 const EVERY: Duration = Duration::from_millis(100);
 
+/// For how long the path is watched afterwards.
+const AFTER: Duration = Duration::from_millis(500);
+
+/// Payload of datagrams of a rate that was given, bytes: fits into what every path carries.
+const USUAL_SIZE: u16 = 1200;
+
+/// For how long a search counts what arrives above the line's capacity and what is lost below it, and may take in all.
+const COUNTS: Duration = Duration::from_millis(1000);
+const BENEATH: Duration = Duration::from_millis(500);
+const LONGEST_SEARCH: Duration = Duration::from_secs(20);
+
 /// Time between two echoes.
 const ECHO_EVERY: Duration = Duration::from_millis(20);
 
-pub fn measure(arguments: &Measure) -> Result<ExitCode, Failure> {
+pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
     let measured = if arguments.iperf3 {
-        iperf3::measure(arguments, &cancel, &mut |progress| line.tell(progress))
+        iperf3::measure(target, arguments, &cancel, &mut |progress| line.tell(progress))
     } else {
-        measure_own(arguments, &cancel, &mut |progress| line.tell(progress))
+        measure_own(target, arguments, &cancel, &mut |progress| line.tell(progress))
     };
     line.clear();
     let (report, documents) = measured?;
@@ -44,19 +56,20 @@ pub fn measure(arguments: &Measure) -> Result<ExitCode, Failure> {
 
 /// Measures by netrig's own protocol; the measurement, and its phases in iperf3's form.
 fn measure_own(
+    target: &Target,
     arguments: &Measure,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Report, Vec<Document>), Failure> {
-    let report = meter::measure(order(arguments)?, cancel, progress).map_err(failure)?;
+    let report = meter::measure(order(target, arguments)?, cancel, progress).map_err(failure)?;
     let host = report.server.ip().to_string();
     let phases = report.carriages.iter();
     let documents = phases.filter_map(|phase| phase.document(&host, report.server, report.client)).collect();
     Ok((report, documents))
 }
 
-fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
-    let server = resolve(&arguments.target, PORT)?;
+fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
+    let server = resolve(target, PORT)?;
     let trust = match &arguments.trust {
         Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
         None => Trust::Anyone,
@@ -70,29 +83,56 @@ fn order(arguments: &Measure) -> Result<MeasureOrder, Failure> {
             rate: arguments.udp,
         },
         idle: arguments.idle,
-        phases: phases(arguments)?,
+        tasks: tasks(arguments)?,
+        after: AFTER,
         echo_every: ECHO_EVERY,
     })
 }
 
-/// What is carried, one after the other.
-pub fn phases(arguments: &Measure) -> Result<Vec<PhaseOrder>, Failure> {
+/// What is done, one after the other.
+pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
     let ways = match (arguments.down, arguments.up, arguments.both) {
         (true, ..) => &[Way::Down][..],
         (_, true, _) => &[Way::Up],
         (.., true) => &[Way::Down, Way::Up, Way::Both],
         _ => &[Way::Down, Way::Up],
     };
-    let size = u16::try_from(arguments.size.bytes())
-        .map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
-    let carrier = |way: &Way| match arguments.udp {
-        Some(rate) => Carrier::Udp { way: *way, size, load: Load::Fixed { bits_per_s: rate.bits_per_s() } },
-        None => {
-            Carrier::Tcp { way: *way, streams: arguments.streams, congestion: arguments.congestion.clone() }
-        }
-    };
-    let phase = |way| PhaseOrder { carrier: carrier(way), lasts: arguments.time, every: EVERY };
-    Ok(ways.iter().map(phase).collect())
+    let size = arguments.size.map(|size| u16::try_from(size.bytes()));
+    let size = size.transpose().map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
+    let carry = |carrier| Task::Carry(PhaseOrder { carrier, lasts: arguments.time, every: EVERY });
+    if let Some(rate) = arguments.udp {
+        let bits_per_s = rate.bits_per_s();
+        let load = if arguments.poisson {
+            Load::Poisson { bits_per_s, seed: random_seed()? }
+        } else {
+            Load::Fixed { bits_per_s }
+        };
+        let size = size.unwrap_or(USUAL_SIZE);
+        return Ok(ways.iter().map(|way| carry(Carrier::Udp { way: *way, size, load })).collect());
+    }
+    let tcp = ways.iter().map(|way| {
+        let congestion = arguments.congestion.clone();
+        carry(Carrier::Tcp { way: *way, streams: arguments.streams, congestion })
+    });
+    let search = ways.iter().filter(|way| **way != Way::Both).map(|way| {
+        Task::Search(SearchTask {
+            way: *way,
+            size,
+            most: arguments.most,
+            counts: COUNTS,
+            beneath: BENEATH,
+            lasts: LONGEST_SEARCH,
+        })
+    });
+    Ok(match arguments.only {
+        Some(Only::Tcp) => tcp.collect(),
+        Some(Only::Capacity) => search.collect(),
+        None => tcp.chain(search).collect(),
+    })
+}
+
+fn random_seed() -> Result<u64, Failure> {
+    Ok(u64::from_ne_bytes(random().map_err(Failure::failed)?))
 }
 
 fn failure(error: SpeedError) -> Failure {
@@ -113,7 +153,7 @@ impl Line {
     fn tell(&mut self, progress: Progress) {
         let text = match progress {
             Progress::Waits { before, of } => format!("waiting: {before} before us, {of} in all"),
-            Progress::Phase(_) => {
+            Progress::Task(_) => {
                 self.before = (0.0, 0);
                 return;
             }

@@ -15,9 +15,9 @@ use crate::failure::Failure;
 
 /// Measures against a server, or is one.
 pub fn speed(arguments: &Speed) -> Result<ExitCode, Failure> {
-    match (&arguments.kind, &arguments.measure) {
+    match (&arguments.kind, &arguments.target) {
         (Some(Kind::Serve(arguments)), _) => serve::serve(arguments),
-        (None, Some(arguments)) => measure::measure(arguments),
+        (None, Some(target)) => measure::measure(target, &arguments.measure),
         (None, None) => {
             Err(Failure::request("expected the host of a server, or `serve`: netrig speed --help"))
         }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use netrig_report::number::{Unit, plain};
-use netrig_speed::measure::{PhaseReport, Report};
-use netrig_speed::meter::Delays;
-use netrig_speed::protocol::{Carrier, Way};
+use netrig_speed::measure::{Capacity, PhaseReport, Report};
+use netrig_speed::meter::{Delays, Throughput};
+use netrig_speed::protocol::{Carrier, Datagrams, Load, Way};
 
 /// All that a report says.
 pub fn table(report: &Report) -> String {
@@ -13,30 +13,82 @@ pub fn table(report: &Report) -> String {
     let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
     line(&format!("speed to {}", report.server));
     if report.partial {
-        line("  ended before its time: what had been measured until then");
+        let why = report.broken.as_deref().unwrap_or("interrupted");
+        line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
     }
-    if let Some(idle) = &report.idle {
-        line("");
-        line(&format!("idle: {}", delays(idle)));
+    for (when, told) in [("idle before", &report.idle), ("idle after", &report.after)] {
+        if let Some(told) = told {
+            line(&format!("  {when:<12}{}", delays(told)));
+        }
     }
     for phase in &report.phases {
         line("");
-        let by = match &phase.carrier {
-            Carrier::Idle => String::new(),
-            Carrier::Tcp { streams: 1, .. } => "1 connection".to_owned(),
-            Carrier::Tcp { streams, .. } => format!("{streams} connections"),
-            Carrier::Udp { size, .. } => format!("datagrams of {size} B"),
-        };
-        line(&format!("{}, {by}", way(phase.way)));
+        line(&format!("{}, {}", way(phase.way), by(phase)));
         for words in lines(phase) {
             line(&format!("  {words}"));
+        }
+    }
+    for verdict in &report.verdicts {
+        line("");
+        let mut sentence = verdict.sentence.chars();
+        let first = sentence.next().into_iter().flat_map(char::to_uppercase);
+        line(&format!("{}: {}.", first.chain(sentence).collect::<String>(), verdict.proof));
+        if let Some(advice) = &verdict.advice {
+            line(&format!("  To mend it: {advice}."));
         }
     }
     text
 }
 
+/// What carried a phase.
+fn by(phase: &PhaseReport) -> String {
+    let both = if phase.carrier.way() == Some(Way::Both) { " that carry both ways" } else { "" };
+    let what = match &phase.carrier {
+        Carrier::Idle => "nothing".to_owned(),
+        Carrier::Tcp { streams: 1, .. } => "1 connection".to_owned(),
+        Carrier::Tcp { streams, .. } => format!("{streams} connections"),
+        Carrier::Udp { size, load: Load::Told, .. } => {
+            return format!("what the line carries of datagrams of {size} B");
+        }
+        Carrier::Udp { size, .. } => format!("datagrams of {size} B"),
+    };
+    format!("{what}{both}")
+}
+
 fn lines(phase: &PhaseReport) -> Vec<String> {
-    let Some(throughput) = &phase.throughput else { return vec!["nothing arrived".to_owned()] };
+    let mut lines = match (&phase.capacity, &phase.throughput) {
+        (Some(capacity), _) => capacity_lines(capacity),
+        (None, Some(throughput)) => throughput_lines(phase, throughput),
+        (None, None) => vec!["next to nothing arrived".to_owned()],
+    };
+    if let Some(told) = &phase.connections {
+        lines.push(format!("sent again  {:.3} %", told.sent_again * 100.0));
+        lines.push(format!(
+            "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
+            told.window_limited * 100.0,
+            told.buffer_limited * 100.0
+        ));
+    }
+    if let Some(told) = &phase.transfer {
+        let ratio = told.transfer_time_ratio.map(|ratio| format!("transfer time ratio {ratio:.2}, "));
+        let delay = told.buffer_delay.map(|delay| format!(", buffer delay {:.0} %", delay * 100.0));
+        let efficiency = format!("efficiency {:.2} %", told.efficiency * 100.0);
+        let words = [ratio.unwrap_or_default(), efficiency, delay.unwrap_or_default()].concat();
+        lines.push(format!("RFC 6349    {words}"));
+    }
+    if let (Some(sent), Some(came), None) =
+        (phase.sender.datagrams, phase.receiver.datagrams, &phase.capacity)
+    {
+        lines.push(lost(&sent, &came));
+    }
+    lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
+    for (end, report) in [("sender", &phase.sender), ("receiver", &phase.receiver)] {
+        lines.extend(report.faults.iter().map(|fault| format!("{end:<12}{fault}")));
+    }
+    lines
+}
+
+fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String> {
     let mut lines = vec![format!(
         "goodput     {}, after {:.1} s of warm-up ({} on the whole)",
         rate(throughput.bits_per_s),
@@ -46,7 +98,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     if let Some(layers) = &phase.layers {
         let [transport, ip, ethernet] = [layers.transport, layers.ip, layers.ethernet].map(rate);
         let name = if matches!(phase.carrier, Carrier::Udp { .. }) { "UDP" } else { "TCP" };
-        lines.push(format!("with headers {transport} {name}, {ip} IP, {ethernet} as Ethernet"));
+        lines.push(format!("layers      {transport} {name}, {ip} IP, {ethernet} as Ethernet"));
     }
     let steady = if throughput.steady { "" } else { "; not steady: measure for longer" };
     lines.push(format!(
@@ -54,23 +106,40 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         throughput.instability * 100.0,
         throughput.longest_stall_s
     ));
-    if let Some(again) = phase.sent_again {
-        lines.push(format!("sent again  {:.3} %", again * 100.0));
+    lines
+}
+
+fn capacity_lines(capacity: &Capacity) -> Vec<String> {
+    let (found, layers) = (&capacity.found, &capacity.layers);
+    let [payload, ethernet] = [layers.payload, layers.ethernet].map(rate);
+    let least = if found.saturated { "" } else { "at least " };
+    let mut lines =
+        vec![format!("capacity    {least}{} IP ({payload} of payload, {ethernet} as Ethernet)", rate(layers.ip))];
+    if !capacity.complete {
+        lines.push("partial     the search did not come to its end".to_owned());
     }
-    if let (Some(sent), Some(came)) = (phase.sender.datagrams, phase.receiver.datagrams) {
-        let share = 100.0 * came.losses.lost as f64 / (sent.sent.max(1)) as f64;
+    if let (true, Some(beneath)) = (found.saturated, found.loss_beneath) {
         lines.push(format!(
-            "lost        {} of {} ({share:.3} %) in {} periods, {} at most in a row; {} reordered, {} twice",
-            came.losses.lost,
-            sent.sent,
-            came.losses.periods,
-            came.losses.longest,
-            came.reordered,
-            came.duplicated
+            "lost        {:.3} % a little above it, {:.3} % of {} a little below",
+            found.loss_above * 100.0,
+            beneath * 100.0,
+            found.sent_beneath
         ));
     }
-    lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
     lines
+}
+
+fn lost(sent: &Datagrams, came: &Datagrams) -> String {
+    let share = 100.0 * came.losses.lost as f64 / (sent.sent.max(1)) as f64;
+    format!(
+        "lost        {} of {} ({share:.3} %) in {} periods, {} at most in a row; {} reordered, {} twice",
+        came.losses.lost,
+        sent.sent,
+        came.losses.periods,
+        came.losses.longest,
+        came.reordered,
+        came.duplicated
+    )
 }
 
 /// Round trips in a line.

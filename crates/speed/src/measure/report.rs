@@ -1,0 +1,170 @@
+//! What was measured.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use super::call::Carriage;
+use crate::carry::Outcome;
+use crate::cause::Verdict;
+use crate::meter::{Connections, Course, Delays, Layers, Packet, Round, Throughput, TransferMetrics};
+use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
+use crate::search::Found;
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The version of the document.
+    pub format: u32,
+    /// The server.
+    pub server: SocketAddr,
+    /// This host, as the server sees it unless addresses are translated.
+    pub client: SocketAddr,
+    /// The path before anything was carried.
+    pub idle: Option<Delays>,
+    /// Each phase, once for each way that it went.
+    pub phases: Vec<PhaseReport>,
+    /// The path after all was carried.
+    pub after: Option<Delays>,
+    /// What limited each way, and what proves it.
+    pub verdicts: Vec<Verdict>,
+    /// Somebody or something ended it before its time: what was measured until then.
+    pub partial: bool,
+    /// Why, if something did.
+    pub broken: Option<String>,
+    /// What both ends have counted of each phase.
+    #[serde(skip)]
+    pub carriages: Vec<Carriage>,
+}
+
+/// One way of a phase.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseReport {
+    /// Which way.
+    pub way: Way,
+    /// What carried it.
+    pub carrier: Carrier,
+    /// What arrived at the end that receives; nothing if next to nothing did, and of a search.
+    pub throughput: Option<Throughput>,
+    /// The same at every layer.
+    pub layers: Option<Layers>,
+    /// What the kernel of the end that sends told of its connections, after the warm-up.
+    pub connections: Option<Connections>,
+    /// The transfer beside an ideal one.
+    pub transfer: Option<TransferMetrics>,
+    /// What a search has found.
+    pub capacity: Option<Capacity>,
+    /// The path's delay meanwhile, after the warm-up.
+    pub delays: Option<Delays>,
+    /// The end that sends.
+    pub sender: EndReport,
+    /// The end that receives.
+    pub receiver: EndReport,
+}
+
+/// What a line carries of datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Capacity {
+    /// What arrived while more was offered than the line carries, at every layer; the echoes that watch the path are part of
+    /// it.
+    pub layers: Layers,
+    /// What was found.
+    pub found: Found,
+    /// Whether the search came to its end.
+    pub complete: bool,
+}
+
+impl Report {
+    /// The version of the document.
+    pub const FORMAT: u32 = 1;
+}
+
+/// The echoes that were sent in a span, without its first seconds.
+pub(super) fn within(
+    rounds: &[Round],
+    [begun, ended]: [u64; 2],
+    without_s: f64,
+) -> impl Iterator<Item = &Round> {
+    let from = begun + (without_s * 1e9) as u64;
+    rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
+}
+
+/// What a phase comes to, each way.
+pub(super) fn phases(
+    carriage: &Carriage,
+    found: Option<(Found, bool)>,
+    rounds: &[Round],
+    v4: bool,
+) -> Vec<PhaseReport> {
+    let (near, far) = (&carriage.near, &carriage.far);
+    let one = |way, sender, receiver| phase(carriage, found, rounds, v4, (way, sender, receiver));
+    match carriage.phase.way() {
+        None => Vec::new(),
+        Some(Way::Down) => vec![one(Way::Down, far, near)],
+        Some(Way::Up) => vec![one(Way::Up, near, far)],
+        Some(Way::Both) => vec![one(Way::Down, far, near), one(Way::Up, near, far)],
+    }
+}
+
+fn phase(
+    carriage: &Carriage,
+    found: Option<(Found, bool)>,
+    rounds: &[Round],
+    v4: bool,
+    (way, sender, receiver): (Way, &Outcome, &Outcome),
+) -> PhaseReport {
+    let carrier = &carriage.phase.carrier;
+    let course = match carrier {
+        Carrier::Udp { .. } => Course::of_datagrams(&receiver.heard),
+        _ => Course::of_streams(&receiver.counted),
+    };
+    // Of a search, whose rate changes all the time, the mean means nothing.
+    let throughput = course.throughput().filter(|_| found.is_none());
+    let packet = match carrier {
+        Carrier::Udp { size, .. } => Some(Packet::datagram((*size).into(), v4)),
+        _ => sender.report.segment.map(|segment| Packet::segment(segment, sender.report.path_mtu, v4)),
+    };
+    let warm_up_s = throughput.map_or(0.0, |told| told.warm_up_s);
+    let connections = Connections::of(&sender.counted, warm_up_s);
+    let capacity = found.zip(packet).map(|((found, complete), packet)| {
+        let layers = packet.layers(found.arrived * 8.0 * f64::from(packet.payload));
+        Capacity { layers: layers + echoes(rounds, carriage.span, v4), found, complete }
+    });
+    PhaseReport {
+        way,
+        carrier: carrier.clone(),
+        throughput,
+        layers: throughput.zip(packet).map(|(told, packet)| packet.layers(told.bits_per_s)),
+        connections,
+        transfer: None,
+        capacity,
+        delays: Delays::of(within(rounds, carriage.span, warm_up_s)),
+        sender: sender.report.clone(),
+        receiver: receiver.report.clone(),
+    }
+}
+
+/// What echoes took of the line in a span, each way.
+fn echoes(rounds: &[Round], span: [u64; 2], v4: bool) -> Layers {
+    let came = within(rounds, span, 0.0).filter(|round| round.took_ns.is_some()).count();
+    let bits = came as f64 * 8.0 * ECHO_LEN as f64;
+    let seconds = span[1].saturating_sub(span[0]).max(1) as f64 * 1e-9;
+    Packet::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)
+}
+
+/// What needs more than one phase: the transfers beside the line that was found.
+pub(super) fn complete(report: &mut Report) {
+    let idle_s = report.idle.and_then(|idle| idle.least_s);
+    let capacities: Vec<_> = report.phases.iter().filter_map(|phase| Some((phase.way, phase.capacity?))).collect();
+    for phase in &mut report.phases {
+        let (Some(connections), Some(throughput), Some(layers)) =
+            (&phase.connections, &phase.throughput, &phase.layers)
+        else {
+            continue;
+        };
+        // What a line that carries so many bits of IP packets carries of their payload.
+        let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.found.saturated);
+        let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
+        phase.transfer = Some(connections.transfer(throughput.bits_per_s, ideal, idle_s));
+    }
+}
