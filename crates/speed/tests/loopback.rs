@@ -1,4 +1,10 @@
 //! A client and a server of the meter, over loopback.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "both ends are sockets and threads"
+)]
 
 mod common;
 
@@ -11,7 +17,9 @@ use netrig_agent::probe::stamp::Key;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
-use netrig_speed::measure::{CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure};
+use netrig_speed::measure::{
+    CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure,
+};
 use netrig_speed::protocol::{Carrier, Echo, Load, Preamble, Token, Way};
 use netrig_speed::serve::{Protocol, Server, ServerOrder};
 

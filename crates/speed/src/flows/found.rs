@@ -22,7 +22,7 @@ pub struct Found {
     pub cpu: Cpu,
     /// The longest buffers of any stream, to send and to receive, bytes.
     pub buffers: [u32; 2],
-    /// Payload of a full segment of what is sent, and the longest packet of its path, bytes.
+    /// Payload of a full segment, and the longest packet of the path, bytes.
     pub segment: Option<[u32; 2]>,
     /// The congestion control of the connections.
     pub congestion: Option<String>,
@@ -65,12 +65,10 @@ impl Found {
             ran_s.iter_mut().zip(worked.ran_s).for_each(|(all, ran)| *all += ran);
             found.buffers = [0, 1].map(|which| found.buffers[which].max(worked.buffers[which]));
             found.congestion = worked.congestion.or(found.congestion);
+            found.segment = worked.segment.or(found.segment);
             let record = Arc::new(worked.record);
             for (place, stream) in places.into_iter().enumerate() {
                 let (id, sends, ends) = streams[stream];
-                if sends {
-                    found.segment = worked.segment;
-                }
                 found.streams.push(FoundStream { id, sends, ends, record: Arc::clone(&record), place });
             }
         }

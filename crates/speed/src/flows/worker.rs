@@ -66,9 +66,7 @@ impl Work {
         let mut segment = None;
         streams.carry(stop, &mut |reading| {
             let at_ns = reading.at - self.begun;
-            let marks =
-                || -> Vec<Mark> { reading.connections.iter().map(|carried| self.mark(carried)).collect() };
-            last = marks();
+            last = reading.connections.iter().map(|carried| self.mark(carried)).collect();
             record.read(at_ns, || last.clone());
             let infos = || reading.connections.iter().filter_map(|carried| carried.info);
             let shortest = infos().map(|info| [info.segment, info.path_mtu]).min();

@@ -276,8 +276,8 @@ impl<'a> Visit<'a> {
     fn break_off(&mut self, why: Iperf3Error) {
         if self.broken.is_none() {
             match &why {
-                Iperf3Error::Overrun(Overrun::TooLong) => self.session.refuse(Code::EXPIRED.into()),
-                Iperf3Error::Overrun(Overrun::TooMuch | Overrun::TooFast) => {
+                Iperf3Error::Overrun(Overrun::Time) => self.session.refuse(Code::EXPIRED.into()),
+                Iperf3Error::Overrun(Overrun::Bytes | Overrun::Rate) => {
                     self.session.refuse(Code::TOTAL_RATE.into());
                 }
                 _ => self.session.terminate(),

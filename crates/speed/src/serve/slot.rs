@@ -18,19 +18,19 @@ const RATE_BURST: u64 = 8 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Overrun {
     #[error("it took longer than a session may")]
-    TooLong,
+    Time,
     #[error("it carried more than a session may")]
-    TooMuch,
+    Bytes,
     #[error("it sends faster than it was let in for")]
-    TooFast,
+    Rate,
 }
 
 impl Failure for Overrun {
     fn kind(&self) -> &'static str {
         match self {
-            Self::TooLong => "time",
-            Self::TooMuch => "bytes",
-            Self::TooFast => "rate",
+            Self::Time => "time",
+            Self::Bytes => "bytes",
+            Self::Rate => "rate",
         }
     }
 }
@@ -125,11 +125,11 @@ impl<'a> Slot<'a> {
         let lasted = now.since(begun);
         let most = |rate: Rate| rate.bits_per_s() as f64 / 8.0 * lasted.as_secs_f64() * RATE_SLACK;
         if now > until {
-            Err(Overrun::TooLong)
+            Err(Overrun::Time)
         } else if self.carried.iter().sum::<u64>() > self.shared.limits.bytes {
-            Err(Overrun::TooMuch)
+            Err(Overrun::Bytes)
         } else if self.held_to.is_some_and(|rate| self.carried[0] > most(rate) as u64 + RATE_BURST) {
-            Err(Overrun::TooFast)
+            Err(Overrun::Rate)
         } else {
             Ok(())
         }

@@ -26,7 +26,9 @@ pub fn measure(
     });
     let order = Iperf3Order { server, host: server.ip().to_string(), phases: phases.collect() };
     if order.phases.is_empty() {
-        return Err(Failure::request("iperf3 has no search for a line's capacity: leave out --only capacity"));
+        return Err(Failure::request(
+            "iperf3 has no search for a line's capacity: leave out --only capacity",
+        ));
     }
     measure_iperf3(&order, cancel, progress).map_err(|error| match error {
         Iperf3Error::Carrier(_) => Failure::request(error),

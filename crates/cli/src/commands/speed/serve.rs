@@ -105,17 +105,17 @@ fn as_text(tally: &Tally) -> String {
         let (sessions, [received, sent]) = (tally.sessions(protocol), tally.bytes(protocol));
         if sessions > 0 {
             let (name, [received, sent]) = (protocol.name(), [received, sent].map(Size::from_bytes));
-            text += &format!("{sessions} sessions of {name}: {received} received, {sent} sent\n");
+            text += &format!("sessions of {name}: {sessions}; {received} received, {sent} sent\n");
         }
     }
     if text.is_empty() {
         text += "nobody has measured\n";
     }
     for ((protocol, reason), count) in tally.refusals() {
-        text += &format!("{count} of {} turned away: {reason}\n", protocol.name());
+        text += &format!("turned away of {}: {count}; {reason}\n", protocol.name());
     }
     for (why, count) in tally.failures() {
-        text += &format!("{count} broken off: {why}\n");
+        text += &format!("broken off: {count}; {why}\n");
     }
     text
 }
