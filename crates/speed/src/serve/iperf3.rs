@@ -22,6 +22,9 @@ use crate::talk::PATIENCE;
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
+/// A test may ask for so much less than a session may take: what is agreed on before and told afterwards takes its time.
+const AROUND: Duration = Duration::from_secs(5);
+
 /// Time between two readings that are told, as iperf3's own server has it.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -100,8 +103,9 @@ impl<'a> Visit<'a> {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK))?;
         socket.set_write_timeout(Some(PATIENCE))?;
+        let seconds = (shared.limits.lasts - AROUND).as_nanos() / 1_000_000_000;
         let limits = Limits {
-            time: (shared.limits.lasts.as_nanos() / 1_000_000_000).try_into().unwrap_or(u32::MAX),
+            time: seconds.try_into().unwrap_or(u32::MAX).max(1),
             streams: 2 * MOST_STREAMS,
             rate: shared.limits.rate.map(Rate::bits_per_s),
         };

@@ -50,6 +50,9 @@ const STRANGERS_OF_ONE: usize = 16;
 /// Connections, and datagrams, that are taken before the others are looked at again.
 const AT_ONCE: usize = 64;
 
+/// What is done about it that no connection can be accepted: others may end meanwhile.
+const RESPITE: StdDuration = StdDuration::from_millis(1);
+
 /// A connection for control whose other end acknowledges nothing for so long is gone (RFC 5482), ms.
 const UNANSWERED_MS: u32 = 30_000;
 
@@ -168,8 +171,16 @@ impl Server {
 
     fn accept(&self, listener: &TcpListener, door: &mut Door) {
         for _ in 0..AT_ONCE {
-            let Ok((socket, peer)) = listener.accept() else { return };
-            if let Err(error) = door.enter(socket, peer) {
+            let entered = match listener.accept() {
+                Ok((socket, peer)) => door.enter(socket, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // It would come at once again: of too many open files, say.
+                    std::thread::sleep(RESPITE);
+                    Err(error.into())
+                }
+            };
+            if let Err(error) = entered {
                 self.shared.tally.failed(Protocol::Unknown, &error);
             }
         }

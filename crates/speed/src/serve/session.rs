@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
@@ -103,6 +104,7 @@ fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), Ses
         slot: None,
         room: None,
         echoing: None,
+        echoed: Arc::default(),
         phase: None,
         carried: [0; 2],
         heard: StdInstant::now(),
@@ -136,6 +138,8 @@ struct Visit<'a> {
     slot: Option<Slot<'a>>,
     room: Option<Room>,
     echoing: Option<Echoing>,
+    /// Bytes that have come to be sent back, and are.
+    echoed: Arc<AtomicU64>,
     phase: Option<Current>,
     /// Bytes received and sent in the phases before.
     carried: [u64; 2],
@@ -259,7 +263,8 @@ impl Visit<'_> {
                 Arrival::Echo(from) => {
                     if self.echoing.as_ref().is_none_or(|echoing| echoing.peer != from) {
                         let socket = self.shared.datagram_socket(self.local, from);
-                        let begun = socket.and_then(|socket| Echoing::begin(socket, from, room.token));
+                        let begun =
+                            socket.and_then(|socket| Echoing::begin(socket, from, room.token, &self.echoed));
                         self.echoing = Some(begun.map_err(SessionError::Carrying)?);
                     }
                 }
@@ -366,7 +371,8 @@ impl Visit<'_> {
     fn keep_to_budget(&mut self) -> Result<(), SessionError> {
         let carrying = self.phase.as_ref().and_then(|current| current.carrying.as_ref());
         let here = carrying.map_or([0; 2], Carrying::bytes);
-        let all = [0, 1].map(|which| self.carried[which] + here[which]);
+        let echoed = self.echoed.load(Ordering::Relaxed);
+        let all = [0, 1].map(|which| self.carried[which] + here[which] + echoed);
         self.slot.as_mut().map_or(Ok(()), |slot| Ok(slot.spend(all)?))
     }
 
