@@ -51,7 +51,7 @@ pub struct TcpInfo {
     pub pacing_rate: Option<u64>,
     /// Delivery rate, B/s.
     pub delivery_rate: u64,
-    /// For how long there was something to send.
+    /// For how long there was something to send, or sent and not acknowledged.
     pub busy: Duration,
     /// For how long there was more to send than the peer's window let through.
     pub window_limited: Duration,

@@ -175,14 +175,14 @@ impl Carrying {
             counter: Counter::default(),
         };
         match (&phase.carrier, sockets) {
-            (Carrier::Tcp { way, .. }, Sockets::Tcp(sockets)) => {
+            (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp(sockets)) => {
+                let direction = role.direction(*way);
+                if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
+                    sockets.iter().try_for_each(|socket| set_congestion(socket, name))?;
+                }
                 let each = most.map(|most| most.bits_per_s() / 8 / sockets.len().max(1) as u64);
-                let order = StreamOrder {
-                    direction: role.direction(*way),
-                    every: phase.every(),
-                    bytes: None,
-                    pacing: each.map(|each| u32::try_from(each.max(1)).unwrap_or(u32::MAX)),
-                };
+                let pacing = each.map(|each| u32::try_from(each.max(1)).unwrap_or(u32::MAX));
+                let order = StreamOrder { direction, every: phase.every(), bytes: None, pacing };
                 carrying.carry_streams(order, sockets, told)?;
             }
             (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
@@ -364,6 +364,11 @@ fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
 }
 
+fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
+    sockopt::set_tcp_congestion(socket, name)
+        .map_err(|error| io::Error::other(format!("the kernel has no congestion control `{name}`: {error}")))
+}
+
 /// What a connection was made with: its buffers to send and to receive, and the congestion control of what it sends.
 fn settings(socket: &TcpStream, direction: Direction) -> (Option<[u64; 2]>, Option<String>) {
     let buffers =
@@ -411,6 +416,7 @@ fn counted(at_ns: u64, stream: u16, carried: &Carried) -> Counted {
         srtt_ns: info.srtt.map(Duration::as_nanos),
         min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
         sent_again: info.counts.bytes_retransmitted,
+        busy_ns: info.busy.as_nanos(),
         window_limited_ns: info.window_limited.as_nanos(),
         buffer_limited_ns: info.buffer_limited.as_nanos(),
     }

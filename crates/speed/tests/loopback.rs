@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
+use netrig_agent::TcpOptions;
 use netrig_agent::probe::stamp::Key;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
@@ -44,6 +45,7 @@ fn call(server: SocketAddr) -> CallOrder {
         tls: tls::client(&Trust::Anyone, None).unwrap(),
         key: key(),
         rate: None,
+        options: TcpOptions::default(),
     }
 }
 

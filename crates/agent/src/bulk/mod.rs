@@ -24,4 +24,4 @@ pub use form::Form;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use stamped::{Stamped, StampedSocket};
-pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, hold_to};
+pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to};

@@ -2,16 +2,19 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant};
 use netrig_traffic::ConnId;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::Effort;
 use crate::pacer::Watch;
+use crate::socket::{Making, TcpOptions};
 use crate::tcp::{Conn, Turn};
 use crate::{Clock, Pacer, TcpInfo, monotonic_nanos};
 
@@ -31,6 +34,31 @@ const READ_AHEAD: u64 = BLOCK;
 
 /// How often who reads no faster than it may looks whether it may.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// A connection with options that the handshake has to know, which stands within `patience`.
+///
+/// # Errors
+/// What the kernel or the peer answers; [`io::ErrorKind::TimedOut`] if nobody does.
+pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::Result<TcpStream> {
+    let any = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
+    let made = Making::tcp(options, 0, (any, 0).into()).and_then(Making::bound).map_err(io::Error::other)?;
+    match rustix::net::connect(&made, &to) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            let patience = std::time::Duration::from_nanos(patience.as_nanos());
+            let patience = patience.try_into().map_err(io::Error::other)?;
+            let mut ready = [PollFd::new(&made, PollFlags::OUT)];
+            if rustix::event::poll(&mut ready, Some(&patience))? == 0 {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            sockopt::socket_error(&made)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(made);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
 
 /// Which way the data goes, as this end sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,6 +351,23 @@ mod tests {
 
     fn received(readings: &[Reading]) -> u64 {
         readings.last().unwrap().connections.iter().map(|carried| carried.received).sum()
+    }
+
+    /// The segment that was asked for is what both ends send; where nobody listens that is said at once.
+    #[test]
+    fn a_connection_has_its_options_from_the_first_segment_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let options = TcpOptions { max_segment: Some(536), ..TcpOptions::default() };
+        let near = connect(to, &options, Duration::from_secs(10)).unwrap();
+        let far = listener.accept().unwrap().0;
+        for socket in [&near, &far] {
+            let segment = TcpInfo::read(socket).unwrap().segment;
+            assert!((500..=536).contains(&segment), "{segment}");
+        }
+        drop(listener);
+        let refused = connect(to, &options, Duration::from_secs(10)).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]

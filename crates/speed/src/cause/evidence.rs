@@ -17,6 +17,11 @@ const STOLEN: f64 = 0.1;
 /// A window or a buffer that held data back for this share of the time was the limit.
 const HELD_BACK: f64 = 0.3;
 
+/// If it held data back for a share like this, and this share of it went with each round trip, it was the limit, too: a sender
+/// that paces what it sends has the rest of the time on the pacer's account.
+const HELD_BACK_AT_TIMES: f64 = 0.05;
+const FILLED: f64 = 0.7;
+
 /// Who reaches this share of what the line carries has reached the line.
 const REACHED: f64 = 0.9;
 
@@ -41,8 +46,8 @@ pub(super) struct Evidence<'a> {
     way: Way,
     /// What is to be explained.
     phase: &'a PhaseReport,
-    /// What a search found in the same way, and what both ends told of it.
-    searched: Option<(&'a PhaseReport, &'a Capacity)>,
+    /// What a search found in the same way.
+    searched: Option<&'a Capacity>,
     idle: Option<&'a Delays>,
 }
 
@@ -53,7 +58,7 @@ impl<'a> Evidence<'a> {
         let alone = |phase: &&PhaseReport| phase.carrier.way() == Some(way);
         let is_tcp = |phase: &&PhaseReport| matches!(phase.carrier, Carrier::Tcp { .. });
         let phase = phases().filter(is_tcp).find(alone).or_else(|| phases().find(alone)).or_else(|| phases().next())?;
-        let searched = phases().find_map(|phase| Some((phase, phase.capacity.as_ref()?)));
+        let searched = phases().find_map(|phase| phase.capacity.as_ref());
         Some(Self { way, phase, searched, idle: report.idle.as_ref() })
     }
 
@@ -66,9 +71,10 @@ impl<'a> Evidence<'a> {
                 Self::window,
                 Self::send_buffer,
                 Self::line_missed,
+                Self::starved,
             ],
             _ if self.phase.capacity.is_some() => {
-                &[Self::socket_buffer, Self::most_offered, Self::line_found, Self::processor]
+                &[Self::socket_buffer, Self::search_starved, Self::most_offered, Self::line_found]
             }
             _ => &[Self::all_arrived, Self::socket_buffer, Self::not_sent, Self::queue_or_loss],
         };
@@ -115,8 +121,7 @@ impl<'a> Evidence<'a> {
 
     /// The line, as a search has found it: one that no host was in the way of.
     fn line(&self) -> Option<&Capacity> {
-        let (phase, capacity) = self.searched?;
-        (capacity.found.saturated && !is_dropped_by_host(phase)).then_some(capacity)
+        self.searched.filter(|capacity| capacity.found.saturated && !capacity.by_hosts)
     }
 
     /// The transfer has got nearly all that the line carries.
@@ -138,38 +143,59 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// A thread that carries data has run, or waited to run, nearly all the time; of both ends the one that wanted more.
+    /// A processor that left its mark on the connections: nobody took what had arrived, so that the window closed, or nobody
+    /// gave the kernel something to send.
     fn processor(&self) -> Option<Limit> {
-        let ends = [(&self.phase.sender, self.sends(), true), (&self.phase.receiver, self.receives(), false)];
-        let wanted = |report: &EndReport| {
-            let [ran, waited] = of_thread(report);
-            ran + waited
-        };
-        let most = ends.into_iter().max_by(|a, b| wanted(a.0).total_cmp(&wanted(b.0)))?;
-        let flooded = ends.into_iter().find(|(report, ..)| softirq(report) > SOFTIRQ);
-        let (report, end, sends) = Some(most).filter(|most| wanted(most.0) > BUSY).or(flooded)?;
+        let connections = self.connections()?;
+        let closed = connections.window_limited > HELD_BACK_AT_TIMES;
+        let idle = connections.busy < BUSY;
+        match (closed && is_starved(&self.phase.receiver), idle && is_starved(&self.phase.sender)) {
+            (true, _) => Some(self.of_processor(false)),
+            (_, true) => Some(self.of_processor(true)),
+            _ => None,
+        }
+    }
+
+    /// A processor at the end that sends, or at the one that receives.
+    fn of_processor(&self, sends: bool) -> Limit {
+        let (report, end) =
+            if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };
         let stolen = report.host.processors.iter().map(|share| share.steal).fold(0.0, f64::max);
         if stolen > STOLEN {
-            return Some(Limit::Stolen { end, share: stolen });
+            return Limit::Stolen { end, share: stolen };
         }
         let [ran, waited] = of_thread(report);
-        Some(Limit::Processor { end, sends, ran, waited, softirq: softirq(report) })
+        Limit::Processor { end, sends, ran, waited, softirq: softirq(report) }
+    }
+
+    /// A host whose processors had nothing left, where nothing else tells what the limit was; of both the one that wanted more.
+    fn starved(&self) -> Option<Limit> {
+        let wanted = |report: &EndReport| of_thread(report).iter().sum::<f64>();
+        let flooded = |report: &EndReport| softirq(report) > SOFTIRQ;
+        let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
+        let sends = wanted(sender) >= wanted(receiver);
+        match (is_starved(sender) || is_starved(receiver), flooded(receiver), flooded(sender)) {
+            (true, ..) => Some(self.of_processor(sends)),
+            (_, true, _) => Some(self.of_processor(false)),
+            (.., true) => Some(self.of_processor(true)),
+            _ => None,
+        }
     }
 
     fn window(&self) -> Option<Limit> {
-        let connections = self.connections().filter(|told| told.window_limited > HELD_BACK)?;
+        let connections = self.connections()?;
         let round_trip_s = connections.round_trip_s.unwrap_or(0.0);
         let payload = self.phase.throughput.map_or(0.0, |told| told.bits_per_s);
         let streams = self.phase.carrier.streams().max(1);
-        // Twice the rate over the same round trip.
-        let needed = 2.0 * payload / 8.0 * round_trip_s / f64::from(streams);
-        Some(Limit::Window {
+        let in_flight = payload / 8.0 * round_trip_s / f64::from(streams);
+        let filled = connections.window_limited > HELD_BACK_AT_TIMES && in_flight > FILLED * connections.window;
+        (filled || connections.window_limited > HELD_BACK).then_some(Limit::Window {
             end: self.receives(),
             bytes: connections.window,
             round_trip_s,
             share: connections.window_limited,
             connections: streams,
-            needed,
+            needed: 2.0 * in_flight,
         })
     }
 
@@ -212,10 +238,8 @@ impl<'a> Evidence<'a> {
         if !is_dropped_by_host(self.phase) {
             return None;
         }
-        let [ran, waited] = of_thread(&self.phase.receiver);
-        if ran + waited > BUSY {
-            let softirq = softirq(&self.phase.receiver);
-            return Some(Limit::Processor { end: self.receives(), sends: false, ran, waited, softirq });
+        if is_starved(&self.phase.receiver) {
+            return Some(self.of_processor(false));
         }
         Some(Limit::SocketBuffer {
             end: self.receives(),
@@ -232,10 +256,15 @@ impl<'a> Evidence<'a> {
         if found.saturated || found.arrived == 0.0 {
             return None;
         }
-        self.processor().or_else(|| self.not_sent()).or_else(|| {
+        self.starved().or_else(|| self.not_sent()).or_else(|| {
             let bits_per_s = capacity.layers.ip * found.offered / found.arrived;
             Some(Limit::Offered { bits_per_s, lost: found.loss_above })
         })
+    }
+
+    /// A search whose hosts had not the processor that it took.
+    fn search_starved(&self) -> Option<Limit> {
+        self.phase.capacity.as_ref().filter(|capacity| capacity.by_hosts).and_then(|_| self.starved())
     }
 
     fn line_found(&self) -> Option<Limit> {
@@ -259,10 +288,7 @@ impl<'a> Evidence<'a> {
     /// The sender could not send what was due.
     fn not_sent(&self) -> Option<Limit> {
         let sent = self.phase.sender.datagrams?;
-        (sent.skipped as f64 > ALL * sent.sent as f64).then(|| {
-            let [ran, waited] = of_thread(&self.phase.sender);
-            Limit::Processor { end: self.sends(), sends: true, ran, waited, softirq: softirq(&self.phase.sender) }
-        })
+        (sent.skipped as f64 > ALL * sent.sent as f64).then(|| self.of_processor(true))
     }
 }
 
@@ -271,6 +297,17 @@ fn is_policer(line: &Capacity) -> bool {
     let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
     let queue_s = line.found.queue_ns as f64 * 1e-9;
     line.found.loss_above > 2.0 * line.found.loss_beneath.unwrap_or(0.0) && queue_s < QUEUED_S.max(2.0 * datagram_s)
+}
+
+/// Whether a host was in the way of what a search was to find of the line: it dropped what had arrived, or a thread that
+/// carries data had no processor left.
+pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
+    is_dropped_by_host(phase) || is_starved(&phase.sender) || is_starved(&phase.receiver)
+}
+
+/// Whether the threads that carry data ran, or waited to run, nearly all the time.
+fn is_starved(report: &EndReport) -> bool {
+    of_thread(report).iter().sum::<f64>() > BUSY
 }
 
 /// Shares of the time in which the threads of an end ran, and waited for a processor.

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::measure::Report;
 use crate::protocol::Way;
 use evidence::Evidence;
+pub(crate) use evidence::is_by_hosts;
 pub use limit::{End, Limit};
 
 /// What limited one way, in words.

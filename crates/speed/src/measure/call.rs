@@ -1,15 +1,15 @@
 //! A session at its client.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::datagram_socket;
+use netrig_agent::bulk::{connect, datagram_socket};
 use netrig_agent::control::ControlError;
 use netrig_agent::probe::stamp::Key;
-use netrig_agent::{TcpInfo, monotonic_nanos};
+use netrig_agent::{TcpInfo, TcpOptions, monotonic_nanos};
 use netrig_core::{Duration, Rate};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -22,6 +22,9 @@ use crate::talk::{PATIENCE, Talk};
 
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
+
+/// How long a connection may take to stand.
+const WAIT: Duration = Duration::from_secs(10);
 
 /// A server that has not answered a knock by then is asked again.
 const KNOCK: StdDuration = StdDuration::from_millis(200);
@@ -39,6 +42,8 @@ pub struct CallOrder {
     pub key: Option<Key>,
     /// The most that will be sent or received, bits per second; a server with a limit keeps so much for it.
     pub rate: Option<Rate>,
+    /// What this end makes the connections with that carry data.
+    pub options: TcpOptions,
 }
 
 /// What is to be carried.
@@ -110,7 +115,8 @@ impl Call {
     ) -> Result<Self, SpeedError> {
         let server = order.server;
         let absent = |source| SpeedError::Connect { server, source };
-        let socket = TcpStream::connect_timeout(&server, PATIENCE).map_err(absent)?;
+        let options = TcpOptions { max_segment: Some(short_segment(server)), ..TcpOptions::default() };
+        let socket = connect(server, &options, WAIT).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
         let path = TcpInfo::read(&socket).unwrap_or_default();
         let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())
@@ -191,7 +197,7 @@ impl Call {
             Carrier::Idle => Ok(Sockets::None),
             Carrier::Tcp { streams, .. } => {
                 let connect = |stream: u16| {
-                    let socket = TcpStream::connect_timeout(&server, PATIENCE)?;
+                    let socket = connect(server, &self.order.options, WAIT)?;
                     io::Write::write_all(&mut &socket, &preamble(stream.into()).encode())?;
                     Ok(socket)
                 };
@@ -279,6 +285,12 @@ impl Call {
     pub fn hang_up(mut self) {
         self.talk.hang_up();
     }
+}
+
+/// What every path carries in a segment, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 less headers): words get through
+/// where long packets vanish, and can tell of that.
+const fn short_segment(server: SocketAddr) -> u16 {
+    if server.is_ipv4() { 536 } else { 1220 }
 }
 
 /// What a server says that it should not have.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::call::Carriage;
 use crate::carry::Outcome;
-use crate::cause::Verdict;
+use crate::cause::{Verdict, is_by_hosts};
 use crate::meter::{Connections, Course, Delays, Layers, Packet, Round, Throughput, TransferMetrics};
 use crate::protocol::{Carrier, ECHO_LEN, EndReport, Way};
 use crate::search::Found;
@@ -72,6 +72,8 @@ pub struct Capacity {
     pub found: Found,
     /// Whether the search came to its end.
     pub complete: bool,
+    /// A host dropped what had arrived, or had no processor left: what was found is not the line's.
+    pub by_hosts: bool,
 }
 
 impl Report {
@@ -128,9 +130,9 @@ fn phase(
     let connections = Connections::of(&sender.counted, warm_up_s);
     let capacity = found.zip(packet).map(|((found, complete), packet)| {
         let layers = packet.layers(found.arrived * 8.0 * f64::from(packet.payload));
-        Capacity { layers: layers + echoes(rounds, carriage.span, v4), found, complete }
+        Capacity { layers: layers + echoes(rounds, carriage.span, v4), found, complete, by_hosts: false }
     });
-    PhaseReport {
+    let mut phase = PhaseReport {
         way,
         carrier: carrier.clone(),
         throughput,
@@ -141,7 +143,12 @@ fn phase(
         delays: Delays::of(within(rounds, carriage.span, warm_up_s)),
         sender: sender.report.clone(),
         receiver: receiver.report.clone(),
+    };
+    let by_hosts = is_by_hosts(&phase);
+    if let Some(capacity) = &mut phase.capacity {
+        capacity.by_hosts = by_hosts;
     }
+    phase
 }
 
 /// What echoes took of the line in a span, each way.
@@ -163,7 +170,7 @@ pub(super) fn complete(report: &mut Report) {
             continue;
         };
         // What a line that carries so many bits of IP packets carries of their payload.
-        let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.found.saturated);
+        let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.found.saturated && !capacity.by_hosts);
         let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
         phase.transfer = Some(connections.transfer(throughput.bits_per_s, ideal, idle_s));
     }

@@ -7,6 +7,8 @@ use crate::protocol::Counted;
 /// What connections did after the warm-up, all of one phase together; the means are of readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Connections {
+    /// Share of the time in which there was something to send, or sent and not acknowledged, of the mean connection.
+    pub busy: f64,
     /// Share of the time in which the other end's window let no more through, of the mean connection.
     pub window_limited: f64,
     /// Share of the time in which the send buffer held no more, of the mean connection.
@@ -45,11 +47,13 @@ impl Connections {
         let streams = counted.iter().map(|counted| counted.stream).max()?;
         let kept = |counted: &&Counted| counted.at_ns as f64 * 1e-9 >= from_s;
         let mut all = Self::default();
-        let (mut took_ns, mut window_ns, mut buffer_ns, mut sent, mut again) = (0, 0, 0, 0, 0);
+        let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
+        let (mut sent, mut again) = (0, 0);
         for stream in 0..=streams {
             let readings = || counted.iter().filter(|counted| counted.stream == stream);
             let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
             took_ns += last.at_ns - first.at_ns;
+            busy_ns += last.busy_ns.saturating_sub(first.busy_ns);
             window_ns += last.window_limited_ns.saturating_sub(first.window_limited_ns);
             buffer_ns += last.buffer_limited_ns.saturating_sub(first.buffer_limited_ns);
             sent += last.sent.saturating_sub(first.sent);
@@ -63,6 +67,7 @@ impl Connections {
         };
         let share = |part: u64, of: u64| if of == 0 { 0.0 } else { (part as f64 / of as f64).min(1.0) };
         (took_ns > 0).then_some(())?;
+        all.busy = share(busy_ns, took_ns);
         all.window_limited = share(window_ns, took_ns);
         all.buffer_limited = share(buffer_ns, took_ns);
         all.sent_again = share(again, sent + again);
@@ -98,6 +103,7 @@ mod tests {
             stream,
             sent: sent[0],
             sent_again: sent[1],
+            busy_ns: at_ms / 2 * MS,
             window_limited_ns: limited_ms[0] * MS,
             buffer_limited_ns: limited_ms[1] * MS,
             cwnd: 10_000 * (u64::from(stream) + 1),
@@ -121,6 +127,7 @@ mod tests {
             counted(1000, 1, [300, 90], [10_000, 1000]),
         ];
         let told = Connections::of(&readings, 0.1).unwrap();
+        assert!((told.busy - 0.5).abs() < 1e-9, "{told:?}");
         assert!((told.window_limited - 1.0 / 3.0).abs() < 1e-9, "{told:?}");
         assert!((told.buffer_limited - 0.1).abs() < 1e-9, "{told:?}");
         assert!((told.sent_again - 0.1).abs() < 1e-9, "{told:?}");

@@ -336,6 +336,8 @@ pub struct Counted {
     pub min_rtt_ns: Option<u64>,
     /// Bytes sent again.
     pub sent_again: u64,
+    /// For how long there was something to send, or sent and not acknowledged, ns.
+    pub busy_ns: u64,
     /// For how long the other end's window let no more through, ns.
     pub window_limited_ns: u64,
     /// For how long the send buffer held no more, ns.
@@ -460,6 +462,7 @@ mod tests {
             srtt_ns: Some(u64::MAX),
             min_rtt_ns: Some(u64::MAX),
             sent_again: u64::MAX,
+            busy_ns: u64::MAX,
             window_limited_ns: u64::MAX,
             buffer_limited_ns: u64::MAX,
         };

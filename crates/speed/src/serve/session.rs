@@ -311,12 +311,8 @@ impl Visit<'_> {
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else { return Ok(()) };
         let sockets = match (&current.phase.carrier, current.datagrams.take()) {
-            (Carrier::Tcp { congestion, .. }, _) => {
-                let streams: Vec<_> = std::mem::take(&mut current.streams).into_values().collect();
-                if let Some(name) = congestion {
-                    set_congestion(&streams, name).map_err(SessionError::Carrying)?;
-                }
-                Sockets::Tcp(streams)
+            (Carrier::Tcp { .. }, _) => {
+                Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect())
             }
             (Carrier::Udp { .. }, Some((_, socket))) => Sockets::Udp(socket),
             _ => Sockets::None,
@@ -421,8 +417,4 @@ impl Current {
             Carrier::Udp { .. } => self.datagrams.is_some(),
         }
     }
-}
-
-fn set_congestion(streams: &[TcpStream], name: &str) -> io::Result<()> {
-    streams.iter().try_for_each(|socket| Ok(rustix::net::sockopt::set_tcp_congestion(socket, name)?))
 }

@@ -77,6 +77,19 @@ pub struct Measure {
     /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given
     #[arg(long, help_heading = "Measurement", value_name = "NAME")]
     pub congestion: Option<String>,
+    /// The largest segment that this end sends and announces (`TCP_MAXSEG`); of the kernel's choice if not given, as all
+    /// that follows
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    pub mss: Option<Size>,
+    /// The largest window that this end announces (`TCP_WINDOW_CLAMP`)
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    pub window: Option<Size>,
+    /// The buffer that this end sends from (`SO_SNDBUF`)
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    pub send_buffer: Option<Size>,
+    /// The buffer that this end receives into (`SO_RCVBUF`)
+    #[arg(long, help_heading = "This end's connections", value_name = "SIZE")]
+    pub receive_buffer: Option<Size>,
     #[command(flatten)]
     pub key: KeyPlace,
     /// A file of PEM with the authorities that may have signed the server's certificate; if not given any is taken, and the key

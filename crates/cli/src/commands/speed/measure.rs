@@ -4,9 +4,9 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use netrig_agent::random;
+use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_agent::tls::{self, Trust};
-use netrig_core::Duration;
+use netrig_core::{Duration, Size};
 use netrig_speed::iperf3::Document;
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SearchTask, SpeedError, Task,
@@ -81,11 +81,30 @@ fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> 
             tls: tls::client(&trust, None).map_err(Failure::request)?,
             key: read_key(&arguments.key)?,
             rate: arguments.udp,
+            options: options(arguments)?,
         },
         idle: arguments.idle,
         tasks: tasks(arguments)?,
         after: AFTER,
         echo_every: ECHO_EVERY,
+    })
+}
+
+/// What this end's connections are made with.
+fn options(arguments: &Measure) -> Result<TcpOptions, Failure> {
+    let bytes = |what: &str, size: Option<Size>| {
+        let bytes = size.map(|size| u32::try_from(size.bytes())).transpose();
+        bytes.map_err(|_| Failure::request(format!("{what}: expected less than 4 GiB")))
+    };
+    let segment = arguments.mss.map(|size| u16::try_from(size.bytes())).transpose();
+    Ok(TcpOptions {
+        max_segment: segment.map_err(|_| Failure::request("--mss: expected at most 65535 B"))?,
+        window_clamp: bytes("--window", arguments.window)?,
+        buffers: Buffers {
+            send: bytes("--send-buffer", arguments.send_buffer)?,
+            receive: bytes("--receive-buffer", arguments.receive_buffer)?,
+        },
+        ..TcpOptions::default()
     })
 }
 

@@ -112,9 +112,12 @@ fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String>
 fn capacity_lines(capacity: &Capacity) -> Vec<String> {
     let (found, layers) = (&capacity.found, &capacity.layers);
     let [payload, ethernet] = [layers.payload, layers.ethernet].map(rate);
-    let least = if found.saturated { "" } else { "at least " };
+    let least = if found.saturated && !capacity.by_hosts { "" } else { "at least " };
     let mut lines =
         vec![format!("capacity    {least}{} IP ({payload} of payload, {ethernet} as Ethernet)", rate(layers.ip))];
+    if capacity.by_hosts {
+        lines.push("hosts       one of them was the limit, and not the line".to_owned());
+    }
     if !capacity.complete {
         lines.push("partial     the search did not come to its end".to_owned());
     }
