@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
 use common::{order, serving, until};
+use netrig_agent::TcpOptions;
 use netrig_agent::probe::stamp::Key;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
@@ -33,6 +34,7 @@ fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<Ca
         tls: tls::client(&Trust::Anyone, None).unwrap(),
         key: key.and_then(Key::new),
         rate,
+        options: TcpOptions::default(),
     };
     Call::connect(order, &AtomicBool::new(false), &mut |_, _| {})
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration as StdDuration;
 
 use common::{order, serving, until};
+use netrig_agent::TcpOptions;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::{Duration, Rate};
 use netrig_speed::admission::Limits;
@@ -474,6 +475,7 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
                 tls: tls::client(&Trust::Anyone, None).unwrap(),
                 key: None,
                 rate: None,
+                options: TcpOptions::default(),
             };
             let (never, mut nobody) = (AtomicBool::new(false), |_: News<'_>| {});
             let mut call = Call::connect(order, &never, &mut |_, _| {}).unwrap();
