@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::SendFlags;
 
 use crate::Clock;
+use crate::bulk::Form;
 use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
 use crate::socket::{LONGEST_DATAGRAM, is_loss};
 use crate::source_report::{Asked, SourceMeter};
@@ -44,6 +46,8 @@ pub(crate) struct Outbox {
     flow: u32,
     /// Whether content leaves as it is, without a stamp.
     bare: bool,
+    /// What stands at the beginning in the place of a stamp.
+    form: Option<Arc<dyn Form>>,
     /// To whom the socket is connected.
     peer: Option<SocketAddr>,
     next: u64,
@@ -106,7 +110,12 @@ impl Waiting {
     }
 
     /// Its first bytes when it leaves at `at`, as many as [`Waiting::head_len`] says.
-    fn stamp(&self, flow: u32, number: u64, at: Instant) -> [u8; STAMP_LEN] {
+    fn stamp(&self, flow: u32, form: Option<&dyn Form>, number: u64, at: Instant) -> [u8; STAMP_LEN] {
+        if let Some(form) = form {
+            let mut head = [0; STAMP_LEN];
+            form.write(number, at, &mut head);
+            return head;
+        }
         let stamp = Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
         if matches!(self.body, Body::Short(_)) {
             let mut head = [0; STAMP_LEN];
@@ -123,6 +132,7 @@ impl Outbox {
         Self {
             flow,
             bare: false,
+            form: None,
             peer,
             next: 0,
             waiting: VecDeque::with_capacity(BACKLOG),
@@ -140,6 +150,11 @@ impl Outbox {
     /// The same for datagrams whose content is all of them.
     pub fn without_stamps(self) -> Self {
         Self { bare: true, ..self }
+    }
+
+    /// The same for datagrams that begin in another form.
+    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
+        Self { form: Some(form), ..self }
     }
 
     /// Whether more datagrams may be given.
@@ -293,7 +308,7 @@ impl Outbox {
     /// Sends the first of what waits by itself, in the way that takes the kernel the least time.
     fn send_single(&mut self, socket: impl AsFd, at: Instant) -> io::Result<()> {
         let Some(front) = self.waiting.front() else { return Ok(()) };
-        let stamp = front.stamp(self.flow, self.next, at);
+        let stamp = front.stamp(self.flow, self.form.as_deref(), self.next, at);
         match (&front.body, self.name(front)) {
             (Body::Fill(rest), None) => {
                 self.single[..STAMP_LEN].copy_from_slice(&stamp);
@@ -318,7 +333,8 @@ impl Outbox {
         }
         self.stamps.clear();
         let numbered = self.waiting.iter().take(count).zip(self.next..);
-        self.stamps.extend(numbered.map(|(datagram, number)| datagram.stamp(self.flow, number, at)));
+        let (flow, form) = (self.flow, self.form.as_deref());
+        self.stamps.extend(numbered.map(|(datagram, number)| datagram.stamp(flow, form, number, at)));
         let datagrams = self.waiting.iter().zip(&self.stamps);
         let pieces: Vec<_> = datagrams
             .flat_map(|(datagram, stamp)| {

@@ -5,7 +5,7 @@
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -98,6 +98,26 @@ pub struct Carrying {
     /// What the source has left behind, once it has ended.
     sent: Option<SourceEnd>,
     live: Receiver<Live>,
+    counter: Counter,
+}
+
+/// Bytes received and sent so far: payload, of datagrams all that came.
+#[derive(Clone, Debug, Default)]
+pub struct Counter(Arc<[AtomicU64; 2]>);
+
+impl Counter {
+    /// As they are now.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.0.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+
+    fn received(&self, bytes: u64) {
+        self.0[0].store(bytes, Ordering::Relaxed);
+    }
+
+    fn sent(&self, bytes: u64) {
+        self.0[1].store(bytes, Ordering::Relaxed);
+    }
 }
 
 /// What a thread of connections leaves behind.
@@ -127,9 +147,17 @@ impl Carrying {
     /// # Errors
     /// If the kernel refuses a thread or a socket.
     pub fn begin(phase: &Phase, role: Role, sockets: Sockets) -> io::Result<Self> {
+        Self::begin_within(phase, role, sockets, None)
+    }
+
+    /// The same with no more than so much in each direction.
+    ///
+    /// # Errors
+    /// As of [`begin`](Self::begin).
+    pub fn begin_within(phase: &Phase, role: Role, sockets: Sockets, most: Option<Rate>) -> io::Result<Self> {
         let (told, live) = sync_channel(UNTAKEN);
         let rate = match &phase.carrier {
-            Carrier::Udp { load, .. } => load.rate(),
+            Carrier::Udp { load, .. } => load.rate().map(|rate| most.map_or(rate, |most| most.min(rate))),
             _ => None,
         };
         let mut carrying = Self {
@@ -144,6 +172,7 @@ impl Carrying {
             sink: None,
             sent: None,
             live,
+            counter: Counter::default(),
         };
         match (&phase.carrier, sockets) {
             (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp(sockets)) => {
@@ -151,7 +180,10 @@ impl Carrying {
                 if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
                     sockets.iter().try_for_each(|socket| set_congestion(socket, name))?;
                 }
-                carrying.carry_streams(direction, phase.every(), sockets, told)?;
+                let each = most.map(|most| most.bits_per_s() / 8 / sockets.len().max(1) as u64);
+                let pacing = each.map(|each| u32::try_from(each.max(1)).unwrap_or(u32::MAX));
+                let order = StreamOrder { direction, every: phase.every(), bytes: None, pacing };
+                carrying.carry_streams(order, sockets, told)?;
             }
             (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
                 let direction = role.direction(*way);
@@ -175,6 +207,16 @@ impl Carrying {
     /// The next of what has become known, if there is something.
     pub fn poll_live(&self) -> Option<Live> {
         self.live.try_recv().ok()
+    }
+
+    /// Bytes received and sent so far.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.counter.bytes()
+    }
+
+    /// What counts them, also when the phase has ended.
+    pub fn counter(&self) -> Counter {
+        self.counter.clone()
     }
 
     /// Whether it carries nothing any more, although nobody has ended it: its connections are gone.
@@ -255,19 +297,17 @@ impl Carrying {
 
     fn carry_streams(
         &mut self,
-        direction: Direction,
-        every: Duration,
+        order: StreamOrder,
         sockets: Vec<TcpStream>,
         told: SyncSender<Live>,
     ) -> io::Result<()> {
-        let (stop, begun) = (Arc::clone(&self.stop), self.begun);
-        let order = StreamOrder { direction, every, bytes: None, pacing: None };
+        let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
         let carry = move || {
-            let settings = sockets.first().map(|socket| settings(socket, direction));
+            let settings = sockets.first().map(|socket| settings(socket, order.direction));
             let mut streams = Streams::new(sockets, order)?;
             let mut end = StreamsEnd::default();
             (end.buffers, end.congestion) = settings.unwrap_or_default();
-            streams.carry(&stop, &mut |reading| end.read(reading, begun, &told))?;
+            streams.carry(&stop, &mut |reading| end.read(reading, begun, &counter, &told))?;
             streams.abort();
             Ok(end)
         };
@@ -277,12 +317,14 @@ impl Carrying {
 
     fn take_datagrams(&mut self, phase: &Phase, socket: UdpSocket, told: SyncSender<Live>) -> io::Result<()> {
         let (stop, begun, every) = (Arc::clone(&self.stop), self.begun, phase.every());
+        let counter = self.counter.clone();
         let flow = phase.number;
         let take = move || {
             let mut sink = DatagramSink::new(socket, Clock::starting_at(begun), flow, every)?;
             let (mut heard, mut effort) = (Vec::new(), Effort::default());
             sink.take(&stop, &mut |taken| {
                 let now = heard_of(taken, begun);
+                counter.received(taken.all_bytes);
                 heard.push(now);
                 effort = taken.effort;
                 // Whoever does not take it in time has the next one.
@@ -302,10 +344,14 @@ impl Carrying {
         let order = SourceOrder { flow: phase.number, size, spacing, every: phase.every() };
         let (stop, throttle, begun) =
             (Arc::clone(&self.stop_sending), Arc::clone(&self.throttle), self.begun);
+        let counter = self.counter.clone();
         let send = move || {
             let mut source = DatagramSource::new(socket, Clock::starting_at(begun), order, &throttle)?;
             let mut last = Sent::default();
-            let report = source.send(&stop, &mut |sent| last = *sent)?;
+            let report = source.send(&stop, &mut |sent| {
+                counter.sent(sent.datagrams * u64::from(size));
+                last = *sent;
+            })?;
             Ok(SourceEnd { last, report })
         };
         self.source = Some(std::thread::Builder::new().name("speed-udp-out".to_owned()).spawn(send)?);
@@ -333,10 +379,12 @@ fn settings(socket: &TcpStream, direction: Direction) -> (Option<[u64; 2]>, Opti
 }
 
 impl StreamsEnd {
-    fn read(&mut self, reading: &Reading, begun: u64, told: &SyncSender<Live>) {
+    fn read(&mut self, reading: &Reading, begun: u64, counter: &Counter, told: &SyncSender<Live>) {
         let at_ns = reading.at - begun;
         let sum = |of: fn(&Carried) -> u64| reading.connections.iter().map(of).sum();
         let (received, sent) = (sum(|carried| carried.received), sum(|carried| carried.sent));
+        counter.received(received);
+        counter.sent(sent);
         // Whoever does not take it in time has the next one.
         let _ = told.try_send(Live::Bytes { at_ns, received, sent });
         let counted =

@@ -22,7 +22,7 @@
 pub mod admission;
 pub mod carry;
 pub mod cause;
-pub mod http;
+pub mod flows;
 pub mod iperf3;
 pub mod measure;
 pub mod meter;

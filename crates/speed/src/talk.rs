@@ -26,6 +26,8 @@ pub struct Talk {
     tls: Connection,
     /// What was heard, and is no whole frame yet.
     inbox: Vec<u8>,
+    /// Until when the greeting may take: each read may bring a byte only, and all of them together have one patience.
+    greeted_until: Instant,
 }
 
 impl Talk {
@@ -54,7 +56,6 @@ impl Talk {
         let until = Instant::now() + PATIENCE;
         let mut stream = &socket;
         while tls.is_handshaking() {
-            // Each read may bring a byte only, and all of them together have one patience.
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -63,7 +64,7 @@ impl Talk {
             tls.complete_io(&mut stream)
                 .map_err(|error| if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error })?;
         }
-        Ok(Self { socket, tls, inbox: Vec::new() })
+        Ok(Self { socket, tls, inbox: Vec::new(), greeted_until: until })
     }
 
     /// What only both ends of this connection know (RFC 9266).
@@ -158,7 +159,11 @@ fn is_timeout(error: &io::Error) -> bool {
 impl Read for Talk {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.inbox.is_empty() {
-            self.read_within(PATIENCE)?;
+            let left = self.greeted_until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.read_within(left)?;
         }
         let count = self.inbox.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.inbox[..count]);

@@ -1,4 +1,12 @@
 //! A client and a server of the meter, over loopback.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "both ends are sockets and threads"
+)]
+
+mod common;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -14,7 +22,7 @@ use netrig_speed::measure::{
     CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure,
 };
 use netrig_speed::protocol::{Carrier, Echo, Load, Preamble, Token, Way};
-use netrig_speed::serve::{Server, ServerOrder};
+use netrig_speed::serve::{Protocol, Server, ServerOrder};
 
 const KEY: &[u8] = b"0123456789abcdef";
 
@@ -27,23 +35,7 @@ fn serving<T>(
     order: impl FnOnce(ServerOrder) -> ServerOrder,
     with: impl FnOnce(SocketAddr, &Server) -> T,
 ) -> T {
-    let order = order(ServerOrder {
-        listen: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-        key: key(),
-        open: false,
-        identity: None,
-        limits: Limits { per_household: 4, ..Limits::default() },
-    });
-    let server = Server::open(order).unwrap();
-    let address = server.addresses()[0];
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(|| server.serve(&stop));
-        let done = with(address, &server);
-        stop.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        done
-    })
+    common::serving(order(ServerOrder { keys: key().into(), ..common::order(4) }), with)
 }
 
 fn call(server: SocketAddr) -> CallOrder {
@@ -147,13 +139,7 @@ fn who_has_not_the_key_measures_nothing() {
 
 #[test]
 fn a_server_for_anybody_must_be_told_so() {
-    let order = ServerOrder {
-        listen: vec![(Ipv4Addr::UNSPECIFIED, 0).into()],
-        key: None,
-        open: false,
-        identity: None,
-        limits: Limits::default(),
-    };
+    let order = ServerOrder { listen: vec![(Ipv4Addr::UNSPECIFIED, 0).into()], ..common::order(1) };
     let error = Server::open(order).err().unwrap().to_string();
     assert!(error.starts_with("0.0.0.0 can be reached from other hosts: give a key"), "{error}");
 }
@@ -167,7 +153,7 @@ fn who_comes_second_waits() {
             let mut waited = Vec::new();
             std::thread::scope(|scope| {
                 let first = scope.spawn(|| measured(server, vec![phase(tcp(Way::Down, 1))]).unwrap());
-                while tally.tally().sessions.load(Ordering::Relaxed) == 0 {
+                while tally.tally().sessions(Protocol::Netrig) == 0 {
                     std::thread::sleep(StdDuration::from_millis(1));
                 }
                 let second = order(server, vec![phase(tcp(Way::Up, 1))]);

@@ -3,13 +3,14 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_core::{Data, Duration, Instant, Rate, Seeds, Stream};
 use rustix::net::{SocketType, ipproto};
 
-use super::Effort;
 use super::losses::{LossLog, LossPeriods};
+use super::{Effort, Form};
 use crate::arrivals::{Arrival, ArrivalLog, Arrivals};
 use crate::clock::RealtimeOffset;
 use crate::datagram::Stamp;
@@ -165,6 +166,11 @@ impl<'a> DatagramSource<'a> {
         Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
     }
 
+    /// The same with datagrams that begin in another form than netrig's own.
+    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
+        Self { outbox: self.outbox.of_form(form), ..self }
+    }
+
     /// Sends until `stop`, gives a reading whenever one is due and one at the end; how it kept its schedule.
     ///
     /// # Errors
@@ -240,6 +246,10 @@ pub struct Taken {
     pub arrivals: Arrivals,
     /// Their payload, each counted once, bytes.
     pub bytes: u64,
+    /// Payload of all that came over the socket, also of what came twice or is of no flow, bytes.
+    pub all_bytes: u64,
+    /// How much the time on the way changes from one datagram to the next, smoothed, s (RFC 3550 section 6.4.1).
+    pub jitter: f64,
     /// When the last one arrived, by the kernel's stamp, since the clock's epoch; zero before the first.
     pub last_arrival: Instant,
     /// When the last of those that arrived was sent, by the sender's clock; zero before the first.
@@ -282,6 +292,7 @@ impl Passage {
 pub struct DatagramSink {
     socket: OwnedFd,
     flow: u32,
+    form: Option<Arc<dyn Form>>,
     every: Duration,
     clock: Clock,
     offset: RealtimeOffset,
@@ -289,6 +300,10 @@ pub struct DatagramSink {
     log: ArrivalLog,
     losses: LossLog,
     bytes: u64,
+    all_bytes: u64,
+    jitter: f64,
+    /// How long the last one took, between two clocks, ns.
+    took: Option<i64>,
     last_arrival: Instant,
     last_sent: Instant,
     dropped_before: u32,
@@ -307,6 +322,7 @@ impl DatagramSink {
             dropped_before: drops(&socket)?,
             socket: socket.into(),
             flow,
+            form: None,
             every,
             clock,
             offset: RealtimeOffset::measure(),
@@ -314,11 +330,19 @@ impl DatagramSink {
             log: ArrivalLog::default(),
             losses: LossLog::default(),
             bytes: 0,
+            all_bytes: 0,
+            jitter: 0.0,
+            took: None,
             last_arrival: Instant::ZERO,
             last_sent: Instant::ZERO,
             passage: None,
             effort: Effort::default(),
         })
+    }
+
+    /// The same for datagrams that begin in another form than netrig's own.
+    pub fn of_form(self, form: Arc<dyn Form>) -> Self {
+        Self { form: Some(form), ..self }
     }
 
     /// Takes what comes until `stop`, and gives a reading whenever one is due.
@@ -372,19 +396,23 @@ impl DatagramSink {
                 .stamp
                 .map_or_else(|| self.clock.now(), |ns| self.clock.instant(self.offset.monotonic(ns)));
             for (head, len) in piece.datagrams() {
-                let Some(stamp) = Stamp::decode(head).filter(|stamp| stamp.flow == self.flow) else {
-                    continue;
+                self.all_bytes += len as u64;
+                let read = match &self.form {
+                    Some(form) => form.read(head),
+                    None => Stamp::decode(head)
+                        .filter(|stamp| stamp.flow == self.flow)
+                        .map(|stamp| (stamp.number, stamp.sent)),
                 };
-                match self.log.arrived(stamp.number) {
-                    Arrival::First => {
-                        self.losses.came(stamp.number);
-                        self.bytes += len as u64;
-                        self.last_arrival = self.last_arrival.max(arrived);
-                        self.last_sent = self.last_sent.max(stamp.sent);
-                        let took = arrived.as_nanos().wrapping_sub(stamp.sent.as_nanos()).cast_signed();
-                        Passage::add(&mut self.passage, took);
-                    }
-                    Arrival::Foreign | Arrival::Duplicate | Arrival::Stale => {}
+                let Some((number, sent)) = read else { continue };
+                if self.log.arrived(number) == Arrival::First {
+                    self.losses.came(number);
+                    self.bytes += len as u64;
+                    self.last_arrival = self.last_arrival.max(arrived);
+                    self.last_sent = self.last_sent.max(sent);
+                    let took = arrived.as_nanos().wrapping_sub(sent.as_nanos()).cast_signed();
+                    let change = self.took.replace(took).map_or(0, |before| took.wrapping_sub(before));
+                    self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
+                    Passage::add(&mut self.passage, took);
                 }
             }
         }
@@ -396,6 +424,8 @@ impl DatagramSink {
             at: monotonic_nanos(),
             arrivals: self.log.counts(),
             bytes: self.bytes,
+            all_bytes: self.all_bytes,
+            jitter: self.jitter,
             last_arrival: self.last_arrival,
             last_sent: self.last_sent,
             losses: self.losses.counts(),

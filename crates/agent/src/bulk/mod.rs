@@ -9,6 +9,7 @@
 
 mod datagrams;
 mod effort;
+mod form;
 mod host;
 mod losses;
 mod stamped;
@@ -19,7 +20,8 @@ pub use datagrams::{
     shared_datagram_socket,
 };
 pub use effort::Effort;
+pub use form::Form;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use stamped::{Stamped, StampedSocket};
-pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect};
+pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to};

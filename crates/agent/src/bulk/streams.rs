@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant};
@@ -23,6 +23,17 @@ const BLOCK: u64 = 1 << 20;
 
 /// Bytes read at a time.
 const READ: usize = 1 << 18;
+
+/// What a connection that is held to a rate may have waiting in this host (`TCP_NOTSENT_LOWAT`), in time of that rate and bytes:
+/// what was given to the kernel is nearly what was sent.
+const UNSENT: Duration = Duration::from_millis(50);
+const LEAST_UNSENT: i32 = 16 << 10;
+
+/// What connections may have read before their rate lets them, bytes.
+const READ_AHEAD: u64 = BLOCK;
+
+/// How often who reads no faster than it may looks whether it may.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A connection with options that the handshake has to know, which stands within `patience`.
 ///
@@ -75,7 +86,8 @@ pub struct StreamOrder {
     pub every: Duration,
     /// What they send together at most, bytes: who is faster sends more of it. No end to it if not given.
     pub bytes: Option<u64>,
-    /// What the kernel lets each connection send at most, B/s (`SO_MAX_PACING_RATE`); all that the path takes if not given.
+    /// What each connection carries at most, B/s; all that the path takes if not given. What is sent the kernel holds to it
+    /// (`SO_MAX_PACING_RATE`), what comes is read no faster, all connections together, so that their windows close.
     pub pacing: Option<u32>,
 }
 
@@ -146,12 +158,7 @@ impl Streams {
             let peer = socket.peer_addr()?;
             let socket = OwnedFd::from(socket);
             if let Some(rate) = order.pacing {
-                crate::sys::set_option_int(
-                    &socket,
-                    libc::SOL_SOCKET,
-                    libc::SO_MAX_PACING_RATE,
-                    rate.cast_signed(),
-                )?;
+                hold_to(&socket, rate)?;
             }
             pacer.watch(&socket, place as u64, Watch::Both)?;
             let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, (false, false), None);
@@ -167,7 +174,8 @@ impl Streams {
     /// What the kernel answers; a connection that breaks is none.
     pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<End> {
         let mut buffer = vec![0; READ];
-        let mut next = self.clock.now() + self.order.every;
+        let begun = self.clock.now();
+        let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {
                 break End::Stopped;
@@ -180,6 +188,10 @@ impl Streams {
                 each(&self.reading());
                 // A thread that was kept away gives one reading for what it missed.
                 next = (next + self.order.every).max(now);
+            }
+            if self.is_ahead(now - begun) {
+                self.pacer.rest(next.min(now + LOOK))?;
+                continue;
             }
             match self.turns.pop_front() {
                 Some(place) => self.take_turn(place, &mut buffer),
@@ -201,6 +213,13 @@ impl Streams {
             // Of a connection that is gone there is nothing to break off.
             let _ = sockopt::set_socket_linger(member.conn.fd(), Some(std::time::Duration::ZERO));
         }
+    }
+
+    /// Whether more has come in this time than may.
+    fn is_ahead(&self, time: Duration) -> bool {
+        let Some(pacing) = self.order.pacing else { return false };
+        let most = u64::from(pacing) as f64 * self.members.len() as f64 * time.as_secs_f64();
+        self.members.iter().map(|member| member.received).sum::<u64>() > most as u64 + READ_AHEAD
     }
 
     fn end(&self) -> Option<End> {
@@ -270,12 +289,25 @@ impl Streams {
     }
 }
 
+/// Has the kernel send no more than so many bytes per second over a connection, and hold little of what is to be sent.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn hold_to(socket: impl AsFd, rate: u32) -> io::Result<()> {
+    let set = |level, name, value| crate::sys::set_option_int(socket.as_fd(), level, name, value);
+    set(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate.cast_signed())?;
+    let unsent = f64::from(rate) * UNSENT.as_secs_f64();
+    set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, (unsent as i32).max(LEAST_UNSENT))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
     use std::time::Duration as StdDuration;
 
     use super::*;
+
+    const EVERY: Duration = Duration::from_millis(20);
 
     /// Connections over loopback: the ends that opened them, and those that accepted.
     fn connections(count: usize) -> [Vec<TcpStream>; 2] {
@@ -289,7 +321,7 @@ mod tests {
     }
 
     const fn order(direction: Direction) -> StreamOrder {
-        StreamOrder { direction, every: Duration::from_millis(20), bytes: None, pacing: None }
+        StreamOrder { direction, every: EVERY, bytes: None, pacing: None }
     }
 
     /// What became of an end: its end, and its readings.
@@ -394,12 +426,21 @@ mod tests {
 
     #[test]
     fn what_is_paced_stays_below_its_rate() {
-        let sends = StreamOrder { pacing: Some(1_000_000), ..order(Direction::Sends) };
+        let paced = |direction| StreamOrder { pacing: Some(1_000_000), ..order(direction) };
         let lasts = StdDuration::from_millis(400);
-        let [_, far] = carried(1, sends, order(Direction::Receives), Some(lasts));
+        let [_, far] = carried(1, paced(Direction::Sends), order(Direction::Receives), Some(lasts));
         let (first, last) = (&far.1[0], &far.1[far.1.len() - 2]);
         let bytes = last.connections[0].received - first.connections[0].received;
         // The kernel lets a burst through at first, which the first reading has.
         assert!(bytes as f64 <= 2e6 * (last.at - first.at) as f64 * 1e-9, "{bytes}");
+        // Who reads no faster than it may lets no more come, however fast the other end sends.
+        let [_, far] = carried(2, order(Direction::Sends), paced(Direction::Receives), Some(lasts));
+        let last = &far.1[far.1.len() - 2];
+        let bytes: u64 = last.connections.iter().map(|carried| carried.received).sum();
+        let (since, most) = (far.1[0].at - EVERY.as_nanos(), 2e6);
+        assert!(
+            bytes as f64
+                <= most * (last.at - since) as f64 * 1e-9 + (READ_AHEAD + BLOCK + 2 * READ as u64) as f64
+        );
     }
 }

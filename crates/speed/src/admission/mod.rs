@@ -78,9 +78,24 @@ pub enum Refusal {
         "as many sessions from your address are served or wait as may; end one of them, or try again when it is over"
     )]
     TooManyFromThere,
+    /// It would have to wait, which cannot be told by what it speaks.
+    #[error("the server is busy, and those who speak this protocol do not wait; try again in a minute")]
+    Busy,
     /// It asks for more than the server ever gives.
     #[error("the server never gives so much: ask for a lower rate")]
     TooMuch,
+}
+
+impl Refusal {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::TooManyFromThere => "address",
+            Self::Busy => "busy",
+            Self::TooMuch => "rate",
+        }
+    }
 }
 
 /// Lets sessions in.
@@ -99,6 +114,8 @@ struct Session {
     visitor: Visitor,
     /// Bits per second in its busier direction.
     needs: Rate,
+    /// It was let in for that, and no more.
+    is_held: bool,
     /// When it must be over, once it was let in.
     until: Instant,
 }
@@ -121,7 +138,8 @@ impl Admission {
             return Answer::Refused(Refusal::TooMuch);
         }
         let ticket = Ticket(self.next);
-        let session = Session { ticket, visitor, needs, until: Instant::NEVER };
+        let is_held = rate.is_some() || self.limits.rate.is_some();
+        let session = Session { ticket, visitor, needs, is_held, until: Instant::NEVER };
         // Nobody overtakes those who wait, but for those who wait for their own household or key only.
         let blocked = self.waiting.iter().any(|other| self.has_room_of_its_own(other));
         if !blocked && self.has_room_of_its_own(&session) && self.has_room(&session) {
@@ -165,6 +183,32 @@ impl Admission {
     /// When a session that was let in must be over.
     pub fn until(&self, ticket: Ticket) -> Option<Instant> {
         self.served.iter().find(|session| session.ticket == ticket).map(|session| session.until)
+    }
+
+    /// What a session that was let in may carry in each direction; all that the path takes if nothing was said.
+    pub fn held_to(&self, ticket: Ticket) -> Option<Rate> {
+        let session = self.served.iter().find(|session| session.ticket == ticket)?;
+        session.is_held.then_some(session.needs)
+    }
+
+    /// The same as [`ask`](Self::ask) for somebody who cannot be told to wait.
+    ///
+    /// # Errors
+    /// If it is not let in at once.
+    pub fn ask_at_once(
+        &mut self,
+        now: Instant,
+        visitor: Visitor,
+        rate: Option<Rate>,
+    ) -> Result<Ticket, Refusal> {
+        match self.ask(now, visitor, rate) {
+            Answer::Admitted(ticket) => Ok(ticket),
+            Answer::Refused(refusal) => Err(refusal),
+            Answer::Waits(ticket) => {
+                self.leave(now, ticket);
+                Err(Refusal::Busy)
+            }
+        }
     }
 
     /// Sessions that measure, and that wait.

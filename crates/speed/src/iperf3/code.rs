@@ -39,12 +39,20 @@ impl Code {
     pub const PARAMETERS: Self = Self(114);
     /// The results did not come, or cannot be read.
     pub const RESULTS: Self = Self(117);
+    /// `TCP_NODELAY` cannot be set.
+    pub const SET_NO_DELAY: Self = Self(122);
+    /// The type of service cannot be set.
+    pub const SET_TOS: Self = Self(125);
     /// The flow label cannot be set.
     pub const FLOW_LABEL: Self = Self(127);
     /// The CPU affinity cannot be set.
     pub const AFFINITY: Self = Self(132);
     /// The congestion control is not to be had.
     pub const CONGESTION: Self = Self(134);
+    /// A socket's buffer cannot be set.
+    pub const SET_BUFFER: Self = Self(141);
+    /// Who asks has not shown that it may.
+    pub const AUTHORIZATION: Self = Self(142);
     /// Nothing has arrived for too long.
     pub const NO_DATA: Self = Self(144);
     /// The test has lasted longer than it was asked for.

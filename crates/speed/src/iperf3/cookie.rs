@@ -11,34 +11,22 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie([u8; COOKIE_LEN - 1]);
 
-/// What the first bytes of a connection may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
-    /// They are a cookie; what follows it is not.
-    Cookie(Cookie),
-    /// They may become one.
-    Unfinished,
-    /// They are something else.
-    Other,
-}
-
 impl Cookie {
     /// Of random bytes, five bits of each.
     pub fn new(random: [u8; COOKIE_LEN - 1]) -> Self {
         Self(random.map(|byte| ALPHABET[usize::from(byte) % ALPHABET.len()]))
     }
 
-    /// Whether a connection that begins with these bytes is one of iperf3's.
-    pub fn open(bytes: &[u8]) -> Opening {
-        let letters = &bytes[..bytes.len().min(COOKIE_LEN - 1)];
-        if !letters.iter().all(|byte| ALPHABET.contains(byte)) {
-            return Opening::Other;
-        }
-        match (letters.first_chunk(), bytes.get(COOKIE_LEN - 1)) {
-            (Some(letters), Some(0)) => Opening::Cookie(Self(*letters)),
-            (Some(_), Some(_)) => Opening::Other,
-            _ => Opening::Unfinished,
-        }
+    /// The cookie at the beginning of these bytes, if there is one.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (letters, rest) = bytes.split_first_chunk()?;
+        (Self::may_begin(letters) && rest.first() == Some(&0)).then_some(Self(*letters))
+    }
+
+    /// Whether these bytes, of which more may come, can be the beginning of one.
+    pub fn may_begin(bytes: &[u8]) -> bool {
+        let (letters, end) = bytes.split_at(bytes.len().min(COOKIE_LEN - 1));
+        letters.iter().all(|byte| ALPHABET.contains(byte)) && end.first().is_none_or(|end| *end == 0)
     }
 
     /// As it stands on the wire.
@@ -70,28 +58,28 @@ mod tests {
     #[test]
     fn what_iperf3_sends_is_a_cookie() {
         let bytes = b"d57xwezucxw5jsnf3diwjkllriowrey32cp4\0";
-        let Opening::Cookie(cookie) = Cookie::open(bytes) else { panic!() };
+        let cookie = Cookie::read(bytes).unwrap();
         assert_eq!(cookie.bytes(), *bytes);
         assert_eq!(cookie.to_string(), "d57xwezucxw5jsnf3diwjkllriowrey32cp4");
         for len in 0..bytes.len() {
-            assert_eq!(Cookie::open(&bytes[..len]), Opening::Unfinished, "{len}");
+            assert!(Cookie::may_begin(&bytes[..len]) && Cookie::read(&bytes[..len]).is_none(), "{len}");
         }
-        assert_eq!(Cookie::open(b"d57xwezucxw5jsnf3diwjkllriowrey32cp4\0\t"), Opening::Cookie(cookie));
+        assert_eq!(Cookie::read(b"d57xwezucxw5jsnf3diwjkllriowrey32cp4\0\t"), Some(cookie));
     }
 
     #[test]
     fn other_protocols_are_told_at_their_first_byte() {
         for other in [&b"\x16"[..], b"GET ", b"OPTIONS ", b"0", b"\0", b"netrig-"] {
-            assert_eq!(Cookie::open(other), Opening::Other, "{other:?}");
+            assert!(!Cookie::may_begin(other), "{other:?}");
         }
-        assert_eq!(Cookie::open(&[b'a'; COOKIE_LEN]), Opening::Other);
+        assert!(!Cookie::may_begin(&[b'a'; COOKIE_LEN]));
     }
 
     proptest! {
         #[test]
         fn any_cookie_is_read_as_it_was_written(random in any::<[u8; COOKIE_LEN - 1]>()) {
             let cookie = Cookie::new(random);
-            prop_assert_eq!(Cookie::open(&cookie.bytes()), Opening::Cookie(cookie));
+            prop_assert_eq!(Cookie::read(&cookie.bytes()), Some(cookie));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Datagrams: the words that open a stream over UDP, what stands at the beginning of each of its datagrams, and what a
-//! receiver counts.
+//! Datagrams: the words that open a stream over UDP, and what stands at the beginning of each of its datagrams.
 //!
 //! | octets | 32-bit counter | 64-bit counter (`--udp-counters-64bit`) |
 //! |---|---|---|
@@ -114,65 +113,6 @@ impl Header {
     }
 }
 
-/// What a receiver counts of a stream, as iperf3 does, so that both ends tell the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reception {
-    /// The highest number that arrived: what was sent, but for losses at the end.
-    pub packets: u64,
-    /// Numbers that are missing; one less for each datagram that comes after a higher number.
-    pub errors: u64,
-    /// Datagrams that came after a higher number, duplicates too.
-    pub out_of_order: u64,
-    /// Octets of all that arrived.
-    pub bytes: u64,
-    /// How much the time on the way changes, s: RFC 1889 section 6.3.1, as in RFC 3550 section 6.4.1.
-    pub jitter: f64,
-    /// The time that the last one took, by clocks that need not agree, s.
-    transit: Option<f64>,
-    omitted: Omitted,
-}
-
-/// What was counted before the warm-up was over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Omitted {
-    /// Of [`Reception::packets`].
-    pub packets: u64,
-    /// Of [`Reception::errors`].
-    pub errors: u64,
-    /// Of [`Reception::out_of_order`].
-    pub out_of_order: u64,
-}
-
-impl Reception {
-    /// A datagram of so many octets has arrived, at a moment of the receiver's clock.
-    pub fn receive(&mut self, header: Header, octets: usize, arrived: Duration) {
-        self.bytes = self.bytes.saturating_add(octets as u64);
-        if header.number > self.packets {
-            self.errors = self.errors.saturating_add(header.number - self.packets - 1);
-            self.packets = header.number;
-        } else {
-            self.out_of_order += 1;
-            self.errors = self.errors.saturating_sub(1);
-        }
-        let transit = (arrived.as_nanos() as f64 - header.sent.as_nanos() as f64) / 1e9;
-        let change = self.transit.map_or(0.0, |before| (transit - before).abs());
-        self.transit = Some(transit);
-        self.jitter += (change - self.jitter) / 16.0;
-    }
-
-    /// The warm-up is over: octets and jitter begin anew, and of the rest is remembered how much it was.
-    pub fn omit(&mut self) {
-        self.omitted =
-            Omitted { packets: self.packets, errors: self.errors, out_of_order: self.out_of_order };
-        (self.bytes, self.jitter, self.transit) = (0, 0.0, None);
-    }
-
-    /// What was counted before the warm-up was over.
-    pub const fn omitted(&self) -> Omitted {
-        self.omitted
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -195,45 +135,6 @@ mod tests {
         assert!(!is_reply(b"67890") && !is_reply(b"") && !is_reply(&OLD_CONNECT));
     }
 
-    fn at(micros: u64) -> Duration {
-        Duration::from_micros(micros)
-    }
-
-    #[test]
-    fn what_is_missing_and_what_is_late_is_counted() {
-        let mut reception = Reception::default();
-        for number in [1, 2, 5, 4, 6, 6] {
-            reception.receive(Header { sent: at(number * 10), number }, 100, at(1_000 + number * 10));
-        }
-        // 3 and 4 were missing; 4 came late, and the second 6 is taken for the other one.
-        assert_eq!((reception.packets, reception.errors, reception.out_of_order), (6, 0, 2));
-        assert_eq!((reception.bytes, reception.jitter), (600, 0.0));
-    }
-
-    /// RFC 3550 section 6.4.1, by hand: J += (|D| - J) / 16.
-    #[test]
-    fn jitter_is_the_estimate_of_the_rfc() {
-        let mut reception = Reception::default();
-        for (number, transit) in [(1, 5_000_u64), (2, 5_160), (3, 5_000)] {
-            let sent = at(number * 1_000);
-            reception.receive(Header { sent, number }, 100, at(number * 1_000 + transit));
-        }
-        let first = 160e-6 / 16.0;
-        let second = first + (160e-6 - first) / 16.0;
-        assert!((reception.jitter - second).abs() < 1e-12, "{}", reception.jitter);
-    }
-
-    #[test]
-    fn a_warm_up_is_taken_out() {
-        let mut reception = Reception::default();
-        reception.receive(Header { sent: at(0), number: 4 }, 100, at(9));
-        reception.omit();
-        reception.receive(Header { sent: at(100), number: 5 }, 100, at(500));
-        assert_eq!((reception.packets, reception.errors, reception.bytes), (5, 3, 100));
-        assert_eq!(reception.omitted(), Omitted { packets: 4, errors: 3, out_of_order: 0 });
-        assert_eq!(reception.jitter, 0.0, "the first one has nothing before it");
-    }
-
     proptest! {
         #[test]
         fn a_header_is_read_as_it_was_written(
@@ -248,16 +149,6 @@ mod tests {
             prop_assert_eq!(Header::read(counter, &datagram), Some(header));
             prop_assert!(!header.write(counter, &mut datagram[..counter.header_len() - 1]));
             prop_assert_eq!(Header::read(counter, &datagram[..counter.header_len() - 1]), None);
-        }
-
-        #[test]
-        fn any_numbers_are_counted(numbers in proptest::collection::vec(any::<u64>(), 0..50)) {
-            let mut reception = Reception::default();
-            for number in numbers {
-                reception.receive(Header { sent: at(number >> 20), number }, 100, at(0));
-                prop_assert!(reception.jitter.is_finite());
-                prop_assert!(reception.errors <= reception.packets);
-            }
         }
     }
 }

@@ -42,7 +42,7 @@ mod turns;
 
 pub use client::{ClientEvent, ClientSession};
 pub use code::{Code, Refusal};
-pub use cookie::{COOKIE_LEN, Cookie, Opening};
+pub use cookie::{COOKIE_LEN, Cookie};
 pub use document::{Document, End, Interval, Path, Role, Start, StreamReadings, TcpReadings, UdpReadings};
 pub use error::{Phase, SessionError};
 pub use parameters::{Direction, Limits, ParameterError, Parameters, Transport};

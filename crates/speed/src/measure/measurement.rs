@@ -117,9 +117,11 @@ pub fn measure(
         verdicts: Vec::new(),
         partial,
         broken,
+        carriages: Vec::new(),
     };
     report::complete(&mut report);
     report.verdicts = cause::verdicts(&report);
+    report.carriages = done.into_iter().map(|done| done.carriage).collect();
     Ok(report)
 }
 

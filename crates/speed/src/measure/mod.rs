@@ -3,6 +3,7 @@
 mod beside;
 mod call;
 mod error;
+mod iperf3;
 mod latency;
 mod measurement;
 mod report;
@@ -10,6 +11,7 @@ mod searching;
 
 pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering};
 pub use error::SpeedError;
+pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;
 pub use measurement::{MeasureOrder, Progress, Task, measure};
 pub use report::{Capacity, PhaseReport, Report};

@@ -40,6 +40,9 @@ pub struct Report {
     pub partial: bool,
     /// Why, if something did.
     pub broken: Option<String>,
+    /// What both ends have counted of each phase.
+    #[serde(skip)]
+    pub carriages: Vec<Carriage>,
 }
 
 /// One way of a phase.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use netrig_agent::probe::web::message::{HttpError, Response};
 use netrig_core::{Duration, Instant, Stream};
 
 use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
@@ -9,7 +10,6 @@ use super::handshake::{accept_key, base64};
 use super::load::{Load, Loading};
 use super::measurement::Measurement;
 use super::{LONGEST_RUNTIME, RUNTIME, SUBPROTOCOL, Test};
-use crate::http::{Head, HeadError};
 
 /// How long a server may take to answer the request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,11 +29,11 @@ pub enum ClientEvent {
 }
 
 /// Why a test did not come to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     /// The answer to the request is none of HTTP.
-    #[error("the server answered {0}")]
-    Head(#[from] HeadError),
+    #[error("the server's answer to the request: {0}")]
+    Http(#[from] HttpError),
     /// The server opens no WebSocket.
     #[error("the server answered with status {0}, where 101 opens a WebSocket")]
     Status(u16),
@@ -145,8 +145,8 @@ impl ClientSession {
 
     /// The length of the server's answer, once it is here as a whole and opens the WebSocket.
     fn answered(&self) -> Result<Option<usize>, ClientError> {
-        let Some((head, len)) = Head::read(&self.answer)? else { return Ok(None) };
-        match head.status()? {
+        let Some((head, len)) = Response::read(&self.answer)? else { return Ok(None) };
+        match head.status {
             101 => {}
             status => return Err(ClientError::Status(status)),
         }

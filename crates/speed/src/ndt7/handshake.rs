@@ -1,9 +1,9 @@
 //! The request that opens a WebSocket (RFC 6455 section 4), and what ndt7 asks of it.
 
+use netrig_agent::probe::web::message::{Request, Response, shown};
 use sha1::{Digest as _, Sha1};
 
 use super::{SUBPROTOCOL, Test};
-use crate::http::{Head, HeadError, Status};
 
 /// Longest query, bytes.
 const LONGEST_QUERY: usize = 4096;
@@ -26,9 +26,6 @@ pub struct Upgrade {
 /// Why a request opens no WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpgradeError {
-    /// It is no request.
-    #[error(transparent)]
-    Head(#[from] HeadError),
     /// There is no test of that name.
     #[error("there is no {0}")]
     Path(String),
@@ -57,14 +54,15 @@ pub enum UpgradeError {
 
 impl UpgradeError {
     /// What the client is answered.
-    pub fn response(&self) -> Vec<u8> {
+    pub fn response(&self) -> Response {
         match self {
-            Self::Head(error) => error.status().response(&[]),
-            Self::Path(_) => Status(404, "Not Found").response(&[]),
-            Self::Method(_) => Status(405, "Method Not Allowed").response(&[("Allow", "GET")]),
-            Self::NoUpgrade(_) | Self::Version(_) => Status(426, "Upgrade Required")
-                .response(&[("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")]),
-            _ => Status(400, "Bad Request").response(&[]),
+            Self::Path(_) => Response::last(404, "Not Found", &[]),
+            Self::Method(_) => Response::last(405, "Method Not Allowed", &[("Allow", "GET")]),
+            Self::NoUpgrade(_) | Self::Version(_) => {
+                let fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")];
+                Response::last(426, "Upgrade Required", &fields)
+            }
+            _ => Response::last(400, "Bad Request", &[]),
         }
     }
 }
@@ -74,27 +72,27 @@ impl Upgrade {
     ///
     /// # Errors
     /// If it asks for no test, or not as it should.
-    pub fn read(head: &Head) -> Result<Self, UpgradeError> {
-        let request = head.request()?;
-        let test = Test::of_path(request.path).ok_or_else(|| UpgradeError::Path(request.path.to_owned()))?;
+    pub fn read(request: &Request) -> Result<Self, UpgradeError> {
+        let path = request.path();
+        let test = Test::of_path(path).ok_or_else(|| UpgradeError::Path(shown(path)))?;
         if request.method != "GET" {
-            return Err(UpgradeError::Method(request.method.to_owned()));
+            return Err(UpgradeError::Method(shown(&request.method)));
         }
-        if !head.lists("Upgrade", "websocket") {
+        if !request.lists("Upgrade", "websocket") {
             return Err(UpgradeError::NoUpgrade("Upgrade"));
         }
-        if !head.lists("Connection", "Upgrade") {
+        if !request.lists("Connection", "Upgrade") {
             return Err(UpgradeError::NoUpgrade("Connection"));
         }
-        let version = head.field("Sec-WebSocket-Version").unwrap_or_default();
+        let version = request.field("Sec-WebSocket-Version").unwrap_or_default();
         if version != "13" {
-            return Err(UpgradeError::Version(version.to_owned()));
+            return Err(UpgradeError::Version(shown(version)));
         }
-        let key = head.field("Sec-WebSocket-Key").filter(|key| is_key(key)).ok_or(UpgradeError::Key)?;
-        if !head.lists("Sec-WebSocket-Protocol", SUBPROTOCOL) {
+        let key = request.field("Sec-WebSocket-Key").filter(|key| is_key(key)).ok_or(UpgradeError::Key)?;
+        if !request.lists("Sec-WebSocket-Protocol", SUBPROTOCOL) {
             return Err(UpgradeError::Subprotocol);
         }
-        let metadata = query(request.query.unwrap_or_default()).ok_or(UpgradeError::Query)?;
+        let metadata = query(request.query().unwrap_or_default()).ok_or(UpgradeError::Query)?;
         let early_exit = metadata.iter().find(|(name, _)| name == "early_exit");
         let early_exit = early_exit.map(|(_, megabytes)| early_exit_bytes(megabytes)).transpose()?;
         Ok(Self { test, early_exit, metadata, accept: accept_key(key) })
@@ -195,7 +193,7 @@ mod tests {
         User-Agent: ooniprobe/3.0.0 ndt7-client-go/0.1.0\r\n\r\n";
 
     fn read(text: &str) -> Result<Upgrade, UpgradeError> {
-        Upgrade::read(&Head::read(text.as_bytes())?.unwrap().0)
+        Upgrade::read(&Request::read(text.as_bytes()).unwrap().unwrap().0)
     }
 
     /// RFC 6455 section 1.3, and the example of ndt7's specification.
@@ -234,8 +232,7 @@ mod tests {
             ("download", &long, 400),
         ] {
             let error = read(&ASKS.replace(from, to)).unwrap_err();
-            let (head, _) = Head::read(&error.response()).unwrap().unwrap();
-            assert_eq!(head.status(), Ok(status), "{to}: {error}");
+            assert_eq!(error.response().status, status, "{to}: {error}");
         }
     }
 

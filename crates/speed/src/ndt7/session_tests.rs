@@ -1,11 +1,11 @@
 //! Both ends of a test, joined in memory, and what a server does with what no client says.
 
+use netrig_agent::probe::web::message::{HttpError, Request};
 use netrig_core::{Duration, Instant, Seeds};
 use proptest::prelude::*;
 
 use super::frame::{CloseCode, Opcode, close, message};
 use super::*;
-use crate::http::Head;
 
 fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
@@ -14,7 +14,7 @@ fn at(millis: u64) -> Instant {
 fn upgrade(test: Test) -> Upgrade {
     let mut client = ClientSession::new(at(0), test, "h", Seeds::new(1).stream("client"));
     let request = client.poll_transmit().unwrap();
-    Upgrade::read(&Head::read(&request).unwrap().unwrap().0).unwrap()
+    Upgrade::read(&Request::read(&request).unwrap().unwrap().0).unwrap()
 }
 
 fn server(test: Test) -> ServerSession {
@@ -32,7 +32,7 @@ fn over(server: &mut ServerSession) -> Option<Result<(), ServerError>> {
 fn whole_test(test: Test, piece: usize) {
     let mut client = ClientSession::new(at(0), test, "h", Seeds::new(1).stream("client"));
     let request = client.poll_transmit().unwrap();
-    let (head, len) = Head::read(&request).unwrap().unwrap();
+    let (head, len) = Request::read(&request).unwrap().unwrap();
     assert_eq!(len, request.len());
     let upgrade = Upgrade::read(&head).unwrap();
     assert_eq!((upgrade.test, &upgrade.metadata[..]), (test, &[("client_name".into(), "netrig".into())][..]));
@@ -168,7 +168,7 @@ fn a_server_that_opens_no_websocket_is_told_of() {
     for (answer, error) in [
         (&b"HTTP/1.1 404 Not Found\r\n\r\n"[..], ClientError::Status(404)),
         (b"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", ClientError::Answer),
-        (b"nonsense\r\n\r\n", ClientError::Head(crate::http::HeadError::Line)),
+        (b"nonsense\r\n\r\n", ClientError::Http(HttpError::FirstLine("nonsense".into()))),
     ] {
         let mut client = ClientSession::new(at(0), Test::Upload, "h", Seeds::new(1).stream("client"));
         client.handle_bytes(at(0), answer);

@@ -10,8 +10,8 @@ use netrig_agent::control::{ControlError, read_frame, write_frame};
 use netrig_agent::probe::stamp::Key;
 use netrig_agent::random;
 
-use super::VERSION;
 use super::words::{FromClient, FromServer};
+use super::{Keyring, VERSION};
 
 /// What only the two ends of a TLS connection know, as [`EXPORTER`] names it.
 pub type Binding = [u8; 32];
@@ -49,32 +49,31 @@ pub enum GreetingError {
     Unexpected,
 }
 
-/// The server's side.
+/// The server's side; the name of the key that the client has, if one is needed.
 ///
 /// # Errors
-/// If the stream breaks, or the client is of another version or has not the key.
+/// If the stream breaks, or the client is of another version or has none of the keys.
 pub fn greet_client(
     stream: &mut (impl Read + Write),
-    key: Option<&Key>,
+    keys: &Keyring,
     binding: &Binding,
-) -> Result<(), GreetingError> {
+) -> Result<Option<String>, GreetingError> {
     let nonce: [u8; 32] = random().map_err(ControlError::from)?;
-    write_frame(stream, &FromServer::Hello { version: VERSION, nonce, keyed: key.is_some() })?;
+    write_frame(stream, &FromServer::Hello { version: VERSION, nonce, keyed: !keys.is_empty() })?;
     let Some(FromClient::Hello { version, nonce: theirs, tag }) = read_frame(stream)? else {
         return Err(GreetingError::Unexpected);
     };
     if version != VERSION {
         return Err(GreetingError::Version(version));
     }
-    if let Some(key) = key {
-        let genuine = tag.is_some_and(|tag| key.verify(&[CLIENT, &nonce, &theirs, binding], &tag));
-        if !genuine {
-            write_frame(stream, &FromServer::Failed { why: "the key is missing or wrong".into() })?;
-            return Err(GreetingError::KeyWrong);
-        }
+    let proof = tag.and_then(|tag| keys.whose(&[CLIENT, &nonce, &theirs, binding], &tag));
+    if proof.is_none() && !keys.is_empty() {
+        write_frame(stream, &FromServer::Failed { why: "the key is missing or wrong".into() })?;
+        return Err(GreetingError::KeyWrong);
     }
-    let tag = key.map(|key| key.digest(&[SERVER, &nonce, &theirs, binding]));
-    Ok(write_frame(stream, &FromServer::Welcome { tag })?)
+    let tag = proof.map(|(_, key)| key.digest(&[SERVER, &nonce, &theirs, binding]));
+    write_frame(stream, &FromServer::Welcome { tag })?;
+    Ok(proof.map(|(name, _)| name.to_owned()))
 }
 
 /// What a server greets with.
@@ -152,14 +151,14 @@ mod tests {
     const RIGHT: &[u8] = b"0123456789abcdef";
     const WRONG: &[u8] = b"0123456789abcdeF";
 
-    type Greetings = (Result<(), GreetingError>, Result<(), GreetingError>);
+    type Greetings = (Result<Option<String>, GreetingError>, Result<(), GreetingError>);
 
     fn greet(server: Option<&[u8]>, client: Option<&[u8]>, bindings: [Binding; 2]) -> Greetings {
         let key = |octets: Option<&[u8]>| octets.map(|octets| Key::new(octets).unwrap());
         let (server_key, client_key) = (key(server), key(client));
         let (mut near, mut far) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
-            let server = scope.spawn(move || greet_client(&mut far, server_key.as_ref(), &bindings[0]));
+            let server = scope.spawn(move || greet_client(&mut far, &server_key.into(), &bindings[0]));
             let client = greet_server(&mut near, client_key.as_ref(), &bindings[1]);
             drop(near);
             (server.join().unwrap(), client)
@@ -170,7 +169,8 @@ mod tests {
     fn who_has_the_key_is_welcome() {
         for key in [None, Some(RIGHT)] {
             let (server, client) = greet(key, key, [[7; 32]; 2]);
-            assert!(server.is_ok() && client.is_ok());
+            assert_eq!(server.unwrap().is_some(), key.is_some());
+            client.unwrap();
         }
     }
 

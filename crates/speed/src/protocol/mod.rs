@@ -7,6 +7,8 @@
 //! | first bytes | is |
 //! |---|---|
 //! | `0x16` (TLS) | the control connection of a session |
+//! | a [`Cookie`](crate::iperf3::Cookie) and a zero | a client of iperf3, or a stream of its test |
+//! | `GET `, `HEAD ` or `POST ` | HTTP: ndt7's WebSocket, an object, or what the server has counted |
 //! | [`Preamble`] over TCP | a connection that carries data of a phase |
 //! | [`Preamble`] over UDP | "send here": answered with the same bytes, to the host of the control connection only |
 //! | [`Echo`] over UDP | comes back at once, to the host of a control connection only |
@@ -18,6 +20,7 @@
 mod clock;
 mod echo;
 pub mod greeting;
+mod keyring;
 mod opening;
 mod preamble;
 mod session;
@@ -25,7 +28,8 @@ mod words;
 
 pub use clock::clock_mark;
 pub use echo::{ECHO_LEN, Echo};
-pub use opening::{COOKIE_LEN, Opening};
+pub use keyring::{Keyring, KeyringError};
+pub use opening::Opening;
 pub use preamble::{PREAMBLE_LEN, Preamble, Token};
 pub use session::{Deed, Session, Violation};
 pub use words::{

@@ -1,12 +1,13 @@
 //! What a connection is, by its first bytes.
 
 use super::{PREAMBLE_LEN, Preamble};
+use crate::iperf3::{COOKIE_LEN, Cookie};
 
 /// A handshake record of TLS begins so (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// Characters of the cookie with which a client of iperf3 begins, and the zero behind them.
-pub const COOKIE_LEN: usize = 37;
+/// What a request of HTTP begins with that is heard here, be it answered with a refusal.
+const METHODS: [&[u8]; 3] = [b"GET ", b"HEAD ", b"POST "];
 
 /// What a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub enum Opening {
     Control,
     /// A connection that carries data, with its preamble.
     Data(Preamble),
-    /// A client of iperf3.
-    Iperf3,
+    /// A client of iperf3, or a stream of its test, with its cookie.
+    Iperf3(Cookie),
     /// A client that speaks HTTP.
     Http,
     /// It cannot be told yet.
@@ -35,21 +36,17 @@ impl Opening {
         if let Some(preamble) = Preamble::decode(bytes) {
             return Self::Data(preamble);
         }
-        let cookie = |byte: &u8| byte.is_ascii_lowercase() || (b'2'..=b'7').contains(byte);
-        let len = bytes.len().min(COOKIE_LEN - 1);
-        let could_be_cookie = bytes[..len].iter().all(cookie);
-        if could_be_cookie && bytes.get(COOKIE_LEN - 1) == Some(&0) {
-            return Self::Iperf3;
+        if let Some(cookie) = Cookie::read(bytes) {
+            return Self::Iperf3(cookie);
         }
         let could_be =
             |begin: &[u8]| bytes[..bytes.len().min(begin.len())] == begin[..bytes.len().min(begin.len())];
-        if [&b"GET "[..], b"POST "].iter().any(|method| bytes.starts_with(method)) {
+        if METHODS.iter().any(|method| bytes.starts_with(method)) {
             return Self::Http;
         }
         let undecided = bytes.len() < PREAMBLE_LEN && Preamble::may_begin(bytes)
-            || bytes.len() < COOKIE_LEN && could_be_cookie
-            || could_be(b"GET ")
-            || could_be(b"POST ");
+            || bytes.len() < COOKIE_LEN && Cookie::may_begin(bytes)
+            || METHODS.iter().any(|method| could_be(method));
         if undecided { Self::More } else { Self::Unknown }
     }
 }
@@ -69,7 +66,7 @@ mod tests {
         let of: [(&[u8], Opening); 5] = [
             (b"\x16\x03\x01", Opening::Control),
             (&preamble.encode(), Opening::Data(preamble)),
-            (COOKIE, Opening::Iperf3),
+            (COOKIE, Opening::Iperf3(Cookie::read(COOKIE).unwrap())),
             (b"GET /ndt/v7/download HTTP/1.1\r\n", Opening::Http),
             (b"SSH-2.0-OpenSSH_9.2\r\n", Opening::Unknown),
         ];

@@ -1,6 +1,6 @@
 //! The server's side of a session: what each word of a client means.
 
-use netrig_core::Rate;
+use netrig_core::{Duration, Rate};
 
 use super::words::{Carrier, FromClient, Load, Phase, PhaseError};
 
@@ -47,10 +47,16 @@ pub enum Violation {
         /// What it was let in for.
         admitted: u64,
     },
+    /// Readings so far apart that the server would not know in time what is carried.
+    #[error("a reading every {0}: expected one a second at least where data goes")]
+    Rare(Duration),
     /// It has more phases than any measurement needs.
     #[error("more than {MOST_PHASES} phases")]
     Phases,
 }
+
+/// The longest time between two readings of data.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Phases of one session.
 const MOST_PHASES: u32 = 256;
@@ -146,6 +152,9 @@ impl Session {
 
     fn prepare(&mut self, phase: &Phase) -> Result<(), Violation> {
         phase.check()?;
+        if phase.way().is_some() && phase.every() > LONGEST_INTERVAL {
+            return Err(Violation::Rare(phase.every()));
+        }
         if self.last.is_some_and(|last| phase.number <= last) {
             return Err(Violation::Number(phase.number));
         }
@@ -238,6 +247,9 @@ mod tests {
             assert_eq!(session.hear(FromClient::End { sent: None }), Ok(Some(Deed::End { sent: None })));
         }
         assert_eq!(session.hear(tcp(2)), Err(Violation::Number(2)));
+        let FromClient::Prepare(three) = tcp(3) else { panic!() };
+        let rare = session.hear(FromClient::Prepare(Phase { every_ns: 1_000_000_001, ..three }));
+        assert!(matches!(rare, Err(Violation::Rare(_))));
     }
 
     #[test]

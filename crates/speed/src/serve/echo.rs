@@ -1,12 +1,12 @@
 //! Datagrams of a session that come back.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use netrig_agent::bulk::{StampedSocket, datagram_socket};
+use netrig_agent::bulk::StampedSocket;
 use netrig_agent::{become_real_time, realtime_nanos};
 use netrig_core::Duration;
 
@@ -23,16 +23,21 @@ pub(super) struct Echoing {
 }
 
 impl Echoing {
-    /// Begins to send back what comes from `peer`, to which `local` has been named.
+    /// Begins to send back what comes from `peer`, to which the socket is connected, and counts the bytes of it.
     ///
     /// # Errors
-    /// If the kernel refuses a socket or a thread.
-    pub fn begin(local: SocketAddr, peer: SocketAddr, token: Token) -> io::Result<Self> {
-        let socket = StampedSocket::new(datagram_socket(local, peer).map_err(io::Error::other)?)?;
+    /// If the kernel refuses a thread.
+    pub fn begin(
+        socket: UdpSocket,
+        peer: SocketAddr,
+        token: Token,
+        bytes: &Arc<AtomicU64>,
+    ) -> io::Result<Self> {
+        let socket = StampedSocket::new(socket)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&stop);
+        let (until, bytes) = (Arc::clone(&stop), Arc::clone(bytes));
         let thread = std::thread::Builder::new().name("speed-echo".to_owned());
-        let thread = Some(thread.spawn(move || reflect(socket, token, &until))?);
+        let thread = Some(thread.spawn(move || reflect(socket, token, &until, &bytes))?);
         Ok(Self { peer, stop, thread })
     }
 }
@@ -47,12 +52,13 @@ impl Drop for Echoing {
     }
 }
 
-fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool) -> io::Result<()> {
+fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool, bytes: &AtomicU64) -> io::Result<()> {
     // Where it may not, an echo waits for the threads that carry data, and is stamped when it came all the same.
     let _ = become_real_time();
     let mut answers = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         socket.receive(LOOK, |datagram| {
+            bytes.fetch_add(datagram.bytes.len() as u64, Ordering::Relaxed);
             let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             answers.extend(echo.map(|echo| (echo, datagram.since_1970)));
         })?;

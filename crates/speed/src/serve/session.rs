@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::Ordering;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_agent::bulk::datagram_socket;
 use netrig_agent::control::ControlError;
 use netrig_agent::random;
 use netrig_core::{Duration, Instant, Rate};
@@ -16,11 +15,17 @@ use netrig_core::{Duration, Instant, Rate};
 use super::Shared;
 use super::echo::Echoing;
 use super::rooms::Arrival;
-use crate::admission::{Admission, Answer, Household, Refusal, Ticket, Visitor};
+use super::slot::{Overrun, Slot};
+use super::tally::{Failure, Protocol};
+use crate::admission::Refusal;
 use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::{GreetingError, greet_client};
 use crate::protocol::{
+<<<<<<< HEAD
     Budget, Carrier, Counted, Deed, FromServer, Phase, Preamble, Session, Token, Violation, Way, clock_mark,
+=======
+    Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation, Way,
+>>>>>>> speed-serve
 };
 use crate::talk::{PATIENCE, Talk};
 
@@ -52,35 +57,60 @@ pub(super) enum SessionError {
     Violation(#[from] Violation),
     #[error("turned away: {0}")]
     Refused(Refusal),
-    #[error("it took longer than a session may")]
-    TooLong,
-    #[error("it carried more than a session may")]
-    TooMuch,
+    #[error(transparent)]
+    Overrun(#[from] Overrun),
     #[error("it said nothing for {} s", THINKING.as_secs())]
     Silent,
+    #[error("the server was told to end")]
+    Ending,
     #[error("the connections of a phase did not come")]
     Missing,
     #[error("data could not be carried: {0}")]
     Carrying(#[source] io::Error),
 }
 
+impl Failure for SessionError {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Tls(_) => "tls",
+            Self::Greeting(_) => "greeting",
+            Self::Control(_) => "gone",
+            Self::Violation(_) => "violation",
+            Self::Refused(_) => "refused",
+            Self::Overrun(overrun) => overrun.kind(),
+            Self::Silent | Self::Missing => "silent",
+            Self::Ending => "ending",
+            Self::Carrying(_) => "carrying",
+        }
+    }
+}
+
+/// Serves a client, and counts why it was broken off, if it was.
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) {
+    if let Err(error) = visit(socket, peer, shared) {
+        shared.tally.failed(Protocol::Netrig, &error);
+    }
+}
+
 /// Greets a client, lets it in when it is its turn, and carries out its phases.
-pub(super) fn serve(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), SessionError> {
+fn visit(socket: TcpStream, peer: SocketAddr, shared: &Shared) -> Result<(), SessionError> {
     let local = socket.local_addr().map_err(SessionError::Tls)?;
     let mut talk = Talk::answer(socket, shared.tls.clone()).map_err(SessionError::Tls)?;
     let binding = talk.binding().map_err(SessionError::Tls)?;
-    greet_client(&mut talk, shared.key.as_ref(), &binding)?;
+    let key = greet_client(&mut talk, &shared.keys, &binding)?;
     let mut visit = Visit {
         shared,
         local,
         peer,
+        key,
         talk,
         session: Session::new(),
-        ticket: None,
+        slot: None,
         room: None,
         echoing: None,
+        echoed: Arc::default(),
         phase: None,
-        carried: 0,
+        carried: [0; 2],
         heard: StdInstant::now(),
     };
     match visit.serve() {
@@ -105,14 +135,18 @@ struct Visit<'a> {
     shared: &'a Shared,
     local: SocketAddr,
     peer: SocketAddr,
+    /// The name of the key that it has shown.
+    key: Option<String>,
     talk: Talk,
     session: Session,
-    ticket: Option<Ticket>,
+    slot: Option<Slot<'a>>,
     room: Option<Room>,
     echoing: Option<Echoing>,
+    /// Bytes that have come to be sent back, and are.
+    echoed: Arc<AtomicU64>,
     phase: Option<Current>,
-    /// Bytes so far.
-    carried: u64,
+    /// Bytes received and sent in the phases before.
+    carried: [u64; 2],
     /// When the client said something last.
     heard: StdInstant,
 }
@@ -121,30 +155,25 @@ struct Visit<'a> {
 struct Room {
     token: Token,
     arrivals: Receiver<Arrival>,
-    until: Instant,
 }
 
 /// The phase that is prepared or lasts.
 struct Current {
     phase: Phase,
     streams: BTreeMap<u32, TcpStream>,
-    /// From where the client's datagrams come.
-    address: Option<SocketAddr>,
+    /// From where the client's datagrams come, and the socket that is connected to it: they may come before it is told that
+    /// data flows, and wait there.
+    datagrams: Option<(SocketAddr, UdpSocket)>,
     /// Once data flows.
     carrying: Option<Carrying>,
     ends: Instant,
     told: Instant,
-    /// What had arrived and was sent when it was looked at last, bytes.
-    bytes: [u64; 2],
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
         if let Some(room) = &self.room {
             self.shared.rooms.close(room.token);
-        }
-        if let Some(ticket) = self.ticket {
-            self.admission().leave(self.shared.clock.now(), ticket);
         }
     }
 }
@@ -165,18 +194,12 @@ impl Visit<'_> {
                 Err(error) => return Err(error.into()),
             }
             if self.shared.stop.load(Ordering::Relaxed) {
-                self.talk.say(&FromServer::Failed { why: "the server was told to end".to_owned() })?;
-                return Ok(());
+                return Err(SessionError::Ending);
             }
             self.look_for_arrivals()?;
             self.look_at_phase()?;
             self.keep_to_budget()?;
         }
-    }
-
-    fn admission(&self) -> MutexGuard<'_, Admission> {
-        // A thread that panicked has left it whole: nothing in it is half done between two calls.
-        self.shared.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn carry_out(&mut self, deed: Deed) -> Result<(), SessionError> {
@@ -186,7 +209,7 @@ impl Visit<'_> {
             Deed::Begin => self.begin(),
             Deed::Pace(rate) => {
                 if let Some(carrying) = self.phase.as_ref().and_then(|current| current.carrying.as_ref()) {
-                    carrying.pace(rate);
+                    carrying.pace(self.at_most(rate));
                 }
                 Ok(())
             }
@@ -196,23 +219,12 @@ impl Visit<'_> {
 
     /// Waits in the queue, and tells the client its place, until it is let in.
     fn wait_for_admission(&mut self, rate: Option<Rate>) -> Result<(), SessionError> {
-        let visitor = Visitor { household: Household::of(self.peer.ip()), key: None };
-        let answer = self.admission().ask(self.shared.clock.now(), visitor, rate);
-        let ticket = match answer {
-            Answer::Refused(refusal) => return Err(SessionError::Refused(refusal)),
-            Answer::Admitted(ticket) | Answer::Waits(ticket) => ticket,
-        };
-        self.ticket = Some(ticket);
+        let slot = Slot::ask(self.shared, Protocol::Netrig, self.peer, self.key.clone(), rate);
+        let slot = self.slot.insert(slot.map_err(SessionError::Refused)?);
         let mut told: Option<StdInstant> = None;
-        let until = loop {
-            let (until, place) = {
-                let admission = self.admission();
-                (admission.until(ticket), admission.place(ticket))
-            };
-            if let Some(until) = until {
-                break until;
-            }
-            if let Some((before, of)) = place.filter(|_| told.is_none_or(|told| told.elapsed() >= PLACES)) {
+        while !slot.is_let_in() {
+            let place = slot.place().filter(|_| told.is_none_or(|told| told.elapsed() >= PLACES));
+            if let Some((before, of)) = place {
                 self.talk.say(&FromServer::Waits { before, of })?;
                 told = Some(StdInstant::now());
             }
@@ -221,19 +233,24 @@ impl Visit<'_> {
                 self.session.hear(word)?;
             }
             if self.shared.stop.load(Ordering::Relaxed) {
-                return Err(SessionError::TooLong);
+                return Err(SessionError::Ending);
             }
-        };
+        }
+        let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.bytes);
         let token = Token(random().map_err(SessionError::Carrying)?);
         let arrivals = self.shared.rooms.open(token, self.peer.ip());
-        self.room = Some(Room { token, arrivals, until });
+        self.room = Some(Room { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
+<<<<<<< HEAD
         self.shared.tally.sessions.fetch_add(1, Ordering::Relaxed);
         let lasts_ns = until.since(self.shared.clock.now()).as_nanos();
         let bytes = self.admission().limits().bytes;
         let budget = Budget { token, lasts_ns, bytes, clock: clock_mark(token) };
         Ok(self.talk.say(&FromServer::Admitted(budget))?)
+=======
+        Ok(self.talk.say(&FromServer::Admitted(Budget { token, lasts_ns, bytes }))?)
+>>>>>>> speed-serve
     }
 
     fn prepare(&mut self, phase: Phase) -> Result<(), SessionError> {
@@ -242,10 +259,9 @@ impl Visit<'_> {
             ends: now + Duration::from_nanos(PATIENCE.as_nanos() as u64) + phase.lasts(),
             phase,
             streams: BTreeMap::new(),
-            address: None,
+            datagrams: None,
             carrying: None,
             told: now,
-            bytes: [0; 2],
         });
         Ok(self.talk.say(&FromServer::Ready)?)
     }
@@ -258,7 +274,9 @@ impl Visit<'_> {
             match arrival {
                 Arrival::Echo(from) => {
                     if self.echoing.as_ref().is_none_or(|echoing| echoing.peer != from) {
-                        let begun = Echoing::begin(self.local, from, room.token);
+                        let socket = self.shared.datagram_socket(self.local, from);
+                        let begun =
+                            socket.and_then(|socket| Echoing::begin(socket, from, room.token, &self.echoed));
                         self.echoing = Some(begun.map_err(SessionError::Carrying)?);
                     }
                 }
@@ -276,11 +294,18 @@ impl Visit<'_> {
                         && preamble.phase == current.phase.number
                         && matches!(current.phase.carrier, Carrier::Udp { .. })
                     {
-                        current.address = Some(from);
-                        answer(self.local, from, &preamble).map_err(SessionError::Carrying)?;
+                        // By the same bytes, from the port that it was sent to.
+                        let opened = self.shared.datagram_socket(self.local, from).and_then(|socket| {
+                            socket.send(&preamble.encode())?;
+                            Ok((from, socket))
+                        });
+                        current.datagrams = Some(opened.map_err(SessionError::Carrying)?);
                     }
                 }
             }
+        }
+        if let Some(current) = self.phase.as_mut().filter(|current| current.carrying.is_none()) {
+            current.answer_again();
         }
         Ok(())
     }
@@ -297,6 +322,7 @@ impl Visit<'_> {
         }
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else { return Ok(()) };
+<<<<<<< HEAD
         let sockets = match (&current.phase.carrier, current.address) {
             (Carrier::Tcp { .. }, _) => {
                 Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect())
@@ -304,10 +330,17 @@ impl Visit<'_> {
             (Carrier::Udp { .. }, Some(address)) => {
                 let socket = datagram_socket(self.local, address).map_err(io::Error::other);
                 Sockets::Udp(socket.map_err(SessionError::Carrying)?)
+=======
+        let sockets = match (&current.phase.carrier, current.datagrams.take()) {
+            (Carrier::Tcp { .. }, _) => {
+                Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect())
+>>>>>>> speed-serve
             }
+            (Carrier::Udp { .. }, Some((_, socket))) => Sockets::Udp(socket),
             _ => Sockets::None,
         };
-        let carrying = Carrying::begin(&current.phase, Role::Server, sockets);
+        let most = self.slot.as_ref().and_then(Slot::held_to);
+        let carrying = Carrying::begin_within(&current.phase, Role::Server, sockets, most);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
         Ok(self.talk.say(&FromServer::Begun)?)
@@ -317,25 +350,20 @@ impl Visit<'_> {
     fn look_at_phase(&mut self) -> Result<(), SessionError> {
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else {
-            return if self.ticket.is_some() && self.heard.elapsed() > THINKING {
-                Err(SessionError::Silent)
-            } else {
-                Ok(())
-            };
+            let is_silent = self.heard.elapsed() > THINKING;
+            return if is_silent { Err(SessionError::Silent) } else { Ok(()) };
         };
         let mut words = Vec::new();
         let upwards = current.phase.way() == Some(Way::Up);
         while let Some(live) = current.carrying.as_ref().and_then(Carrying::poll_live) {
             match live {
-                Live::Bytes { at_ns, received, sent } => {
-                    current.bytes = [received, sent];
+                Live::Bytes { at_ns, received, .. } => {
                     if upwards && now.since(current.told) >= ARRIVED {
                         current.told = now;
                         words.push(FromServer::Arrived { at_ns, bytes: received });
                     }
                 }
                 Live::Datagrams(heard) => {
-                    current.bytes[0] = heard.bytes;
                     if upwards {
                         words.push(FromServer::Heard(heard));
                     }
@@ -353,31 +381,31 @@ impl Visit<'_> {
         Ok(())
     }
 
+    /// What of a rate it may have.
+    fn at_most(&self, rate: Rate) -> Rate {
+        self.slot.as_ref().and_then(Slot::held_to).map_or(rate, |most| most.min(rate))
+    }
+
     fn keep_to_budget(&mut self) -> Result<(), SessionError> {
-        let Some(room) = &self.room else { return Ok(()) };
-        let now = self.shared.clock.now();
-        if now > room.until {
-            return Err(SessionError::TooLong);
-        }
-        let here: u64 = self.phase.as_ref().map_or(0, |current| current.bytes.iter().sum());
-        if self.carried + here > self.admission().limits().bytes {
-            return Err(SessionError::TooMuch);
-        }
-        Ok(())
+        let carrying = self.phase.as_ref().and_then(|current| current.carrying.as_ref());
+        let here = carrying.map_or([0; 2], Carrying::bytes);
+        let echoed = self.echoed.load(Ordering::Relaxed);
+        let all = [0, 1].map(|which| self.carried[which] + here[which] + echoed);
+        self.slot.as_mut().map_or(Ok(()), |slot| Ok(slot.spend(all)?))
     }
 
     /// Ends the phase, and tells all that was counted.
     fn end(&mut self, sent: Option<u64>) -> Result<(), SessionError> {
         let Some(current) = self.phase.take() else { return Ok(()) };
         let outcome = match current.carrying {
-            Some(carrying) => carrying.end(sent).map_err(SessionError::Carrying)?,
+            Some(carrying) => {
+                let counter = carrying.counter();
+                let outcome = carrying.end(sent).map_err(SessionError::Carrying)?;
+                self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
+                outcome
+            }
             None => Outcome::default(),
         };
-        let bytes = received_and_sent(&outcome);
-        self.carried += bytes.iter().sum::<u64>();
-        for (all, more) in self.shared.tally.bytes.iter().zip(bytes) {
-            all.fetch_add(more, Ordering::Relaxed);
-        }
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
         for counted in outcome.counted.chunks(Counted::IN_A_FRAME) {
             self.talk.say(&FromServer::Counted(counted.to_vec()))?;
@@ -391,29 +419,24 @@ impl Visit<'_> {
 }
 
 impl Current {
+    /// Answers a client that has not got the answer to its knock and knocks again. What else has come waits.
+    fn answer_again(&self) {
+        let Some((_, socket)) = &self.datagrams else { return };
+        let mut bytes = [0; PREAMBLE_LEN + 1];
+        while let Ok(len) = socket.peek(&mut bytes)
+            && Preamble::decode(&bytes[..len]).is_some()
+        {
+            // What is lost the client asks for again.
+            let _ = socket.recv(&mut bytes).and_then(|len| socket.send(&bytes[..len]));
+        }
+    }
+
     /// Whether all has come that carries its data.
     fn is_complete(&self) -> bool {
         match self.phase.carrier {
             Carrier::Idle => true,
             Carrier::Tcp { streams, .. } => self.streams.len() == usize::from(streams),
-            Carrier::Udp { .. } => self.address.is_some(),
+            Carrier::Udp { .. } => self.datagrams.is_some(),
         }
     }
-}
-
-/// Answers a knock with the same bytes, from the port that it was sent to.
-fn answer(local: SocketAddr, from: SocketAddr, preamble: &Preamble) -> io::Result<()> {
-    let socket = datagram_socket(local, from).map_err(io::Error::other)?;
-    socket.send(&preamble.encode()).map(drop)
-}
-
-/// Bytes of payload that a phase has carried.
-fn received_and_sent(outcome: &Outcome) -> [u64; 2] {
-    let mut last = BTreeMap::new();
-    for counted in &outcome.counted {
-        last.insert(counted.stream, [counted.received, counted.sent]);
-    }
-    let streams = last.into_values().fold([0; 2], |[a, b], [c, d]| [a + c, b + d]);
-    let datagrams = outcome.heard.last().map_or(0, |heard| heard.bytes);
-    [streams[0] + datagrams, streams[1]]
 }

@@ -3,8 +3,8 @@
 
 use netrig_core::Instant;
 use netrig_speed::iperf3::{
-    COOKIE_LEN, ClientEvent, ClientSession, Cookie, Limits, Opening, Parameters, Results, ServerEvent,
-    ServerSession, StreamResult, stream_id,
+    COOKIE_LEN, ClientEvent, ClientSession, Cookie, Limits, Parameters, Results, ServerEvent, ServerSession,
+    StreamResult, stream_id,
 };
 
 /// The bytes are parameters, results, what a client says or what a server says, or an error, and the ends of a test end once.
@@ -19,7 +19,8 @@ pub fn check(bytes: &[u8]) {
             assert_eq!(again.streams.len(), found.streams.len());
         }
     }
-    if let Opening::Cookie(cookie) = Cookie::open(bytes) {
+    if let Some(cookie) = Cookie::read(bytes) {
+        assert!(Cookie::may_begin(bytes));
         assert_eq!(cookie.bytes(), bytes[..COOKIE_LEN]);
     }
     ends(bytes);

@@ -1,4 +1,4 @@
-//! The sessions of iperf3 with the program itself, which nobody here wrote: as its server and as its client, in every mode.
+//! Our server with iperf3's client, and our client with its server: the program itself, which nobody here wrote, in every mode.
 //! Where it is not installed each test says that it was skipped.
 #![allow(
     clippy::disallowed_types,
@@ -7,18 +7,27 @@
     reason = "programs of others are processes, sockets and threads"
 )]
 
-mod client;
-mod flow;
-mod server;
+#[path = "../common/mod.rs"]
+mod common;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration as StdDuration;
 
+use common::{order, serving, until};
+use netrig_agent::TcpOptions;
+use netrig_agent::tls::{self, Trust};
+use netrig_core::{Duration, Rate};
+use netrig_speed::admission::Limits;
+use netrig_speed::flows::{self, TestError, TestOrder, Tested};
 use netrig_speed::iperf3::datagram::Counter;
-use netrig_speed::iperf3::{Direction, Limits, Parameters, Results, SessionError, Transport};
+use netrig_speed::iperf3::{Direction, Parameters, Results, ServerOutput, SessionError, Transport};
+use netrig_speed::measure::{Call, CallOrder, Iperf3Order, News, PhaseOrder, measure_iperf3};
+use netrig_speed::protocol::{Carrier, Load, Way};
+use netrig_speed::serve::{Protocol, ServerOrder};
 use serde_json::Value;
-use server::Server;
 
 /// Whether the program is there; a line that says so, if not.
 fn there() -> bool {
@@ -81,33 +90,32 @@ fn printed(child: Child) -> Value {
     json
 }
 
+/// Our client, with readings every tenth of a second.
+fn run(server: SocketAddr, asked: &Parameters) -> Result<Tested, TestError> {
+    let order = TestOrder {
+        server,
+        host: server.ip().to_string(),
+        asked: asked.clone(),
+        every: Duration::from_millis(100),
+    };
+    let begun = std::time::Instant::now();
+    loop {
+        // A server that was started a moment ago may not listen yet.
+        match flows::test(&order, &AtomicBool::new(false), &mut |_, _| {}) {
+            Err(TestError::Connect { .. }) if begun.elapsed() < StdDuration::from_secs(20) => {
+                std::thread::sleep(StdDuration::from_millis(20));
+            }
+            done => return done,
+        }
+    }
+}
+
 fn bytes(results: &Results, of: impl Fn(u32) -> bool) -> u64 {
     results.streams.iter().filter(|stream| of(stream.id)).map(|stream| stream.bytes).sum()
 }
 
 fn uploads(asked: &Parameters, id: u32) -> bool {
     asked.uploads(if id == 1 { 0 } else { id - 2 })
-}
-
-/// What the program says in the end is what the sessions of both ends found.
-fn agrees(json: &Value, asked: &Parameters, client: &Results, server: &Results) {
-    let number =
-        |row: &str, name: &str| json["end"][row][name].as_u64().unwrap_or_else(|| panic!("{row} {name}"));
-    for up in [true, false] {
-        let of = |id| uploads(asked, id) == up;
-        let (sender, receiver) = if up { (client, server) } else { (server, client) };
-        if !sender.streams.iter().any(|stream| of(stream.id)) {
-            continue;
-        }
-        let suffix = if !up && asked.direction == Direction::Both { "_bidir_reverse" } else { "" };
-        let (sent, received) = (format!("sum_sent{suffix}"), format!("sum_received{suffix}"));
-        assert_eq!(number(&sent, "bytes"), bytes(sender, of), "{json:#}");
-        assert_eq!(number(&received, "bytes"), bytes(receiver, of), "{json:#}");
-        assert!(bytes(receiver, of) > 0, "{json:#}");
-        if asked.omit == 0 {
-            assert!(bytes(receiver, of) <= bytes(sender, of), "{json:#}");
-        }
-    }
 }
 
 /// What was received is what was sent, but for what was lost on the way or still is on it.
@@ -126,28 +134,35 @@ fn its_client_uses_our_server() {
     if !there() {
         return;
     }
-    let server = Server::start(Limits::default(), false);
-    for (arguments, expected) in modes() {
-        let child = iperf3(server.address, &format!("-t 1 {arguments}"));
-        let ended = server.next();
-        assert!(ended.outcome.is_ok(), "{arguments}: {ended:?}");
-        let json = printed(child);
-        let (asked, ours, theirs) = (ended.asked.unwrap(), ended.ours.unwrap(), ended.theirs.unwrap());
-        let told =
-            Parameters { pacing_timer: 1000, client_version: asked.client_version.clone(), ..expected };
-        assert_eq!(asked, told, "{arguments}");
-        agrees(&json, &asked, &theirs, &ours);
-        if asked.transport == Transport::Udp {
-            accounts_for_all(&asked, &theirs, &ours, |id| uploads(&asked, id));
-            accounts_for_all(&asked, &ours, &theirs, |id| !uploads(&asked, id));
-        } else if asked.direction == Direction::Upload && asked.omit == 0 {
-            assert_eq!(
-                bytes(&ours, |_| true),
-                bytes(&theirs, |_| true),
-                "{arguments}: all that was sent arrived"
-            );
+    serving(order(1), |address, server| {
+        for (number, (arguments, asked)) in (1..).zip(modes()) {
+            let json = printed(iperf3(address, &format!("-t 1 {arguments} --get-server-output")));
+            assert_eq!(server.tally().sessions(Protocol::Iperf3), number, "{arguments}");
+            until("its place is free", || server.now().measuring == 0);
+            // Both ends tell the same: what the client prints, and what our server would.
+            let ours = &json["server_output_json"];
+            let row = |document: &Value, row: &str| document["end"][row]["bytes"].as_u64();
+            for up in [true, false] {
+                let suffix = if !up && asked.direction == Direction::Both { "_bidir_reverse" } else { "" };
+                let (sent, received) = (format!("sum_sent{suffix}"), format!("sum_received{suffix}"));
+                let (sender, receiver) = if up { (&json, ours) } else { (ours, &json) };
+                if !(if up { asked.direction.uploads() } else { asked.direction.downloads() }) {
+                    continue;
+                }
+                let [sent_bytes, received_bytes] = [row(sender, &sent), row(receiver, &received)];
+                assert_eq!(row(&json, &sent), sent_bytes, "{arguments}: {json:#}");
+                assert_eq!(row(&json, &received), received_bytes, "{arguments}: {json:#}");
+                assert!(received_bytes > Some(0), "{arguments}: {json:#}");
+                if asked.omit == 0 {
+                    assert!(received_bytes <= sent_bytes, "{arguments}: {json:#}");
+                }
+                if asked.transport == Transport::Tcp && up && asked.omit == 0 {
+                    assert_eq!(received_bytes, sent_bytes, "{arguments}: all that was sent arrived");
+                }
+            }
         }
-    }
+        assert_eq!(server.tally().failures(), Default::default());
+    });
 }
 
 #[test]
@@ -157,10 +172,10 @@ fn our_client_uses_its_server() {
     }
     for (arguments, asked) in modes() {
         let (address, child) = iperf3_server();
-        let ended = client::run(address, &asked);
+        let tested = run(address, &asked).unwrap();
         let json = printed(child);
-        assert!(ended.outcome.is_ok(), "{arguments}: {ended:?}");
-        let (ours, theirs) = (ended.ours.unwrap(), ended.theirs.unwrap());
+        assert!(tested.error.is_none(), "{arguments}: {tested:?}");
+        let (ours, theirs) = (tested.found.results(), tested.theirs.unwrap());
         // It prints before it hears what the client found, so it knows its own end alone.
         for up in
             [true, false].into_iter().filter(|up| theirs.streams.iter().any(|s| uploads(&asked, s.id) == *up))
@@ -183,43 +198,52 @@ fn our_client_uses_its_server() {
 }
 
 #[test]
-fn a_number_of_bytes_ends_a_test() {
+fn options_of_its_client_are_heeded() {
     if !there() {
         return;
     }
-    let server = Server::start(Limits::default(), false);
-    for (arguments, most) in [("-n 1M", 2 << 20), ("-k 5", 2 << 20), ("-n 1M -R -b 100M", u64::MAX)] {
-        let json = printed(iperf3(server.address, arguments));
-        let ended = server.next();
-        assert!(ended.outcome.is_ok(), "{arguments}: {ended:?}");
-        let received = json["end"]["sum_received"]["bytes"].as_u64().unwrap();
-        assert!((500_000..most).contains(&received), "{arguments}: {received}");
-        agrees(&json, &ended.asked.unwrap(), &ended.theirs.unwrap(), &ended.ours.unwrap());
-    }
-    let (address, child) = iperf3_server();
-    let asked = Parameters { time: 0, bytes: 1 << 20, ..Parameters::default() };
-    let ended = client::run(address, &asked);
-    assert!(ended.outcome.is_ok(), "{ended:?}");
-    assert_eq!(printed(child)["end"]["sum_received"]["bytes"], bytes(&ended.theirs.unwrap(), |_| true));
+    serving(order(1), |address, server| {
+        for (arguments, most) in [
+            ("-n 1M", 2_u64 << 20),
+            ("-k 5", 2 << 20),
+            ("-n 1M -R -b 100M", u64::MAX),
+            ("-t 1 -w 64K -N -M 1000 -S 0x28", u64::MAX),
+            ("-t 1 -C reno -R", u64::MAX),
+            ("-t 1 -l 1000 -R", u64::MAX),
+            ("-t 1 -u -b 0 -l 1400 -R", u64::MAX),
+            ("-t 1 -u -b 1M -l 16", u64::MAX),
+            ("-t 1 -Z --fq-rate 10M -R", u64::MAX),
+        ] {
+            let json = printed(iperf3(address, arguments));
+            let received = json["end"]["sum_received"]["bytes"].as_u64().unwrap();
+            assert!((50_000..most).contains(&received), "{arguments}: {received}");
+            if arguments.contains("-C") {
+                assert_eq!(json["end"]["sender_tcp_congestion"], "reno");
+            }
+        }
+        let output = iperf3(address, "-t 1 -R -C cubicle").wait_with_output().unwrap();
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(json["error"].as_str().unwrap().contains("congestion"), "{json:#}");
+        until("its place is free", || server.now().measuring == 0);
+    });
 }
 
 #[test]
-fn many_use_one_port_at_once() {
+fn ten_use_one_port_at_once() {
     if !there() {
         return;
     }
-    let server = Server::start(Limits::default(), false);
-    let arguments = ["-P 2", "-u -b 1M -P 2", "-u -b 1M -R", "--bidir -b 10M", "-u -b 1M --bidir"];
-    let children: Vec<_> =
-        arguments.iter().cycle().take(10).map(|one| iperf3(server.address, &format!("-t 2 {one}"))).collect();
-    for child in children {
-        let json = printed(child);
-        assert!(json["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0, "{json:#}");
-    }
-    for _ in 0..10 {
-        let ended = server.next();
-        assert!(ended.outcome.is_ok(), "{ended:?}");
-    }
+    serving(order(10), |address, server| {
+        let arguments = ["-P 2", "-u -b 1M -P 2", "-u -b 1M -R", "--bidir -b 10M", "-u -b 1M --bidir"];
+        let children: Vec<_> =
+            arguments.iter().cycle().take(10).map(|one| iperf3(address, &format!("-t 3 {one}"))).collect();
+        until("ten at once", || server.now().measuring == 10);
+        for child in children {
+            let json = printed(child);
+            assert!(json["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0, "{json:#}");
+        }
+        assert_eq!(server.tally().failures(), Default::default());
+    });
 }
 
 #[test]
@@ -227,39 +251,75 @@ fn its_client_prints_why_it_is_refused() {
     if !there() {
         return;
     }
-    let limits = Limits { time: 60, streams: 8, rate: Some(1_000_000_000) };
-    let (server, full) = (Server::start(limits, false), Server::start(limits, true));
-    for (server, arguments, words) in [
-        (&server, "-t 61", "test duration"),
-        (&server, "-P 9", "parallel streams"),
-        (&server, "-b 2G", "larger than server limit"),
-        (&server, "-A 0,0", "CPU affinity"),
-        (&full, "-t 1", "the server is busy"),
-    ] {
-        let output = iperf3(server.address, arguments).wait_with_output().unwrap();
+    let limits = Limits {
+        lasts: Duration::from_secs(60),
+        rate: Some(Rate::from_bits_per_s(1_000_000_000)),
+        ..order(1).limits
+    };
+    let refused = |address: SocketAddr, arguments: &str, words: &str| {
+        let output = iperf3(address, arguments).wait_with_output().unwrap();
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let error = json["error"].as_str().unwrap();
+        let error = json["error"].as_str().unwrap_or_else(|| panic!("{arguments}: {json:#}"));
         assert!(error.contains(words), "{arguments}: {error}");
-        assert!(server.next().outcome.is_err());
-    }
+    };
+    serving(ServerOrder { limits, ..order(1) }, |address, server| {
+        refused(address, "-t 61", "test duration");
+        refused(address, "-b 2G", "larger than server limit");
+        refused(address, "-A 0,0", "CPU affinity");
+        let first = iperf3(address, "-t 2 -b 1M");
+        until("the first is let in", || server.now().measuring == 1);
+        refused(address, "-t 1", "the server is busy");
+        printed(first);
+        let refusals = server.tally().refusals();
+        assert_eq!(refusals.get(&(Protocol::Iperf3, "busy")), Some(&1), "{refusals:?}");
+    });
+    let much = Limits { bytes: 2_000_000, ..order(1).limits };
+    serving(ServerOrder { limits: much, ..order(1) }, |address, server| {
+        for arguments in ["-t 20", "-t 20 -R", "-t 20 -u -b 100M", "-t 20 -u -b 100M -R"] {
+            refused(address, arguments, "larger than server limit");
+        }
+        let failures = server.tally().failures();
+        assert_eq!(failures.get("iperf3: it carried more than a session may"), Some(&4), "{failures:?}");
+    });
 }
 
+/// Where a key is needed and nobody has said that anybody may measure.
 #[test]
-fn its_client_prints_what_our_server_would() {
-    if !there() {
+fn its_client_has_no_key() {
+    let key = netrig_agent::probe::stamp::Key::new(b"0123456789abcdef");
+    let Some(address) = outward() else {
+        eprintln!("skipped: needs an address beside those of loopback");
         return;
+    };
+    let closed = ServerOrder { listen: vec![(address, 0).into()], keys: key.clone().into(), ..order(4) };
+    serving(closed, |address, server| {
+        let error = run(address, &Parameters { time: 1, ..Parameters::default() }).unwrap_err().to_string();
+        assert!(error.contains("a user's name and password"), "{error}");
+        assert_eq!(server.tally().failures().get("a client of iperf3, which can prove no key"), Some(&1));
+    });
+    let open = ServerOrder {
+        listen: vec![(address, 0).into()],
+        iperf3: vec![(Ipv4Addr::UNSPECIFIED, 0).into()],
+        keys: key.into(),
+        open: true,
+        ..order(4)
+    };
+    serving(open, |_, server| {
+        let at = SocketAddr::new(address.into(), server.addresses()[1].port());
+        let tested = run(at, &Parameters { time: 1, ..Parameters::default() }).unwrap();
+        assert!(tested.error.is_none(), "{tested:?}");
+    });
+}
+
+/// An address of this host that others may reach.
+fn outward() -> Option<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // Nothing is sent: the kernel says from where it would be.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    match socket.local_addr().ok()? {
+        SocketAddr::V4(local) if !local.ip().is_loopback() => Some(*local.ip()),
+        _ => None,
     }
-    let server = Server::start(Limits::default(), false);
-    let json = printed(iperf3(server.address, "-t 1 --get-server-output -T name --extra-data more"));
-    assert_eq!(json["server_output_text"], "what a server of netrig would print\n");
-    let asked = server.next().asked.unwrap();
-    assert_eq!((asked.title.as_deref(), asked.extra_data.as_deref()), (Some("name"), Some("more")));
-    let (address, child) = iperf3_server();
-    let ended = client::run(address, &Parameters { time: 1, server_output: true, ..Parameters::default() });
-    assert!(ended.outcome.is_ok(), "{ended:?}");
-    printed(child);
-    let document: Value = serde_json::from_str(&ended.document).unwrap();
-    assert!(document["server_output_json"]["end"].is_object(), "{document:#}");
 }
 
 #[test]
@@ -276,21 +336,13 @@ fn its_server_refuses_us_in_words() {
     };
     let address = taken.local_addr().unwrap();
     let mut child = iperf3_server_at(address);
-    let asked = Parameters {
-        transport: Transport::Udp,
-        len: 1000,
-        rate: 1_000_000,
-        time: 1,
-        ..Parameters::default()
-    };
-    let ended = client::run(address, &asked);
-    let error = ended.outcome.unwrap_err().to_string();
+    let asked =
+        Parameters { transport: Transport::Udp, len: 1000, rate: 1_000_000, time: 1, ..Default::default() };
+    let error = run(address, &asked).unwrap_err().to_string();
     assert!(
         error.starts_with("the server refused the test: it could not open or read a stream ("),
         "{error}"
     );
-    let document: Value = serde_json::from_str(&ended.document).unwrap();
-    assert_eq!((&document["error"], &document["end"]), (&error.into(), &serde_json::json!({})));
     // Of one test, but this was none.
     let _ = child.kill();
     child.wait().unwrap();
@@ -303,13 +355,51 @@ fn its_server_is_busy_for_one_at_a_time() {
     }
     let (address, child) = iperf3_server();
     let asked = Parameters { time: 2, rate: 8_000_000, ..Parameters::default() };
-    let first = std::thread::spawn(move || client::run(address, &asked));
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let second = client::run(address, &Parameters { time: 1, ..Parameters::default() });
-    let error = second.outcome.unwrap_err();
-    assert!(matches!(error, SessionError::Busy | SessionError::Closed(_)), "{error}");
-    assert!(first.join().unwrap().outcome.is_ok());
+    let first = std::thread::spawn(move || run(address, &asked));
+    std::thread::sleep(StdDuration::from_millis(1500));
+    let error = run(address, &Parameters { time: 1, ..Parameters::default() }).unwrap_err();
+    assert!(matches!(error, TestError::Session(SessionError::Busy | SessionError::Closed(_))), "{error}");
+    assert!(first.join().unwrap().unwrap().error.is_none());
     printed(child);
+}
+
+/// Datagrams go to nobody who has not asked for them by TCP, and to no other address than the one that asked.
+#[test]
+fn nothing_is_sent_to_who_did_not_ask() {
+    use std::io::{Read as _, Write as _};
+    serving(order(4), |address, server| {
+        let knock = |from: &UdpSocket| drop(from.send_to(&netrig_speed::iperf3::datagram::CONNECT, address));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+        let hears = |socket: &UdpSocket| {
+            socket.set_read_timeout(Some(StdDuration::from_millis(300))).unwrap();
+            socket.recv(&mut [0; 2000]).is_ok()
+        };
+        knock(&socket);
+        assert!(!hears(&socket), "nobody has asked");
+        // A test that sends is asked for from 127.0.0.1: another address cannot be named as where it goes.
+        let mut control = TcpStream::connect(address).unwrap();
+        let asked = Parameters {
+            transport: Transport::Udp,
+            direction: Direction::Download,
+            len: 1000,
+            rate: 1_000_000,
+            time: 5,
+            ..Parameters::default()
+        };
+        let json = asked.write();
+        let mut word = [0];
+        control.write_all(b"abcdefghijklmnopqrstuvwxyz234567abcd\0").unwrap();
+        control.read_exact(&mut word).unwrap();
+        control.write_all(&[&(json.len() as u32).to_be_bytes()[..], &json].concat()).unwrap();
+        control.read_exact(&mut word).unwrap();
+        assert_eq!(word[0], netrig_speed::iperf3::State::CreateStreams.byte());
+        knock(&stranger);
+        assert!(!hears(&stranger), "another address has not asked");
+        knock(&socket);
+        assert!(hears(&socket), "it has asked");
+        assert_eq!(server.tally().strays.load(std::sync::atomic::Ordering::Relaxed), 2);
+    });
 }
 
 /// The names of all values, with what is in a list under one.
@@ -348,10 +438,113 @@ fn the_document_has_its_names_in_each_mode() {
         let of_client = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
         let of_server = printed(child).to_string();
 
-        let server = Server::start(Limits::default(), false);
-        let ours = client::run(server.address, &asked);
-        assert!(ours.outcome.is_ok(), "{arguments}: {ours:?}");
-        assert_eq!(all_names(&ours.document), all_names(&of_client), "client {arguments}");
-        assert_eq!(all_names(&server.next().document.unwrap()), all_names(&of_server), "server {arguments}");
+        serving(order(1), |address, _| {
+            let ours = run(address, &asked).unwrap();
+            assert!(ours.error.is_none(), "{arguments}: {ours:?}");
+            assert_eq!(all_names(&ours.document().json()), all_names(&of_client), "client {arguments}");
+            let asked = Parameters { server_output: true, ..asked };
+            let Some(ServerOutput::Json(server)) =
+                run(address, &asked).unwrap().theirs.unwrap().server_output
+            else {
+                panic!("{arguments}: what our server would print")
+            };
+            assert_eq!(all_names(&server.to_string()), all_names(&of_server), "server {arguments}");
+        });
     }
+}
+
+/// What was measured by netrig's own protocol has the names that readers of iperf3's documents look for.
+#[test]
+fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
+    if !there() {
+        return;
+    }
+    let udp = Load::Fixed { bits_per_s: 2_000_000 };
+    for (arguments, carrier) in [
+        ("-P 2", Carrier::Tcp { way: Way::Up, streams: 2, congestion: None }),
+        ("-R", Carrier::Tcp { way: Way::Down, streams: 1, congestion: None }),
+        ("--bidir", Carrier::Tcp { way: Way::Both, streams: 1, congestion: None }),
+        ("-u -l 1000 -b 2M", Carrier::Udp { way: Way::Up, size: 1000, load: udp }),
+        ("-u -l 1000 -b 2M -R", Carrier::Udp { way: Way::Down, size: 1000, load: udp }),
+    ] {
+        serving(order(2), |address, _| {
+            let theirs = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
+            let order = CallOrder {
+                server: address,
+                name: address.ip().into(),
+                tls: tls::client(&Trust::Anyone, None).unwrap(),
+                key: None,
+                rate: None,
+                options: TcpOptions::default(),
+            };
+            let (never, mut nobody) = (AtomicBool::new(false), |_: News<'_>| {});
+            let mut call = Call::connect(order, &never, &mut |_, _| {}).unwrap();
+            let (lasts, every) = (Duration::from_secs(1), Duration::from_millis(100));
+            let carriage = call.carry(PhaseOrder { carrier, lasts, every }, &never, &mut nobody).unwrap();
+            let ours = carriage.document("127.0.0.1", address, call.ends()[0]).unwrap().json();
+            // An end that sends nothing does not tell what it would send by.
+            let told = |document| {
+                let mut names = all_names(document);
+                names.retain(|name| !name.ends_with("_tcp_congestion: text"));
+                names
+            };
+            assert_eq!(told(&ours), told(&theirs), "{arguments}: {ours}");
+            let json: Value = serde_json::from_str(&ours).unwrap();
+            assert!(json["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{ours}");
+        });
+    }
+}
+
+/// Our own summary of what was measured against its server.
+#[test]
+fn its_server_is_measured_as_ours_is() {
+    if !there() {
+        return;
+    }
+    serving(order(1), |address, server| {
+        let udp = Load::Fixed { bits_per_s: 2_000_000 };
+        let carriers = [
+            Carrier::Tcp { way: Way::Down, streams: 2, congestion: None },
+            Carrier::Tcp { way: Way::Both, streams: 1, congestion: None },
+            Carrier::Udp { way: Way::Up, size: 1000, load: udp },
+        ];
+        let phase = |carrier| PhaseOrder {
+            carrier,
+            lasts: Duration::from_secs(1),
+            every: Duration::from_millis(100),
+        };
+        let order = Iperf3Order {
+            server: address,
+            host: "127.0.0.1".into(),
+            phases: carriers.map(phase).into_iter().collect(),
+        };
+        let (report, documents) = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(
+            (report.partial, documents.len()),
+            (false, 3),
+            "{:?}",
+            documents.last().map(|last| &last.error)
+        );
+        let ways: Vec<_> = report.phases.iter().map(|phase| phase.way).collect();
+        assert_eq!(ways, [Way::Down, Way::Down, Way::Up, Way::Up]);
+        for phase in &report.phases {
+            let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
+            assert!(throughput.bytes > 0 && throughput.lasted_s >= 0.9, "{phase:?}");
+        }
+        let datagrams = &report.phases[3];
+        let (sent, came) = (datagrams.sender.datagrams.unwrap(), datagrams.receiver.datagrams.unwrap());
+        assert_eq!(came.received + came.losses.lost, sent.sent, "{datagrams:?}");
+        assert_eq!(server.tally().failures(), Default::default());
+    });
+    let order = Iperf3Order {
+        server: "127.0.0.1:1".parse().unwrap(),
+        host: "h".into(),
+        phases: vec![PhaseOrder {
+            carrier: Carrier::Udp { way: Way::Up, size: 1000, load: Load::Told },
+            lasts: Duration::from_secs(1),
+            every: Duration::from_millis(100),
+        }],
+    };
+    let error = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.starts_with("iperf3 has no search"), "{error}");
 }

@@ -1,5 +1,5 @@
-//! The sessions of ndt7 over sockets: with each other, and with M-Lab's own client (`@m-lab/ndt7` of npm, in Node). Where
-//! that is not installed its test says that it was skipped.
+//! The server as others reach it by HTTP: our client of ndt7, M-Lab's own (`@m-lab/ndt7` of npm, in Node), objects and
+//! counters. Where M-Lab's client is not installed its test says that it was skipped.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -7,100 +7,22 @@
     reason = "programs of others are processes, sockets and threads"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
+
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use common::{order, serving, until};
+use netrig_agent::probe::web::message::Response;
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_speed::http::Head;
-use netrig_speed::ndt7::{
-    ClientEvent, ClientSession, ConnectionInfo, Load, Measurement, ServerError, ServerEvent, ServerSession,
-    TcpInfo, Test, Upgrade,
-};
+use netrig_speed::admission::Limits;
+use netrig_speed::ndt7::{ClientEvent, ClientSession, Load, Measurement, Test};
+use netrig_speed::serve::{Protocol, ServerOrder};
 use serde_json::Value;
-
-/// What came of a test.
-#[derive(Debug)]
-struct Ended {
-    upgrade: Upgrade,
-    outcome: Result<(), ServerError>,
-    bytes: u64,
-    seconds: f64,
-}
-
-/// A server that takes any number of tests, as long as the other end of the channel is there.
-fn server() -> (SocketAddr, Receiver<Ended>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (sender, ended) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (stream, sender) = (stream.unwrap(), sender.clone());
-            std::thread::spawn(move || serve(stream, &sender));
-        }
-    });
-    (address, ended)
-}
-
-fn serve(mut stream: TcpStream, to: &Sender<Ended>) {
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
-    let (upgrade, len) = loop {
-        let len = stream.read(&mut buffer).unwrap();
-        bytes.extend_from_slice(&buffer[..len]);
-        if let Some((head, len)) = Head::read(&bytes).unwrap() {
-            match Upgrade::read(&head) {
-                Ok(upgrade) => break (upgrade, len),
-                Err(error) => return stream.write_all(&error.response()).unwrap(),
-            }
-        }
-        assert!(len > 0, "a request ends");
-    };
-    stream.write_all(&upgrade.response()).unwrap();
-    let name = |address: std::io::Result<SocketAddr>| address.unwrap().to_string();
-    let connection =
-        ConnectionInfo { client: name(stream.peer_addr()), server: name(stream.local_addr()), uuid: None };
-    let epoch = StdInstant::now();
-    let now = || Instant::ZERO + Duration::from(epoch.elapsed());
-    let mut session = ServerSession::new(now(), &upgrade, connection);
-    session.handle_bytes(&bytes[len..]);
-    stream.set_nonblocking(true).unwrap();
-    let mut unsent = Vec::new();
-    let outcome = loop {
-        session.handle_timeout(now());
-        match session.poll_event() {
-            Some(ServerEvent::Measure) => {
-                let acked = i64::try_from(session.bytes()).unwrap();
-                session.measured(now(), Some(TcpInfo { bytes_acked: Some(acked), ..TcpInfo::default() }));
-            }
-            Some(ServerEvent::Client(_)) => {}
-            Some(ServerEvent::Over(outcome)) => {
-                unsent.extend(session.poll_transmit().unwrap_or_default());
-                stream.set_nonblocking(false).unwrap();
-                let _ = stream.write_all(&unsent);
-                break outcome;
-            }
-            None => {}
-        }
-        let moved = send(&mut stream, &mut unsent, || {
-            session.poll_transmit().or_else(|| whole(session.poll_load()?))
-        });
-        match stream.read(&mut buffer) {
-            Ok(0) => session.handle_close(),
-            Ok(len) => session.handle_bytes(&buffer[..len]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                if !moved {
-                    std::thread::sleep(StdDuration::from_millis(1));
-                }
-            }
-            Err(_) => session.handle_close(),
-        }
-    };
-    let _ =
-        to.send(Ended { upgrade, outcome, bytes: session.bytes(), seconds: epoch.elapsed().as_secs_f64() });
-}
 
 /// A message of zeros.
 fn whole(load: Load) -> Option<Vec<u8>> {
@@ -162,26 +84,28 @@ fn run(address: SocketAddr, test: Test) -> (u64, Vec<Measurement>) {
 
 #[test]
 fn our_client_uses_our_server() {
-    let (address, ended) = server();
-    let download = std::thread::spawn(move || run(address, Test::Download));
-    let (sent, of_upload) = run(address, Test::Upload);
-    let (received, of_download) = download.join().unwrap();
-    for _ in 0..2 {
-        let ended = ended.recv().unwrap();
-        assert_eq!(ended.outcome, Ok(()));
-        match ended.upgrade.test {
-            Test::Download => assert!(received >= ended.bytes && ended.bytes > 0, "{received} {ended:?}"),
-            // The server stops counting at its ten seconds, and the client sending at its own.
-            Test::Upload => assert!(ended.bytes > 0 && sent > 0, "{sent} {ended:?}"),
-        }
-    }
-    for (measured, test) in [(of_upload, Test::Upload), (of_download, Test::Download)] {
-        let last = measured.last().unwrap();
+    serving(order(2), |address, server| {
+        let download = std::thread::spawn(move || run(address, Test::Download));
+        let (sent, of_upload) = run(address, Test::Upload);
+        let (received, of_download) = download.join().unwrap();
+        until("both places are free", || server.now().measuring == 0);
+        let [came, went] = server.tally().bytes(Protocol::Ndt7);
+        // The server counts what the sockets carried, heads of messages too, and the client messages that it sent or received.
+        assert!(sent > 0 && received > 0 && went >= received, "{sent} {came} {received} {went}");
         assert_eq!(
-            (last.test, last.connection_info.as_ref().unwrap().server.clone()),
-            (Some(test), address.to_string())
+            (server.tally().sessions(Protocol::Ndt7), server.tally().failures()),
+            (2, Default::default())
         );
-    }
+        for (measured, test) in [(of_upload, Test::Upload), (of_download, Test::Download)] {
+            let last = measured.last().unwrap();
+            assert_eq!(
+                (last.test, last.connection_info.as_ref().unwrap().server.clone()),
+                (Some(test), address.to_string())
+            );
+            let kernel = last.tcp_info.unwrap();
+            assert!(kernel.rtt > Some(0) && kernel.elapsed_time > Some(0), "{kernel:?}");
+        }
+    });
 }
 
 /// Where `scripts/setup --peers` puts what npm has.
@@ -199,27 +123,80 @@ fn the_client_of_m_lab_uses_our_server() {
         eprintln!("skipped: needs node, and @m-lab/ndt7 and ws of npm");
         return;
     }
-    let (address, ended) = server();
-    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ndt7/client.js");
-    let output = Command::new("node").arg(driver).arg(folder).arg(address.to_string()).output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    assert!(output.status.success() && told["errors"] == serde_json::json!([]), "{told:#}");
+    serving(order(1), |address, server| {
+        let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ndt7/client.js");
+        let output = Command::new("node").arg(driver).arg(folder).arg(address.to_string()).output().unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        assert!(output.status.success() && told["errors"] == serde_json::json!([]), "{told:#}");
+        until("its place is free", || server.now().measuring == 0);
+        assert_eq!(
+            (server.tally().sessions(Protocol::Ndt7), server.tally().failures()),
+            (2, Default::default())
+        );
+        let [received, sent] = server.tally().bytes(Protocol::Ndt7);
+        for (way, carried) in [("download", sent), ("upload", received)] {
+            let client = told[way]["LastClientMeasurement"]["NumBytes"].as_f64().unwrap();
+            let server = &told[way]["LastServerMeasurement"];
+            assert!(client > 0.0 && carried > 0, "{told:#}");
+            assert_eq!((&server["Test"], &server["Origin"]), (&way.into(), &"server".into()));
+            assert_eq!(server["ConnectionInfo"]["Server"], address.to_string());
+            assert!(server["TCPInfo"]["RTT"].as_u64().unwrap() > 0, "{told:#}");
+            // Both count the same data, and neither sees the end that the other does.
+            assert!(server["AppInfo"]["NumBytes"].as_u64().unwrap() <= carried, "{told:#} {carried}");
+        }
+        let client = told["download"]["LastClientMeasurement"]["NumBytes"].as_f64().unwrap();
+        assert!(client <= sent as f64, "{told:#} {sent}");
+    });
+}
 
-    let (down, up) = (ended.recv().unwrap(), ended.recv().unwrap());
-    assert_eq!((down.upgrade.test, up.upgrade.test), (Test::Download, Test::Upload));
-    assert_eq!((&down.outcome, &up.outcome), (&Ok(()), &Ok(())));
-    let name = ("client_name".to_owned(), "netrig tests".to_owned());
-    assert!(down.upgrade.metadata.contains(&name) && up.upgrade.metadata.contains(&name));
-    assert!(down.bytes >= 250_000_000 || down.seconds >= 10.0, "{down:?}");
-    for (way, ended) in [("download", &down), ("upload", &up)] {
-        let client = told[way]["LastClientMeasurement"]["NumBytes"].as_f64().unwrap();
-        assert!(client > 0.0 && ended.bytes > 0, "{told:#}");
-        let server = &told[way]["LastServerMeasurement"];
-        assert_eq!((&server["Test"], &server["Origin"]), (&way.into(), &"server".into()));
-        assert_eq!(server["ConnectionInfo"]["Server"], address.to_string());
-        // Both count the same data, and neither sees the end that the other does.
-        assert!(server["AppInfo"]["NumBytes"].as_u64().unwrap() <= ended.bytes, "{told:#} {ended:?}");
-    }
-    let client = told["download"]["LastClientMeasurement"]["NumBytes"].as_f64().unwrap();
-    assert!(client <= down.bytes as f64 + (2 << 20) as f64, "{told:#} {down:?}");
+/// What a request is answered with, as a whole.
+fn answered(address: SocketAddr, request: &str) -> (Response, Vec<u8>) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let (response, len) = Response::read(&bytes).unwrap().unwrap();
+    (response, bytes.split_off(len))
+}
+
+#[test]
+fn objects_and_counters_are_there_by_http() {
+    let limits = Limits { bytes: 50_000_000, ..order(1).limits };
+    serving(ServerOrder { limits, ..order(1) }, |address, server| {
+        let get = |path: &str| answered(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let (response, body) = get("/object/20000000");
+        assert_eq!((response.status, body.len()), (200, 20_000_000));
+        assert_eq!(get("/object/50000001").0.status, 404, "it is longer than a session may carry");
+        assert_eq!(get("/elsewhere").0.status, 404);
+        assert_eq!(get("/ndt/v7/download").0.status, 426);
+        assert_eq!(answered(address, "POST /object/1 HTTP/1.1\r\n\r\n").0.status, 405);
+        assert_eq!(answered(address, "GET \x01 HTTP/1.1\r\n: x\r\n\r\n").0.status, 400);
+        until("its place is free", || server.now().measuring == 0);
+        let (response, body) = get("/metrics");
+        let text = String::from_utf8(body).unwrap();
+        assert_eq!(response.field("content-type"), Some("text/plain; version=0.0.4"));
+        for line in [
+            "netrig_speed_sessions_total{protocol=\"http\"} 1",
+            "netrig_speed_bytes_total{protocol=\"http\",direction=\"sent\"} 20000000",
+            "netrig_speed_failures_total{protocol=\"ndt7\",kind=\"garbage\"} 1",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
+    });
+}
+
+#[test]
+fn who_finds_no_place_is_told_when_to_come_again() {
+    serving(order(1), |address, server| {
+        // It asks for much and reads nothing.
+        let mut holds = TcpStream::connect(address).unwrap();
+        holds.write_all(b"GET /object/500000000 HTTP/1.1\r\n\r\n").unwrap();
+        until("it has its place", || server.now().measuring == 1);
+        let (response, body) = answered(address, "GET /object/1 HTTP/1.1\r\n\r\n");
+        assert_eq!((response.status, response.field("retry-after")), (503, Some("30")));
+        assert!(String::from_utf8(body).unwrap().starts_with("the server is busy"));
+        drop(holds);
+        until("its place is free", || server.now().measuring == 0);
+        assert_eq!(answered(address, "GET /object/1 HTTP/1.1\r\n\r\n").0.status, 200);
+    });
 }

@@ -48,9 +48,10 @@ impl Objects {
             .any(|name| request.field(name).is_some_and(|value| value != "0"));
         let closes =
             has_body || request.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-        let path = request.target.split(['?', '#']).next().unwrap_or_default();
-        let length =
-            path.strip_prefix(OBJECTS).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+        let length = request
+            .path()
+            .strip_prefix(OBJECTS)
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
         let length = length.and_then(|digits| digits.parse::<u64>().ok());
         match (request.method.as_str(), length) {
             ("GET" | "HEAD", Some(length)) if length <= self.longest => {
@@ -65,10 +66,8 @@ impl Objects {
 
 /// What is said to what is no request: the connection cannot be used any further.
 fn refusal(error: &HttpError) -> Answer {
-    match error {
-        HttpError::TooLong => answer(431, "Request Header Fields Too Large", 0, &[], 0, true),
-        _ => answer(400, "Bad Request", 0, &[], 0, true),
-    }
+    let response = error.response();
+    Answer { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
 }
 
 fn answer(

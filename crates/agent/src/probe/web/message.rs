@@ -73,10 +73,42 @@ fn values<'a>(fields: &'a [Field], name: &str) -> impl Iterator<Item = &'a str> 
     fields.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
+/// Whether a field that is a list has this in it, in whatever case (RFC 9110 section 5.6.1).
+fn lists(fields: &[Field], name: &str, element: &str) -> bool {
+    let elements = values(fields, name).flat_map(|value| value.split(','));
+    elements.map(|one| one.trim_matches([' ', '\t'])).any(|one| one.eq_ignore_ascii_case(element))
+}
+
+impl HttpError {
+    /// What a server answers to it.
+    pub fn response(&self) -> Response {
+        match self {
+            Self::TooLong => Response::last(431, "Request Header Fields Too Large", &[]),
+            _ => Response::last(400, "Bad Request", &[]),
+        }
+    }
+}
+
 impl Request {
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         value(&self.fields, name)
+    }
+
+    /// Whether a field that is a list has this in it, in whatever case.
+    pub fn lists(&self, name: &str, element: &str) -> bool {
+        lists(&self.fields, name, element)
+    }
+
+    /// What stands before a `?` of its target.
+    pub fn path(&self) -> &str {
+        self.target.split(['?', '#']).next().unwrap_or_default()
+    }
+
+    /// What stands behind a `?` of its target.
+    pub fn query(&self) -> Option<&str> {
+        let (_, query) = self.target.split_once('?')?;
+        query.split('#').next()
     }
 
     /// The request at the beginning of these octets, and how many it takes; nothing if more must come.
@@ -107,9 +139,21 @@ impl Request {
 }
 
 impl Response {
+    /// One without a body, behind which the connection ends.
+    pub fn last(status: u16, reason: &str, fields: &[(&str, &str)]) -> Self {
+        let always = [("Connection", "close"), ("Content-Length", "0")];
+        let fields = always.iter().chain(fields).map(|(name, value)| ((*name).into(), (*value).into()));
+        Self { status, reason: reason.to_owned(), fields: fields.collect() }
+    }
+
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         value(&self.fields, name)
+    }
+
+    /// Whether a field that is a list has this in it, in whatever case.
+    pub fn lists(&self, name: &str, element: &str) -> bool {
+        lists(&self.fields, name, element)
     }
 
     /// The response at the beginning of these octets, and how many its head takes; nothing if more must come.
@@ -303,7 +347,10 @@ mod tests {
     fn a_request_has_three_words() {
         let (request, _) = Request::read(b"GET /a?b HTTP/1.0\r\nHost: c\r\n\r\n").unwrap().unwrap();
         assert_eq!((request.method.as_str(), request.target.as_str()), ("GET", "/a?b"));
-        assert_eq!(request.field("host"), Some("c"));
+        assert_eq!((request.path(), request.query(), request.field("host")), ("/a", Some("b"), Some("c")));
+        let (request, _) = Request::read(b"GET / HTTP/1.1\r\nA: b , C\r\na: d\r\n\r\n").unwrap().unwrap();
+        assert!(request.lists("a", "c") && request.lists("A", "D") && !request.lists("a", "b ,"));
+        assert_eq!(request.query(), None);
         for wrong in [
             "GET /\r\n",
             "GET  / HTTP/1.1\r\n",

@@ -101,9 +101,21 @@ pub struct Measure {
     /// alone proves who it is
     #[arg(long, help_heading = "Key", value_name = "FILE")]
     pub trust: Option<PathBuf>,
-    /// Print one JSON document instead of a table
-    #[arg(long)]
-    pub json: bool,
+    /// The server is one of iperf3, at its port 5201 if no other is named. Times are whole seconds
+    #[arg(long, help_heading = "Measurement", conflicts_with_all = ["key", "key_env", "trust"])]
+    pub iperf3: bool,
+    /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it
+    #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "netrig")]
+    pub json: Option<Form>,
+}
+
+/// A form of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// netrig's own.
+    Netrig,
+    /// iperf3's.
+    Iperf3,
 }
 
 /// `netrig speed serve`.
@@ -115,11 +127,18 @@ pub struct Serve {
     /// Port of TCP and UDP
     #[arg(long, value_name = "PORT", default_value_t = protocol::PORT)]
     pub port: u16,
-    /// Let anybody measure who can reach it, without a key
+    /// Listen for clients of iperf3 at this port, too; with `--open` at 5201 if not given. They are served at all ports
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
+    pub iperf3_port: Option<u16>,
+    /// Let anybody measure who can reach it, also without a key: clients of iperf3, ndt7 and HTTP, which can prove none, are
+    /// served on the loopback addresses only otherwise
     #[arg(long)]
     pub open: bool,
     #[command(flatten)]
     pub key: KeyPlace,
+    /// A file with a key for each client: lines of a name, a space and a key of at least 16 bytes
+    #[arg(long, help_heading = "Key", value_name = "FILE", conflicts_with_all = ["key", "key_env"])]
+    pub keys: Option<PathBuf>,
     /// Its certificate, a file of PEM; a new one that has signed itself if not given
     #[arg(long, help_heading = "Key", value_name = "FILE", requires = "certificate_key")]
     pub certificate: Option<PathBuf>,
@@ -135,13 +154,20 @@ pub struct Serve {
     /// Sessions of one address (of IPv6: of one /64) that measure at the same time
     #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 1)]
     pub per_address: usize,
-    /// What all sessions together may carry in one direction
+    /// Sessions of one address that may wait for their turn
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 4)]
+    pub queue_per_address: usize,
+    /// Sessions with one key that measure at the same time; as many as there may be if not given
+    #[arg(long, help_heading = "Limits", value_name = "N")]
+    pub per_key: Option<usize>,
+    /// What all sessions together may carry in one direction: a session that does not say how much it needs is held to an equal
+    /// part
     #[arg(long, help_heading = "Limits", value_name = "RATE")]
     pub max_rate: Option<Rate>,
     /// How long a session may take
     #[arg(long, help_heading = "Limits", value_name = "TIME", default_value = "120s")]
     pub max_time: Duration,
-    /// What a session may carry in all
+    /// What a session may carry in all, both directions together
     #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value = "1000GB")]
     pub max_size: Size,
     /// Print one JSON document about what was done when it ends

@@ -4,18 +4,30 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use netrig_agent::tls::{self, Trust};
+<<<<<<< HEAD
 use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_core::{Duration, Rate, Size};
+=======
+use netrig_core::{Duration, Size};
+use netrig_speed::iperf3::Document;
+>>>>>>> speed-serve
 use netrig_speed::measure::{
-    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, SearchTask, SpeedError, Task,
+    self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SearchTask, SpeedError, Task,
 };
 use netrig_speed::protocol::{Carrier, Load, PORT, Way};
 
+<<<<<<< HEAD
 use super::arguments::{Measure, Only};
 use super::show;
 use crate::commands::probe::{KeyPlace, Target, read_key, resolve};
+=======
+use super::arguments::{Form, Measure, Only};
+use super::{iperf3, show};
+use crate::commands::probe::{Target, read_key, resolve};
+>>>>>>> speed-serve
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 
@@ -37,18 +49,35 @@ const LONGEST_SEARCH: Duration = Duration::from_secs(20);
 const ECHO_EVERY: Duration = Duration::from_millis(20);
 
 pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
-    let order = order(target, arguments)?;
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), before: (0.0, 0) };
-    let report = meter::measure(order, &cancel, &mut |progress| line.tell(progress)).map_err(failure);
-    line.clear();
-    let report = report?;
-    if arguments.json {
-        print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
+    let measured = if arguments.iperf3 {
+        iperf3::measure(target, arguments, &cancel, &mut |progress| line.tell(progress))
     } else {
-        print(show::table(&report).trim_end())?;
+        measure_own(target, arguments, &cancel, &mut |progress| line.tell(progress))
+    };
+    line.clear();
+    let (report, documents) = measured?;
+    match arguments.json {
+        Some(Form::Netrig) => print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?,
+        Some(Form::Iperf3) => documents.iter().try_for_each(|document| print(document.json()))?,
+        None => print(show::table(&report).trim_end())?,
     }
     Ok(if report.partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Measures by netrig's own protocol; the measurement, and its phases in iperf3's form.
+fn measure_own(
+    target: &Target,
+    arguments: &Measure,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Report, Vec<Document>), Failure> {
+    let report = meter::measure(order(target, arguments)?, cancel, progress).map_err(failure)?;
+    let host = report.server.ip().to_string();
+    let phases = report.carriages.iter();
+    let documents = phases.filter_map(|phase| phase.document(&host, report.server, report.client)).collect();
+    Ok((report, documents))
 }
 
 fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
@@ -105,7 +134,8 @@ fn options(arguments: &Measure) -> Result<TcpOptions, Failure> {
     })
 }
 
-fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
+/// What is done, one after the other.
+pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
     let ways = match (arguments.down, arguments.up, arguments.both) {
         (true, ..) => &[Way::Down][..],
         (_, true, _) => &[Way::Up],
