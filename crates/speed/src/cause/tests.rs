@@ -99,6 +99,7 @@ fn report(phases: Vec<PhaseReport>) -> Report {
         verdicts: Vec::new(),
         partial: false,
         broken: None,
+        carriages: Vec::new(),
     }
 }
 

@@ -78,6 +78,11 @@ pub(super) struct Watched {
 }
 
 impl Watched {
+    /// Nothing: there was nobody who sent echoes back.
+    pub(super) fn nothing() -> Self {
+        Self { rounds: Vec::new(), probes: Vec::new(), clocks: ClockOffset::of(&[]) }
+    }
+
     /// The echoes that were sent in a span.
     pub(super) fn within(
         &self,

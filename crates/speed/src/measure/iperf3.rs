@@ -6,6 +6,7 @@ use std::time::{Duration as StdDuration, Instant};
 
 use netrig_core::Duration;
 
+use super::beside::Watched;
 use super::call::{Carriage, PhaseOrder};
 use super::measurement::Progress;
 use super::report::{self, Report};
@@ -105,14 +106,18 @@ fn test_when_free(
 
 fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken: Option<String>) -> Report {
     let v4 = server.is_ipv4();
-    let phases = carriages.iter().flat_map(|carriage| report::phases(carriage, None, &[], v4)).collect();
+    let nothing = Watched::nothing();
+    let phases = carriages.iter().flat_map(|carriage| report::phases(carriage, None, &nothing, v4)).collect();
     let mut report = Report {
         format: Report::FORMAT,
         server,
         client,
         idle: None,
+        idle_ways: None,
         phases,
         after: None,
+        after_ways: None,
+        no_ways: None,
         verdicts: Vec::new(),
         partial: broken.is_some() || carriages.iter().any(|carriage| carriage.cut_short),
         broken,

@@ -21,11 +21,8 @@ use crate::admission::Refusal;
 use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::{GreetingError, greet_client};
 use crate::protocol::{
-<<<<<<< HEAD
-    Budget, Carrier, Counted, Deed, FromServer, Phase, Preamble, Session, Token, Violation, Way, clock_mark,
-=======
-    Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation, Way,
->>>>>>> speed-serve
+    Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation,
+    Way, clock_mark,
 };
 use crate::talk::{PATIENCE, Talk};
 
@@ -242,15 +239,8 @@ impl Visit<'_> {
         self.room = Some(Room { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
-<<<<<<< HEAD
-        self.shared.tally.sessions.fetch_add(1, Ordering::Relaxed);
-        let lasts_ns = until.since(self.shared.clock.now()).as_nanos();
-        let bytes = self.admission().limits().bytes;
         let budget = Budget { token, lasts_ns, bytes, clock: clock_mark(token) };
         Ok(self.talk.say(&FromServer::Admitted(budget))?)
-=======
-        Ok(self.talk.say(&FromServer::Admitted(Budget { token, lasts_ns, bytes }))?)
->>>>>>> speed-serve
     }
 
     fn prepare(&mut self, phase: Phase) -> Result<(), SessionError> {
@@ -322,19 +312,9 @@ impl Visit<'_> {
         }
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else { return Ok(()) };
-<<<<<<< HEAD
-        let sockets = match (&current.phase.carrier, current.address) {
-            (Carrier::Tcp { .. }, _) => {
-                Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect())
-            }
-            (Carrier::Udp { .. }, Some(address)) => {
-                let socket = datagram_socket(self.local, address).map_err(io::Error::other);
-                Sockets::Udp(socket.map_err(SessionError::Carrying)?)
-=======
         let sockets = match (&current.phase.carrier, current.datagrams.take()) {
             (Carrier::Tcp { .. }, _) => {
                 Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect())
->>>>>>> speed-serve
             }
             (Carrier::Udp { .. }, Some((_, socket))) => Sockets::Udp(socket),
             _ => Sockets::None,

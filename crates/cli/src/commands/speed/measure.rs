@@ -7,27 +7,17 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use netrig_agent::tls::{self, Trust};
-<<<<<<< HEAD
 use netrig_agent::{Buffers, TcpOptions, random};
 use netrig_core::{Duration, Rate, Size};
-=======
-use netrig_core::{Duration, Size};
 use netrig_speed::iperf3::Document;
->>>>>>> speed-serve
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SearchTask, SpeedError, Task,
 };
 use netrig_speed::protocol::{Carrier, Load, PORT, Way};
 
-<<<<<<< HEAD
-use super::arguments::{Measure, Only};
-use super::show;
-use crate::commands::probe::{KeyPlace, Target, read_key, resolve};
-=======
 use super::arguments::{Form, Measure, Only};
 use super::{iperf3, show};
-use crate::commands::probe::{Target, read_key, resolve};
->>>>>>> speed-serve
+use crate::commands::probe::{KeyPlace, Target, read_key, resolve};
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 
