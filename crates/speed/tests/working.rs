@@ -1,35 +1,22 @@
 //! What is measured beside the load: delays in each direction, and responsiveness.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 
 use netrig_agent::TcpOptions;
 use netrig_agent::tls::{self, Trust};
 use netrig_core::Duration;
-use netrig_speed::admission::Limits;
 use netrig_speed::measure::{Call, CallOrder, Latency, PhaseOrder};
 use netrig_speed::meter::{OneWay, clocks};
 use netrig_speed::protocol::{Carrier, Way};
 use netrig_speed::responsiveness::{Probing, Responsiveness};
-use netrig_speed::serve::{Server, ServerOrder};
+use netrig_speed::serve::{Protocol, Server};
 
 /// Runs a server while `with` does something with its address.
 fn serving(with: impl FnOnce(SocketAddr, &Server)) {
-    let server = Server::open(ServerOrder {
-        listen: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-        key: None,
-        open: false,
-        identity: None,
-        limits: Limits::default(),
-    });
-    let server = server.expect("it listens");
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(|| server.serve(&stop));
-        with(server.addresses()[0], &server);
-        stop.store(true, Ordering::Relaxed);
-        serving.join().expect("it ends").expect("it has served");
-    });
+    common::serving(common::order(1), with);
 }
 
 #[test]
@@ -58,7 +45,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         for part in [told.connect, told.secure, told.answer] {
             assert!(part.delays.least_s.is_some_and(|least| least > 0.0));
         }
-        assert_eq!(has.tally().sessions.load(Ordering::Relaxed), 1, "probes are no sessions");
+        assert_eq!(has.tally().sessions(Protocol::Netrig), 1, "probes are no sessions");
         assert!(has.tally().failures().is_empty(), "{:?}", has.tally().failures());
         let ways = OneWay::of(rounds.iter(), clocks(&rounds, one_clock)).unwrap();
         assert_eq!(ways.bound_s, 0.0);
