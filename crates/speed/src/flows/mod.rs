@@ -194,6 +194,11 @@ impl Flows {
         Ok(())
     }
 
+    /// Sends and receives no more, of a test that is broken off; its streams stand as long as this does.
+    pub fn halt(&self) {
+        self.stop();
+    }
+
     /// Ends it, of a test whose other end has stopped: waits for what is underway, and closes all streams.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use super::Shared;
 use super::booths::Arrival;
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
+use crate::admission;
 use crate::flows::{self, Flows, FlowsOrder, Socket, Stream};
 use crate::iperf3::{
     Code, Cookie, Limits, MOST_STREAMS, Parameters, Refusal, Role, ServerEvent, ServerOutput, ServerSession,
@@ -24,6 +25,9 @@ const LOOK: StdDuration = StdDuration::from_millis(5);
 
 /// A test may ask for so much less than a session may take: what is agreed on before and told afterwards takes its time.
 const AROUND: Duration = Duration::from_secs(5);
+
+/// How long a client that is cut off may take to hear why.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Time between two readings that are told, as iperf3's own server has it.
 const EVERY: Duration = Duration::from_secs(1);
@@ -88,6 +92,8 @@ struct Visit<'a> {
     waits_for_turn: bool,
     streams: Vec<Stream>,
     flows: Option<Flows>,
+    /// There was no place for it.
+    is_turned_away: bool,
     /// What has broken it off, beside what the session knows.
     broken: Option<Iperf3Error>,
 }
@@ -121,6 +127,7 @@ impl<'a> Visit<'a> {
             waits_for_turn: false,
             streams: Vec::new(),
             flows: None,
+            is_turned_away: false,
             broken: None,
         })
     }
@@ -137,7 +144,12 @@ impl<'a> Visit<'a> {
                     // Who was refused may have gone.
                     let flushed = self.flush();
                     return match self.broken.take() {
-                        Some(broken) => Err(broken),
+                        Some(broken) => {
+                            self.wait_until_gone(&mut buffer);
+                            Err(broken)
+                        }
+                        // That is counted as such.
+                        None if self.is_turned_away => Ok(()),
                         None => outcome.map_err(Into::into).and(flushed.or(Ok(()))),
                     };
                 }
@@ -157,6 +169,19 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// A client that sends hears nothing while its streams take what it sends, and nothing but that they broke once they have:
+    /// they stand, and take nothing, until it has heard why.
+    fn wait_until_gone(&mut self, buffer: &mut [u8]) {
+        let until = self.now() + GOODBYE;
+        while self.now() < until {
+            match self.socket.read(buffer) {
+                Err(error) if is_nothing(&error) => {}
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+
     fn flush(&mut self) -> Result<(), Iperf3Error> {
         while let Some(bytes) = self.session.poll_transmit() {
             self.socket.write_all(&bytes)?;
@@ -169,7 +194,9 @@ impl<'a> Visit<'a> {
             ServerEvent::Asked(asked) => self.admit(*asked),
             ServerEvent::Start => self.start(),
             ServerEvent::Stop => self.stop(),
-            ServerEvent::Results(_) | ServerEvent::Over(_) => {}
+            // Nothing is carried any more: who comes next, be it the same client, finds the place free.
+            ServerEvent::Results(_) => self.slot = None,
+            ServerEvent::Over(_) => {}
         }
     }
 
@@ -181,8 +208,13 @@ impl<'a> Visit<'a> {
         self.asked = asked;
         match Slot::ask_at_once(self.shared, Protocol::Iperf3, self.ends[1], rate) {
             Ok(slot) => self.slot = Some(slot),
-            Err(crate::admission::Refusal::TooMuch) => return self.session.refuse(Code::TOTAL_RATE.into()),
-            Err(_) => return self.session.deny(),
+            Err(refusal) => {
+                self.is_turned_away = true;
+                return match refusal {
+                    admission::Refusal::TooMuch => self.session.refuse(Code::TOTAL_RATE.into()),
+                    _ => self.session.deny(),
+                };
+            }
         }
         self.waits_for_turn = is_udp && !self.shared.booths.ask(self.ends[1].ip(), self.cookie);
         if !self.waits_for_turn {
@@ -287,7 +319,9 @@ impl<'a> Visit<'a> {
                 _ => self.session.terminate(),
             }
             self.broken = Some(why);
-            self.flows = None;
+            if let Some(flows) = &self.flows {
+                flows.halt();
+            }
         }
     }
 }
