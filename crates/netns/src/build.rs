@@ -126,7 +126,8 @@ fn raise(namespace: &Namespace, index: u32, on: LinkFlags, off: LinkFlags) -> Re
 
 /// Gives a node's interface its addresses, and tells it who is at the other end of the link.
 fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
-    sysctl::prepare_interface(node, &end.interface)?;
+    let has_ipv6 = end.addresses.iter().any(IpAddr::is_ipv6);
+    sysctl::prepare_interface(node, &end.interface, has_ipv6)?;
     // Who is there is told below: nobody needs to ask, and no group of listeners to be announced.
     raise(node, end.index, LinkFlags::Noarp, LinkFlags::Multicast)?;
     let (near, far) = (end.clone(), far.clone());
