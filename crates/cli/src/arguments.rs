@@ -28,7 +28,7 @@ pub enum Command {
     Plan(Plan),
     /// List the studies, and what a store has of which experiments
     List(List),
-    /// Show a study's text, a profile's constants, or one run's time line
+    /// Show a study's text, the constants of a profile or an access line, or one run's time line
     Show(Show),
     /// Write the report of what a store has
     Report(Report),
@@ -179,6 +179,11 @@ pub enum Shown {
         /// Only this protocol
         #[arg(long)]
         protocol: Option<ProtocolName>,
+    },
+    /// A preset of access lines, or all of them: its constants with their sources, and how asymmetric it is
+    Preset {
+        /// Which (`adsl2+`); without it what there is
+        name: Option<String>,
     },
     /// One run: its levels, its responses, and what happened when
     Run {
