@@ -14,6 +14,7 @@ use crate::TcpOptions;
 use crate::mptcp::{MptcpInfo, Subflow, SubflowCounts};
 use crate::roster::{Named, Roster};
 use crate::socket::{Making, SocketError, refused};
+use crate::sys::{option_int, set_option_int};
 use crate::tcp_info::{TcpCounts, TcpInfo};
 
 /// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
@@ -57,6 +58,8 @@ pub(crate) struct Conn {
     multipath: bool,
     /// What its subflows have counted, if it has any.
     counted: SubflowCounts,
+    /// The largest window that it offers, bytes.
+    clamp: Option<u32>,
     reads: bool,
     /// The kernel has something to say that was not heard yet.
     ready: bool,
@@ -169,6 +172,7 @@ impl TcpEnd {
             peer,
             multipath: self.options.multipath,
             counted: SubflowCounts::default(),
+            clamp: self.options.window_clamp,
             reads: self.reads,
             ready: true,
             failed,
@@ -419,6 +423,7 @@ impl Conn {
                 }
                 Ok((_, len)) => {
                     left -= len;
+                    self.hold_window();
                     let data = if discards { Data::Fill(len as u64) } else { content(&buffer[..len]) };
                     events.push(ConnectionEvent::Received { stream: StreamId(0), data });
                 }
@@ -429,6 +434,17 @@ impl Conn {
         }
         self.ready = false;
         Ok(Turn::Waits)
+    }
+
+    /// Keeps the window as large as it was to be: a kernel that learns from what arrives how much of its buffer is data sets the
+    /// clamp again by what it has learned (tcp_measure_rcv_mss, Linux 6.12 and later).
+    fn hold_window(&self) {
+        let Some(clamp) = self.clamp.and_then(|bytes| i32::try_from(bytes).ok()) else { return };
+        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+        // Where it cannot be read or set any more, the connection is over.
+        if option_int(&self.socket, level, name).is_ok_and(|now| now != clamp) {
+            let _ = set_option_int(&self.socket, level, name, clamp);
+        }
     }
 
     /// Whether it was to be MPTCP and has become TCP (RFC 8684 section 3.7): what is told of it is refused then, or says so.

@@ -16,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::rtp::RtpStream;
 use crate::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
 use crate::sys::{MESSAGES, ReceiveBatch};
-use crate::{Buffers, Clock};
+use crate::{Clock, UdpOptions};
 
 /// A receiver has room for what comes in so long a time, so that it may be kept from looking.
 const ROOM: Duration = Duration::from_millis(100);
@@ -86,8 +86,11 @@ pub struct UdpReport {
 /// What passed a socket for datagrams, as it tells itself: what is not here, and was on a wire, was lost in a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketPassage {
-    /// Datagrams that were given to it.
+    /// Datagrams that were given to it, and left it.
     pub sent: u64,
+    /// Datagrams that were given to it, and were too long to leave it uncut.
+    #[serde(default)]
+    pub refused: u64,
     /// Datagrams that were taken from it, whosever they were.
     pub received: u64,
     /// Datagrams that reached it, and that it had no room for.
@@ -105,9 +108,13 @@ pub(crate) struct UdpCounts {
 impl UdpEnd {
     /// Opens a bound socket, with kernel stamps. That of a receiver has room for 100 ms of what its flow sends, if it was
     /// not told how much and as far as the system's limit allows.
-    pub fn open(order: &EndOrder, buffers: Buffers) -> Result<Self, SocketError> {
+    pub fn open(order: &EndOrder, options: UdpOptions) -> Result<Self, SocketError> {
+        let UdpOptions { buffers, uncut, .. } = options;
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
+        if uncut {
+            making.never_cut()?;
+        }
         making.dscp(order.dscp)?;
         making.stamped(Stamped::Received)?;
         let (mut look_every, mut together) = (LOOK_EVERY, false);
@@ -237,7 +244,8 @@ impl UdpEnd {
     pub fn passage(&self) -> io::Result<SocketPassage> {
         let Arrivals { received, duplicated, stale, .. } = self.log.counts();
         Ok(SocketPassage {
-            sent: self.outbox.sent(),
+            sent: self.outbox.sent() - self.outbox.refused(),
+            refused: self.outbox.refused(),
             received: received + duplicated + stale + self.foreign,
             dropped: drops(&self.socket)?.into(),
         })

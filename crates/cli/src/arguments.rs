@@ -48,7 +48,27 @@ pub enum Command {
     Schema(crate::commands::Schema),
     /// Carry out what a controller says over standard input, as the nodes of a testbed do
     #[command(hide = true)]
-    Agent,
+    Agent(Agent),
+}
+
+/// `netrig agent`.
+#[derive(Debug, Args)]
+pub struct Agent {
+    #[command(subcommand)]
+    pub instead: Option<InsteadOfAnAgent>,
+}
+
+/// What an agent's program does on a node beside its agent.
+#[derive(Debug, Subcommand)]
+pub enum InsteadOfAnAgent {
+    /// Compute for a share of the time of each of these processors, until standard input ends
+    Load {
+        /// Of each processor, 0 to 1
+        share: Fraction,
+        /// Their numbers, from 0
+        #[arg(value_delimiter = ',', required = true)]
+        processors: Vec<u32>,
+    },
 }
 
 /// Which experiment, and what to change in it.
