@@ -338,6 +338,17 @@ pub(crate) fn drops(socket: impl AsFd) -> io::Result<u32> {
     drops.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
+/// Keeps the window of a connection that has just been read as large as it was to be: a kernel that learns from what arrives how
+/// much of its buffer is data sets the clamp again by what it has learned (tcp_measure_rcv_mss, Linux 6.12 and later).
+pub(crate) fn hold_window(socket: impl AsFd, clamp: Option<u32>) {
+    let Some(clamp) = clamp.and_then(|bytes| i32::try_from(bytes).ok()) else { return };
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+    // Where it cannot be read or set any more, the connection is over.
+    if option_int(&socket, level, name).is_ok_and(|now| now != clamp) {
+        let _ = set_option_int(&socket, level, name, clamp);
+    }
+}
+
 /// Whether an error only says that a packet was lost: no route, a link that is down, a full queue, a peer that is away.
 pub(crate) fn is_loss(error: &io::Error) -> bool {
     const LOSSES: [i32; 6] = [

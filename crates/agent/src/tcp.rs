@@ -13,8 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 use crate::TcpOptions;
 use crate::mptcp::{MptcpInfo, Subflow, SubflowCounts};
 use crate::roster::{Named, Roster};
-use crate::socket::{Making, SocketError, refused};
-use crate::sys::{option_int, set_option_int};
+use crate::socket::{Making, SocketError, hold_window, refused};
 use crate::tcp_info::{TcpCounts, TcpInfo};
 
 /// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
@@ -423,7 +422,7 @@ impl Conn {
                 }
                 Ok((_, len)) => {
                     left -= len;
-                    self.hold_window();
+                    hold_window(&self.socket, self.clamp);
                     let data = if discards { Data::Fill(len as u64) } else { content(&buffer[..len]) };
                     events.push(ConnectionEvent::Received { stream: StreamId(0), data });
                 }
@@ -434,17 +433,6 @@ impl Conn {
         }
         self.ready = false;
         Ok(Turn::Waits)
-    }
-
-    /// Keeps the window as large as it was to be: a kernel that learns from what arrives how much of its buffer is data sets the
-    /// clamp again by what it has learned (tcp_measure_rcv_mss, Linux 6.12 and later).
-    fn hold_window(&self) {
-        let Some(clamp) = self.clamp.and_then(|bytes| i32::try_from(bytes).ok()) else { return };
-        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
-        // Where it cannot be read or set any more, the connection is over.
-        if option_int(&self.socket, level, name).is_ok_and(|now| now != clamp) {
-            let _ = set_option_int(&self.socket, level, name, clamp);
-        }
     }
 
     /// Whether it was to be MPTCP and has become TCP (RFC 8684 section 3.7): what is told of it is refused then, or says so.

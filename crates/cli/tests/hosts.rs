@@ -429,8 +429,13 @@ fn lengths(seen: fn(&str, &str) -> Seen) {
 /// The windows that the client offers, bytes: of each of its segments but the first half of them, in which its kernel learns how
 /// much of its memory is data.
 fn offered(seen: &Seen) -> Vec<u32> {
-    let segments: Vec<_> = seen.packets(Heading::Outbound).filter(|packet| packet.protocol == 6).collect();
-    let scale = segments.iter().find_map(Packet::window_scale).unwrap_or(0);
+    let all: Vec<_> = seen.packets(Heading::Outbound).filter(|packet| packet.protocol == 6).collect();
+    // FTP has a connection for its commands, too: the data's has the most segments.
+    let ports = |packet: &Packet| <[u8; 4]>::try_from(&packet.rest[..4]).expect("a header");
+    let count = |of: [u8; 4]| all.iter().filter(|packet| ports(packet) == of).count();
+    let data = all.iter().map(ports).max_by_key(|of| count(*of)).expect("a segment");
+    let segments: Vec<_> = all.iter().filter(|packet| ports(packet) == data).collect();
+    let scale = segments.iter().find_map(|packet| packet.window_scale()).unwrap_or(0);
     segments[segments.len() / 2..].iter().map(|packet| u32::from(packet.window()) << scale).collect()
 }
 
