@@ -77,8 +77,10 @@ impl Substrate for Simulator {
                 program.name()
             )));
         }
-        let host = run.scenario.nodes.iter().find_map(|node| Some((node, node.host.only_real()?)));
-        if let Some((node, key)) = host {
+        // A host at which no flow ends does nothing but forward.
+        let hosts = run.scenario.flows.iter().flat_map(|flow| [flow.from, flow.to]);
+        let mut nodes = hosts.map(|place| &run.scenario.nodes[place]);
+        if let Some((node, key)) = nodes.find_map(|node| Some((node, node.host.only_real()?))) {
             return Err(Unsupported(format!(
                 "node `{}` has `{key}`, and the simulator's hosts have no processors, memory or kernels of their own; \
                  `--on netns` has",
