@@ -48,7 +48,8 @@ pub(crate) struct UdpEnd {
     receive: ReceiveBatch,
     /// Size of the socket's receive buffer as the kernel tells it, bytes.
     room: u32,
-    look_every: Duration,
+    /// How long after a look the next one is due; nothing if the kernel says when.
+    look_every: Option<Duration>,
     next_look: Option<Instant>,
     log: ArrivalLog,
     foreign: u64,
@@ -109,7 +110,7 @@ impl UdpEnd {
     /// Opens a bound socket, with kernel stamps. That of a receiver has room for 100 ms of what its flow sends, if it was
     /// not told how much and as far as the system's limit allows.
     pub fn open(order: &EndOrder, options: UdpOptions) -> Result<Self, SocketError> {
-        let UdpOptions { buffers, uncut, .. } = options;
+        let UdpOptions { buffers, uncut, limited } = options;
         let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
         if uncut {
@@ -150,7 +151,8 @@ impl UdpEnd {
             outbox: if rtp.is_some() { outbox.without_stamps() } else { outbox },
             rtp,
             receive: ReceiveBatch::new(kept),
-            look_every,
+            // A receiver whose buffer is what is measured is woken as anybody's program is.
+            look_every: (!limited).then_some(look_every),
             next_look: None,
             log: ArrivalLog::default(),
             foreign: 0,
@@ -168,8 +170,8 @@ impl UdpEnd {
 
     /// Says when to look again after a look at `now` that found `some` datagrams or none; false if the kernel is to say.
     pub fn look_again(&mut self, now: Instant, some: bool) -> bool {
-        self.next_look = some.then(|| now + self.look_every);
-        some
+        self.next_look = self.look_every.filter(|_| some).map(|every| now + every);
+        self.next_look.is_some()
     }
 
     /// The socket.

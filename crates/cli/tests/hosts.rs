@@ -530,6 +530,29 @@ fn what_may_be_cut_is_cut_and_what_may_not_is_not() {
     assert!(notes.iter().any(|note| note.contains("too long for their path")), "{notes:?}");
 }
 
+/// What finds no room in a buffer that the file gave is measured, and no fault: of 50 datagrams that come at once, each of which
+/// takes more than its 1400 B, some find no room in 32 KB.
+#[test]
+fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
+    let Some(_alone) = alone(&[]) else { return };
+    let burst = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"trace\", repeat = true, datagrams = [[\"500 ms\", \"1400 B\"]";
+    let burst = format!("{burst}{}] }}", ", [\"0 s\", \"1400 B\"]".repeat(49));
+    let Some(cpu) = own_processor() else { return };
+    // The load has used up what there is of the processor when they come.
+    let client = format!("cpus = [{cpu}]\nload = 1\nquota = 0.02");
+    if !can_be(&client) {
+        return;
+    }
+    let text = experiment(&client, &burst)
+        .replacen("kind = \"udp\"", "kind = \"udp\"\nreceive_buffer = \"16 KB\"", 1)
+        .replacen("rate = \"20 Mbit/s\"", "rate = \"1 Gbit/s\"", 1);
+    let mut seen = Seen::default();
+    let outcome = carry_out(&run(&text, 0), &mut seen, &AtomicBool::new(false));
+    let invalid = outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default();
+    assert!(!invalid.contains("had no room"), "{invalid}");
+    assert!(seen.notes.iter().any(|note| note.contains("had no room for")), "{:?}", seen.notes);
+}
+
 /// The load is told in each interval, and what it does to the terminal makes no run invalid.
 #[test]
 fn a_run_beside_a_load_is_valid_and_tells_the_load() {
