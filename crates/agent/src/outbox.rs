@@ -12,7 +12,7 @@ use rustix::net::SendFlags;
 use crate::Clock;
 use crate::bulk::Form;
 use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
-use crate::socket::{LONGEST_DATAGRAM, is_loss};
+use crate::socket::{LONGEST_DATAGRAM, is_loss, is_too_long};
 use crate::source_report::{Asked, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
@@ -57,6 +57,8 @@ pub(crate) struct Outbox {
     unmetered: VecDeque<(Instant, Instant)>,
     /// The kernel has refused to cut into datagrams of this length; longer ones it need not be asked for.
     uncut: usize,
+    /// Datagrams that were too long to leave.
+    refused: u64,
     /// What a call with one datagram takes if nothing interrupts it, ns.
     cost: Cost,
     /// How long after the one before it the next datagram of one call leaves, if each goes by itself, ns.
@@ -139,6 +141,7 @@ impl Outbox {
             source: SourceMeter::new(asked),
             unmetered: VecDeque::with_capacity(UNMETERED + BACKLOG),
             uncut: usize::MAX,
+            refused: 0,
             cost: Cost::default(),
             spacing: Cost::default(),
             retry: None,
@@ -170,6 +173,11 @@ impl Outbox {
     /// Datagrams sent since the start.
     pub const fn sent(&self) -> u64 {
         self.next
+    }
+
+    /// Those of them that were too long to leave.
+    pub const fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// How well the source kept to what was asked.
@@ -268,6 +276,11 @@ impl Outbox {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 // What has no way is lost, as on any network; it was sent.
                 Err(error) if is_loss(&error) => Sent { datagrams: self.run_of_one_length(0), messages: 0 },
+                // One that may not be cut, and is too long for what is known of its path.
+                Err(error) if is_too_long(&error) && self.run_of_one_length(0) == 1 => {
+                    self.refused += 1;
+                    Sent { datagrams: 1, messages: 0 }
+                }
                 Err(error) => {
                     let run = self.run_of_one_length(0);
                     if run == 1 || !is_refusal_to_cut(&error) {

@@ -49,6 +49,6 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Sip(arguments) => commands::sip(&arguments),
         Command::Doctor(arguments) => commands::doctor(&arguments),
         Command::Schema(arguments) => commands::schema(&arguments),
-        Command::Agent => commands::agent(),
+        Command::Agent(arguments) => commands::agent(&arguments),
     }
 }

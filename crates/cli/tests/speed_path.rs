@@ -21,7 +21,7 @@ use netrig_netns::{Journals, Lab, Namespaces, lacks};
 use netrig_speed::admission::Limits;
 use netrig_speed::measure::{Call, CallOrder, Carriage, Latency, PhaseOrder};
 use netrig_speed::meter::{OneWay, Round, clocks};
-use netrig_speed::protocol::{Carrier, Load, Way};
+use netrig_speed::protocol::{Carrier, Keyring, Load, Way};
 use netrig_speed::responsiveness::{Foreign, Probing, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -124,7 +124,14 @@ impl Line {
     fn served<T: Send>(&self, job: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = SocketAddr::new(FAR.parse().expect("an address"), PORT);
         let (listen, limits) = (vec![address], Limits::default());
-        let order = ServerOrder { listen, key: None, open: true, identity: None, limits };
+        let order = ServerOrder {
+            listen,
+            iperf3: Vec::new(),
+            keys: Keyring::default(),
+            open: true,
+            identity: None,
+            limits,
+        };
         let server = self.on("far", || Server::open(order).expect("it listens"));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -51,8 +51,13 @@ impl Role {
 pub enum Sockets {
     /// Nothing.
     None,
-    /// Connections, in the order of their numbers.
-    Tcp(Vec<TcpStream>),
+    /// Connections.
+    Tcp {
+        /// In the order of their numbers.
+        streams: Vec<TcpStream>,
+        /// The largest window that this end offers, bytes; the kernel's choice if not given.
+        window: Option<u32>,
+    },
     /// A socket that is connected to the other end's.
     Udp(UdpSocket),
 }
@@ -175,15 +180,16 @@ impl Carrying {
             counter: Counter::default(),
         };
         match (&phase.carrier, sockets) {
-            (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp(sockets)) => {
+            (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp { streams, window }) => {
                 let direction = role.direction(*way);
                 if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
-                    sockets.iter().try_for_each(|socket| set_congestion(socket, name))?;
+                    streams.iter().try_for_each(|socket| set_congestion(socket, name))?;
                 }
-                let each = most.map(|most| most.bits_per_s() / 8 / sockets.len().max(1) as u64);
+                let each = most.map(|most| most.bits_per_s() / 8 / streams.len().max(1) as u64);
                 let pacing = each.map(|each| u32::try_from(each.max(1)).unwrap_or(u32::MAX));
-                let order = StreamOrder { direction, every: phase.every(), bytes: None, pacing };
-                carrying.carry_streams(order, sockets, told)?;
+                let every = phase.every();
+                let order = StreamOrder { direction, every, bytes: None, pacing, window };
+                carrying.carry_streams(order, streams, told)?;
             }
             (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
                 let direction = role.direction(*way);

@@ -15,7 +15,7 @@ use rustix::net::sockopt;
 use super::Effort;
 use crate::pacer::Watch;
 use crate::socket::{Making, TcpOptions};
-use crate::tcp::{Conn, Turn};
+use crate::tcp::{Conn, Manner, Turn};
 use crate::{Clock, Pacer, TcpInfo, monotonic_nanos};
 
 /// What a connection is given at a time.
@@ -89,6 +89,9 @@ pub struct StreamOrder {
     /// What each connection carries at most, B/s; all that the path takes if not given. What is sent the kernel holds to it
     /// (`SO_MAX_PACING_RATE`), what comes is read no faster, all connections together, so that their windows close.
     pub pacing: Option<u32>,
+    /// The largest window that this end offers, bytes, which the kernel is held to while data arrives; its own choice if not
+    /// given.
+    pub window: Option<u32>,
 }
 
 /// What one connection had carried at a moment.
@@ -152,6 +155,7 @@ impl Streams {
     pub fn new(sockets: Vec<TcpStream>, order: StreamOrder) -> io::Result<Self> {
         let clock = Clock::starting_in(Duration::ZERO);
         let pacer = Pacer::new(clock, Duration::ZERO)?;
+        let manner = Manner { clamp: order.window, ..Manner::default() };
         let mut members = Vec::with_capacity(sockets.len());
         for (place, socket) in sockets.into_iter().enumerate() {
             socket.set_nonblocking(true)?;
@@ -161,7 +165,7 @@ impl Streams {
                 hold_to(&socket, rate)?;
             }
             pacer.watch(&socket, place as u64, Watch::Both)?;
-            let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, (false, false), None);
+            let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
             members.push(Member { conn, sent: 0, received: 0, info: None, over: None });
         }
         let turns = (0..members.len()).collect();
@@ -321,7 +325,7 @@ mod tests {
     }
 
     const fn order(direction: Direction) -> StreamOrder {
-        StreamOrder { direction, every: EVERY, bytes: None, pacing: None }
+        StreamOrder { direction, every: EVERY, bytes: None, pacing: None, window: None }
     }
 
     /// What became of an end: its end, and its readings.

@@ -11,6 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
 use crate::mptcp::{MptcpInfo, Subflow, SubflowCounts};
 use crate::roster::Named;
+use crate::socket::hold_window;
 use crate::tcp_info::{TcpCounts, TcpInfo};
 
 /// Bytes that one turn of a connection sends or receives at most, so that one does not starve the others.
@@ -28,6 +29,8 @@ pub(crate) struct Conn {
     multipath: bool,
     /// What its subflows have counted, if it has any.
     counted: SubflowCounts,
+    /// The largest window that it offers, bytes.
+    clamp: Option<u32>,
     reads: bool,
     /// The kernel has something to say that was not heard yet.
     ready: bool,
@@ -45,6 +48,17 @@ pub(crate) struct Conn {
     shut: bool,
     peer_finished: bool,
     closed: bool,
+}
+
+/// In what manner a connection is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// It is one of Multipath TCP.
+    pub multipath: bool,
+    /// Somebody reads the bytes that arrive.
+    pub reads: bool,
+    /// The largest window that it offers, bytes.
+    pub clamp: Option<u32>,
 }
 
 /// Whether a connection has more to do at once.
@@ -67,20 +81,15 @@ impl Named for Conn {
 impl Conn {
     /// One that is being opened, or stands: by a socket that does not block. What the kernel answered to the call at once is told
     /// as of any connection.
-    pub fn new(
-        id: ConnId,
-        socket: OwnedFd,
-        peer: SocketAddr,
-        (multipath, reads): (bool, bool),
-        failed: Option<Errno>,
-    ) -> Self {
+    pub fn new(id: ConnId, socket: OwnedFd, peer: SocketAddr, manner: Manner, failed: Option<Errno>) -> Self {
         Self {
             id,
             socket,
             peer,
-            multipath,
+            multipath: manner.multipath,
             counted: SubflowCounts::default(),
-            reads,
+            clamp: manner.clamp,
+            reads: manner.reads,
             ready: true,
             failed,
             outbox: VecDeque::new(),
@@ -257,6 +266,7 @@ impl Conn {
                 }
                 Ok((_, len)) => {
                     left -= len;
+                    hold_window(&self.socket, self.clamp);
                     let data = if discards { Data::Fill(len as u64) } else { content(&buffer[..len]) };
                     events.push(ConnectionEvent::Received { stream: StreamId(0), data });
                 }

@@ -11,7 +11,7 @@ use netrig_traffic::ConnId;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-pub(crate) use self::connection::{Conn, Turn};
+pub(crate) use self::connection::{Conn, Manner, Turn};
 use crate::TcpOptions;
 use crate::mptcp::Subflow;
 use crate::roster::Roster;
@@ -123,7 +123,9 @@ impl TcpEnd {
     }
 
     fn enrol(&mut self, id: ConnId, socket: OwnedFd, peer: SocketAddr, failed: Option<Errno>) -> u32 {
-        self.connections.enrol(Conn::new(id, socket, peer, (self.options.multipath, self.reads), failed))
+        let (multipath, clamp) = (self.options.multipath, self.options.window_clamp);
+        let manner = Manner { multipath, reads: self.reads, clamp };
+        self.connections.enrol(Conn::new(id, socket, peer, manner, failed))
     }
 
     /// The connection at a place, if it still is.

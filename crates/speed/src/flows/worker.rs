@@ -58,7 +58,7 @@ impl Work {
         let first = sockets.first().map(TcpStream::try_clone).transpose()?;
         let direction = if self.sends { Direction::Sends } else { Direction::Receives };
         let pacing = self.rate.map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX));
-        let order = StreamOrder { direction, every: EVERY, bytes: None, pacing };
+        let order = StreamOrder { direction, every: EVERY, bytes: None, pacing, window: None };
         let mut streams = Streams::new(sockets, order)?;
         let (mut record, mut before) = (self.record(), 0);
         let stop = if self.sends { &self.board.stop_sending } else { &self.board.stop };

@@ -201,7 +201,8 @@ impl Call {
                     io::Write::write_all(&mut &socket, &preamble(stream.into()).encode())?;
                     Ok(socket)
                 };
-                (0..*streams).map(connect).collect::<io::Result<_>>().map(Sockets::Tcp).map_err(failed)
+                let streams = (0..*streams).map(connect).collect::<io::Result<_>>().map_err(failed)?;
+                Ok(Sockets::Tcp { streams, window: self.order.options.window_clamp })
             }
             Carrier::Udp { .. } => {
                 let local = SocketAddr::new(self.local.ip(), 0);

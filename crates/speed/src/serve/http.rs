@@ -153,7 +153,13 @@ fn give(
 ) -> Result<(), RequestError> {
     socket.write_all(&answer.head)?;
     let pacing = slot.held_to().map(|rate| u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1));
-    let order = StreamOrder { direction: Direction::Sends, every: EVERY, bytes: Some(answer.fill), pacing };
+    let order = StreamOrder {
+        direction: Direction::Sends,
+        every: EVERY,
+        bytes: Some(answer.fill),
+        pacing,
+        window: None,
+    };
     let mut streams = Streams::new(vec![socket], order)?;
     let (stop, mut overrun) = (AtomicBool::new(false), None);
     let end = streams.carry(&stop, &mut |reading: &Reading| {

@@ -314,7 +314,8 @@ impl Visit<'_> {
         let Some(current) = &mut self.phase else { return Ok(()) };
         let sockets = match (&current.phase.carrier, current.datagrams.take()) {
             (Carrier::Tcp { .. }, _) => {
-                Sockets::Tcp(std::mem::take(&mut current.streams).into_values().collect())
+                let streams = std::mem::take(&mut current.streams).into_values().collect();
+                Sockets::Tcp { streams, window: None }
             }
             (Carrier::Udp { .. }, Some((_, socket))) => Sockets::Udp(socket),
             _ => Sockets::None,
