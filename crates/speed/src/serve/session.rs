@@ -284,12 +284,18 @@ impl Visit<'_> {
                         && preamble.phase == current.phase.number
                         && matches!(current.phase.carrier, Carrier::Udp { .. })
                     {
-                        // By the same bytes, from the port that it was sent to.
-                        let opened = self.shared.datagram_socket(self.local, from).and_then(|socket| {
+                        // By the same bytes, from the port that it was sent to; who knocks twice has its socket, in which
+                        // data may wait.
+                        let stands = current.datagrams.take().filter(|(peer, _)| *peer == from);
+                        let socket = match stands {
+                            Some((_, socket)) => Ok(socket),
+                            None => self.shared.datagram_socket(self.local, from),
+                        };
+                        let answered = socket.and_then(|socket| {
                             socket.send(&preamble.encode())?;
                             Ok((from, socket))
                         });
-                        current.datagrams = Some(opened.map_err(SessionError::Carrying)?);
+                        current.datagrams = Some(answered.map_err(SessionError::Carrying)?);
                     }
                 }
             }
