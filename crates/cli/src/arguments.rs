@@ -39,7 +39,7 @@ pub enum Command {
     /// Measure a path between two hosts: delay, loss, order
     Probe(crate::commands::Probe),
     /// Measure how fast a line is, both ways, and how long packets take meanwhile
-    Speed(crate::commands::Speed),
+    Speed(Box<crate::commands::Speed>),
     /// Test with SIP: servers to answer others, loads of calls and registrations for a server
     Sip(crate::commands::Sip),
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes

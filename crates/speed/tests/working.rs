@@ -1,4 +1,10 @@
 //! What is measured beside the load: delays in each direction, and responsiveness.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test drives real sockets and waits for them"
+)]
 
 mod common;
 
