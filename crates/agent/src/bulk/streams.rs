@@ -198,7 +198,13 @@ impl Streams {
                 continue;
             }
             match self.turns.pop_front() {
-                Some(place) => self.take_turn(place, &mut buffer),
+                Some(place) => {
+                    self.take_turn(place, &mut buffer);
+                    // While its peer takes all that it sends there is always a turn to take: what comes must be heard of, too.
+                    if self.order.direction == Direction::Both {
+                        self.wait(now)?;
+                    }
+                }
                 None => self.wait(next)?,
             }
         };
@@ -240,7 +246,9 @@ impl Streams {
             let place = *place as usize;
             if let Some(member) = self.members.get_mut(place) {
                 member.conn.is_ready();
-                self.turns.push_back(place);
+                if !self.turns.contains(&place) {
+                    self.turns.push_back(place);
+                }
             }
         }
         Ok(())
