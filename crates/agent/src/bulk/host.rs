@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The unit of `/proc/stat`, s (`USER_HZ`, which is 100 on every Linux).
@@ -25,7 +26,7 @@ struct Ticks {
 }
 
 /// Shares of one processor's time, 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorShare {
     /// It ran: programs and the kernel, interrupts included.
@@ -37,7 +38,7 @@ pub struct ProcessorShare {
 }
 
 /// What happened at a host between two readings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostReport {
     /// Each processor.

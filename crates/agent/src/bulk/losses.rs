@@ -1,5 +1,6 @@
 //! The pattern of losses: which numbers of a sequence never came, and how they lie beside each other.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A number that has not come when so many higher ones have is taken for lost. Twice what a path reorders by at 10 Gbit/s and
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 const WINDOW: u64 = 1 << 14;
 
 /// Losses and their periods: losses of neighbouring numbers are one (RFC 3357 section 4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossPeriods {
     /// Numbers that never came.

@@ -27,6 +27,8 @@ pub enum Of {
     SipLoad,
     /// The document of `netrig sip capacity --json`
     SipCapacity,
+    /// The document of `netrig speed HOST --json`
+    Speed,
     /// The document of `netrig speed tune --json`
     SpeedTune,
 }
@@ -37,6 +39,7 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
         Of::Experiment => netrig_experiment::schema(),
         Of::SipLoad => written::<LoadDocument>(),
         Of::SipCapacity => written::<CapacityDocument<'_>>(),
+        Of::Speed => written::<netrig_speed::measure::Report>(),
         Of::SpeedTune => written::<netrig_speed::tune::Tuning>(),
     };
     print(serde_json::to_string_pretty(&schema).map_err(Failure::failed)?)?;

@@ -1,9 +1,10 @@
 //! What a measurement may be limited by.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// Who measures.
@@ -13,7 +14,7 @@ pub enum End {
 }
 
 /// What limited a measurement, with what proves it. Rates are bits per second of IP packets, shares are 0 to 1.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Limit {
     /// The slowest link of the path.

@@ -12,6 +12,7 @@ mod evidence;
 mod limit;
 mod sentence;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::measure::Report;
@@ -21,7 +22,7 @@ pub(crate) use evidence::is_by_hosts;
 pub use limit::{End, Limit};
 
 /// What limited one way, in words.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Verdict {
     /// Which way.
     pub way: Way,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::beside::Watched;
@@ -14,7 +15,7 @@ use crate::responsiveness::Responsiveness;
 use crate::search::Found;
 
 /// What was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Report {
     /// The version of the document.
     pub format: u32,
@@ -46,7 +47,7 @@ pub struct Report {
 }
 
 /// One way of a phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PhaseReport {
     /// Which way.
     pub way: Way,
@@ -75,7 +76,7 @@ pub struct PhaseReport {
 }
 
 /// What a line carries of datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Capacity {
     /// What arrived while more was offered than the line carries, at every layer; the echoes that watch the path are part of
     /// it.

@@ -1,11 +1,12 @@
 //! What the kernel of the end that sends told of its connections.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::protocol::Counted;
 
 /// What connections did after the warm-up, all of one phase together; the means are of readings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Connections {
     /// Share of the time in which there was something to send, or sent and not acknowledged, of the mean connection.
     pub busy: f64,
@@ -30,7 +31,7 @@ pub struct Connections {
 }
 
 /// How a transfer went beside an ideal one (RFC 6349 section 4).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct TransferMetrics {
     /// How many times as long it took as a transfer that fills the line all the time (section 4.1); nothing if the line's
     /// rate is unknown.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_stats::warmup::{Verdict, Warmup};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::protocol::{Counted, Heard};
@@ -18,7 +19,7 @@ pub struct Course {
 }
 
 /// How fast data arrived, and how steadily.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Throughput {
     /// Payload bits per second from the end of the warm-up on.
     pub bits_per_s: f64,

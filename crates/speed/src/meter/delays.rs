@@ -2,6 +2,7 @@
 
 use netrig_agent::probe::ClockOffset;
 use netrig_stats::path;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An echo, and what became of it.
@@ -18,7 +19,7 @@ pub struct Round {
 
 /// Delays of echoes: one that was lost took infinitely long, so that a quantile tells of delay and loss together (RFC 7679
 /// section 4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Delays {
     /// Echoes sent.
     pub sent: usize,
@@ -59,7 +60,7 @@ impl Delays {
 }
 
 /// Delays in each direction, as far as the clocks of the two ends are known.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct OneWay {
     /// From this end to the server. An echo that was lost counts here and below, for nobody knows where it was.
     pub up: Delays,

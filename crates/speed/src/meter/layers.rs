@@ -1,5 +1,6 @@
 //! One rate, at every layer.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What Ethernet adds to an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12 (IEEE
@@ -32,7 +33,7 @@ pub struct Packet {
 }
 
 /// One rate at every layer, bits per second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Layers {
     /// Payload: what an application gets.
     pub payload: f64,

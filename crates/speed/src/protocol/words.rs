@@ -3,6 +3,7 @@
 use netrig_agent::STAMP_LEN;
 use netrig_agent::bulk::{HostReport, LossPeriods};
 use netrig_core::{Duration, Rate};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Token;
@@ -131,7 +132,7 @@ impl Budget {
 }
 
 /// Which way data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// From the client to the server.
@@ -143,7 +144,7 @@ pub enum Way {
 }
 
 /// What datagrams leave at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Load {
     /// One gap after the other, all the same.
@@ -163,7 +164,7 @@ pub enum Load {
 }
 
 /// What carries data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Carrier {
     /// Nothing does: only the path's delay is measured.
@@ -379,7 +380,7 @@ pub struct Heard {
 }
 
 /// What became of all datagrams of a phase in one direction, at an end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Datagrams {
     /// That this end has sent.
@@ -399,7 +400,7 @@ pub struct Datagrams {
 }
 
 /// What an end tells of a phase as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndReport {
     /// What its host did meanwhile.

@@ -13,6 +13,7 @@
 
 mod probing;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use probing::Probing;
@@ -40,7 +41,7 @@ pub struct Foreign {
 }
 
 /// Round trips of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Trips {
     /// How long they took.
     pub delays: Delays,
@@ -63,7 +64,7 @@ impl Trips {
 }
 
 /// Round trips per minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Rate {
     /// On new connections.
     pub foreign: Option<f64>,
@@ -86,7 +87,7 @@ impl Rate {
 }
 
 /// How a path responds while it is full.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Responsiveness {
     /// Whose number it is.
     pub draft: &'static str,

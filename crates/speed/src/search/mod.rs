@@ -13,6 +13,7 @@
 mod feedback;
 
 use netrig_core::{Duration, Instant};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use feedback::Feedback;
@@ -49,7 +50,7 @@ pub enum Stage {
 }
 
 /// What a search has found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Found {
     /// Datagrams per second that arrived while more was offered than the line carries; the most that arrived if it never was.
     pub arrived: f64,
